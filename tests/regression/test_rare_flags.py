@@ -100,7 +100,7 @@ def test_scores_vary_as_on_the_records_where_long_rows_tell_of_flags_that_go_tog
         low, high = mechanism.conclude(mechanism.walk(shown)).interval().T
         look, total, scales = seen
         sums = Glance.of(look, N, total, dict.fromkeys(scales, 1e-9))
-        imagined = Imagined.of([sums], [Guesses.of(sums, several=False).mean])
+        imagined = Imagined.of([sums], [Guesses.of([sums], several=False)[0].mean])
         told = imagined.variation([look], sums.information[None])[0]
         values, vectors = np.linalg.eigh(sums.meat)
         beside = np.diag(vectors.T @ told @ vectors) / values

@@ -64,7 +64,7 @@ def test_the_mean_bends_on_imagined_rows_as_on_records_with_a_skewed_column(
     bends = np.linalg.solve(straight, sums) - (goal - start)
 
     def missed() -> float:
-        imagined = Imagined.of([glance], [Guesses.of(glance, several=False).mean])
+        imagined = Imagined.of([glance], [Guesses.of([glance], several=False)[0].mean])
         told = imagined.way(goal[None])[0][0] - (goal - start)
         gap, whole = told - bends, bends
         return float(np.sqrt((gap @ straight @ gap) / (whole @ straight @ whole)))

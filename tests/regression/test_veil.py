@@ -1,6 +1,5 @@
 """Guesses of columns that noise hides: they know what was seen and the prior, and no more."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,10 +40,8 @@ def test_spreads_means_and_correlations_rank_among_guesses_as_if_they_were_guess
     rng, ranks = np.random.default_rng(5), []
     for _ in range(5):
         truths = [drawn(rng) for _ in range(10)]
-        veils = [Veil.over(seen(*truth, 40.0, rng), BEFORE, HIDDEN, WHOLE, 39) for truth in truths]
-        parts = {name: [getattr(veil, name) for veil in veils] for name in ("means", "covariances", "rows", "left")}
-        veil = replace(veils[0], **{name: np.concatenate(part) for name, part in parts.items()})
-        veil.lifted()  # guesses of ten at once, which know nothing of each other
+        veil = Veil.over([(seen(*truth, 40.0, rng), BEFORE, WHOLE) for truth in truths], HIDDEN, 39)
+        veil.lifted(390)  # guesses of ten at once, which know nothing of each other
         sds = np.sqrt(np.diagonal(veil.covariances, axis1=1, axis2=2)[:, 1:])
         guesses = np.split(np.column_stack([sds, veil.means[:, 1:], veil.covariances[:, 1, 2] / sds.prod(axis=1)]), 10)
         for (means, covariances), guess in zip(truths, guesses, strict=True):
@@ -59,12 +56,21 @@ def test_rows_and_what_is_left_stay_in_step_with_the_guesses() -> None:
     rng = np.random.default_rng(2)
     means, covariances = drawn(rng)
     glance = seen(means, covariances, 20.0, rng)
-    veil = Veil.over(glance, BEFORE, HIDDEN, WHOLE, 6)
-    stretch = veil.lifted()
+    veil = Veil.over([(glance, BEFORE, WHOLE)], HIDDEN, 6)
+    stretch = veil.lifted(6)
     found = stretch @ BEFORE @ stretch.transpose(0, 2, 1)
     moments = veil.covariances + veil.means[:, :, None] * veil.means[:, None]
     assert found == pytest.approx(WHOLE * SHAPE @ moments @ SHAPE.T, rel=1e-5, abs=1e-5)
-    assert veil.left == pytest.approx(glance.information - found, rel=1e-5, abs=1e-5)
+    left = SHAPE.T @ (glance.information - found) @ SHAPE
+    assert veil.left == pytest.approx(left, rel=1e-5, abs=1e-5)
+
+
+def test_guesses_of_a_look_are_the_same_beside_those_of_another() -> None:
+    rng = np.random.default_rng(3)
+    looks = [(seen(*drawn(rng), noise, rng), BEFORE, WHOLE) for noise in (20.0, 40.0)]
+    together = Veil.over(looks, HIDDEN, 6).lifted(6)
+    alone = [Veil.over([look], HIDDEN, 6).lifted(6) for look in looks]
+    assert together == pytest.approx(np.concatenate(alone), rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-9, 1e12])
@@ -72,5 +78,5 @@ def test_information_that_no_records_have_gives_finite_guesses(size: float) -> N
     """Nothing at all, columns that are sums of others, and noise beyond everything."""
     glance = seen(np.array([1.0, 0.0, 0.0]), np.diag([0.0, 1e-4, 1e-4]), 1.0, np.random.default_rng(4))
     alike = np.array([1.0, 1.0, 1.0])
-    stretch = Veil.over(glance, size * np.outer(alike, alike), HIDDEN, WHOLE, 5).lifted()
+    stretch = Veil.over([(glance, size * np.outer(alike, alike), WHOLE)], HIDDEN, 5).lifted(5)
     assert np.isfinite(stretch).all()

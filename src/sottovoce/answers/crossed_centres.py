@@ -14,7 +14,7 @@ from scipy.linalg import solve_triangular
 from sottovoce.mechanisms.integer_noise import Integers
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["are_crossed", "crossed_centres", "main_effects"]
+__all__ = ["are_crossed", "crossed_centres"]
 
 _DRAWS = 64
 """Draws of the centres of all groups; each serves many draws of the groups."""
@@ -25,11 +25,6 @@ _SPREADS, _TRIED = (0.01, 2.0), 64
 def are_crossed(shape: tuple[int, ...]) -> bool:
     """Return whether more than one column tells groups apart."""
     return sum(size > 1 for size in shape) > 1
-
-
-def main_effects(shape: tuple[int, ...]) -> Floats:
-    """Return a column for all cells, and one for each category where columns are crossed."""
-    return _effects(shape if are_crossed(shape) else (1,) * len(shape), int(np.prod(shape)))
 
 
 def _effects(shape: tuple[int, ...], cells: int) -> Floats:

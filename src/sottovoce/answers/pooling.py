@@ -11,7 +11,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import gammaln, ndtr
 
-from sottovoce.answers.crossed_centres import are_crossed, crossed_centres, main_effects
+from sottovoce.answers.crossed_centres import are_crossed, crossed_centres
+from sottovoce.answers.crossed_factors import Curvature, Roots, of_categories, of_cells, places
 from sottovoce.mechanisms.integer_noise import IntegerNoise, Integers
 from sottovoce.privacy.numbers import Floats
 
@@ -207,13 +208,15 @@ def _beyond_normal(noisy: Floats, variance: float, n: int, nodes: Floats, likeli
     one is laid on a grid, for that hardly changes between two places of it.
     """
     own = [likelihood + gammaln(nodes + stray) for stray in _STRAY]
-    found = np.empty((_MEANS, _STRAY.size, noisy.size))
+    found, log = np.empty((_MEANS, _STRAY.size, noisy.size)), np.empty_like(nodes)
     for i, log_mean in enumerate(np.linspace(_LEAST, np.log(n + 1.0), _MEANS)):
         mean = np.exp(log_mean)
         for j, stray in enumerate(_STRAY):
-            log = own[j] + nodes * (log_mean - np.log(stray + mean))
+            log = np.multiply(nodes, log_mean - np.log(stray + mean), out=log)
+            log += own[j]
             top = log.max(axis=1)
-            exact = top + np.log(np.exp(log - top[:, None]).sum(axis=1)) - gammaln(stray)
+            log -= top[:, None]
+            exact = top + np.log(np.exp(log, out=log).sum(axis=1)) - gammaln(stray)
             exact += stray * (np.log(stray) - np.log(stray + mean))
             found[i, j] = exact - _log_normal(noisy, mean, stray, variance)
     return found
@@ -232,15 +235,15 @@ def _factors(
     Chains begin at draws of Laplace's method, each for one of a grid of strays common to all cells, and move the
     factors of the means and of the strays in turn, in steps of all sizes that leave their reference laws as they are.
     """
-    design = main_effects(shape)
-    precision = np.diag([1e-2] + [0.25] * (design.shape[1] - 1))
-    prior = np.append(np.log(max(float(noisy.mean()), 0.3)), np.zeros(design.shape[1] - 1))
-    fits = [_fitted(noisy, variance, n, design, precision, prior, stray) for stray in _STRAY]
+    count = sum(map(len, places(shape)))
+    precision = np.append(1e-2, np.full(count - 1, 0.25))
+    prior = np.append(np.log(max(float(noisy.mean()), 0.3)), np.zeros(count - 1))
+    fits = [_fitted(noisy, variance, n, shape, precision, prior, stray) for stray in _STRAY]
     evidence = np.array([fit[0] for fit in fits])
     weights = np.exp(evidence - evidence.max())
     picked = rng.choice(weights.size, _FACTORS, p=weights / weights.sum())
-    centres, roots = np.stack([fits[i][1] for i in picked]), np.stack([fits[i][2] for i in picked])
-    widths = np.append(_ALL_STRAY[1], np.ones(design.shape[1] - 1))
+    centres, roots = np.stack([fits[i][1] for i in picked]), Roots.of([fits[i][2] for i in picked])
+    widths = np.append(_ALL_STRAY[1], np.ones(count - 1))
     ends, cells = np.log(_STRAY[[0, -1]]), np.arange(noisy.size)
     flat, row = beyond.ravel(), _STRAY.size * noisy.size
 
@@ -255,14 +258,14 @@ def _factors(
 
     def means(standard: Floats) -> tuple[Floats, Floats]:
         """Return the logarithms of means, and how likely their factors are beside their reference law."""
-        factors = centres + np.einsum("cij,cj->ci", roots, standard)
+        factors = centres + roots.times(standard)
         off = factors - prior
-        beside = ((standard**2).sum(axis=1) - ((off @ precision) * off).sum(axis=1)) / 2
-        return np.clip(_of_cells(factors, shape), _LEAST, np.log(n + 1.0)), beside
+        beside = ((standard**2).sum(axis=1) - (precision * off**2).sum(axis=1)) / 2
+        return np.clip(of_cells(factors, shape), _LEAST, np.log(n + 1.0)), beside
 
     def strays(standard: Floats) -> tuple[Floats, Floats]:
         """Return the logarithms of how far cells stray; the reference law is the prior."""
-        return np.clip(_ALL_STRAY[0] + _of_cells(widths * standard, shape), *ends), np.zeros(len(standard))
+        return np.clip(_ALL_STRAY[0] + of_cells(widths * standard, shape), *ends), np.zeros(len(standard))
 
     def likely(log_mean: Floats, log_stray: Floats) -> Floats:
         normal = _log_normal(noisy, np.exp(log_mean), np.exp(log_stray), variance)
@@ -284,19 +287,6 @@ def _factors(
     return found[0], found[1]
 
 
-def _of_cells(factors: Floats, shape: tuple[int, ...]) -> Floats:
-    """Return the sum of the factors of every cell, (draws, cells), as `main_effects` orders them.
-
-    Of one column, what holds for a cell holds for all: (draws, 1).
-    """
-    total, at = factors[:, :1], 1
-    for size in shape if factors.shape[1] > 1 else ():
-        if size > 1:
-            total = (total[:, :, None] + factors[:, None, at : at + size]).reshape(len(factors), -1)
-            at += size
-    return total
-
-
 def _nodes(noisy: Floats, deviation: float, n: int) -> tuple[Floats, Floats]:
     """Return the first of the counts that are weighed together for each cell, (cells, nodes), and how many they are.
 
@@ -313,26 +303,29 @@ def _nodes(noisy: Floats, deviation: float, n: int) -> tuple[Floats, Floats]:
 
 
 def _fitted(
-    noisy: Floats, variance: float, n: int, design: Floats, precision: Floats, prior: Floats, stray: float
-) -> tuple[float, Floats, Floats]:
-    """Return log evidence, mode and root of the covariance of the logarithms of the factors, given how cells stray."""
+    noisy: Floats, variance: float, n: int, shape: tuple[int, ...], precision: Floats, prior: Floats, stray: float
+) -> tuple[float, Floats, Curvature]:
+    """Return log evidence, mode and curvature of the logarithms of the factors, given how cells stray."""
     factors = prior.copy()
+
+    def log_means() -> Floats:
+        found = np.clip(of_cells(factors[None], shape)[0], _LEAST, np.log(n + 1.0))
+        return np.broadcast_to(found, noisy.shape)
+
     for _ in range(40):
-        log_mean = np.clip(design @ factors, _LEAST, np.log(n + 1.0))
+        log_mean = log_means()
         mean = np.exp(log_mean)
         weight = mean**2 / (mean + mean**2 / stray + variance)
         step = np.clip((noisy - mean) / mean, -2, 2)
-        curvature = (design.T * weight) @ design + precision
-        moved = np.linalg.solve(curvature, design.T @ (weight * (log_mean + step)) + precision @ prior)
+        curvature = Curvature.of(weight, shape, precision)
+        moved = curvature.solve(of_categories(weight * (log_mean + step), shape) + precision * prior)
         done = np.max(np.abs(moved - factors)) < 1e-6
         factors = factors + 0.7 * (moved - factors)
         if done:
             break
-    mean = np.exp(np.clip(design @ factors, _LEAST, np.log(n + 1.0)))
-    off = factors - prior
-    log = _log_normal(noisy, mean, stray, variance).sum() - off @ precision @ off / 2
-    log -= np.linalg.slogdet(curvature)[1] / 2
-    return float(log), factors, np.linalg.cholesky(np.linalg.inv(curvature))
+    log = _log_normal(noisy, np.exp(log_means()), stray, variance).sum()
+    log -= (precision * (factors - prior) ** 2).sum() / 2 + curvature.volume / 2
+    return float(log), factors, curvature
 
 
 def _common(table: Floats, prior: Floats, draws: int, rng: np.random.Generator) -> tuple[Integers, Integers]:

@@ -28,7 +28,6 @@ from sottovoce.readings.families import LinearFamily, PoissonFamily
 from sottovoce.regression.belief import believe
 from sottovoce.regression.coefficients import Coefficients
 from sottovoce.regression.formula import Formula
-from sottovoce.regression.guesses import Guesses
 from sottovoce.regression.shares import Step, steps
 from sottovoce.regression.strides import Path, Shown, final, strides, together
 
@@ -178,17 +177,17 @@ class AdaptiveLooks(Mechanism):
         last = path[-1][0]
         A, b = system.units
         asked = final(self, path)
-        one = Guesses.of(last, several=False, at_least=system.guesses)
         belief = believe(asked)
         found = belief.mapped(A, b)
-        plain = believe(replace(asked, guesses=one, at=belief.mean, extra=None)).mapped(A, b)
+        plain = believe(replace(asked, several=False, at=belief.mean, extra=None)).mapped(A, b)
         left = np.sqrt(np.diag(plain.covariance))
         if system.groups:  # how far groups spread is believed with the noise: without it their spread would be no other
             with_it, without = (np.diagonal(one.covariances, axis1=1, axis2=2) for one in (found, plain))
             shares = (found.weights @ np.minimum(without, with_it)) / (found.weights @ with_it)
             left = np.sqrt(np.diag(found.covariance) * shares)
         # Of a column that noise hides nobody knows what would be left without it.
-        untold = np.tile(asked.guesses.untold(found.weights), system.model.outputs)
+        assert belief.guesses is not None
+        untold = np.tile(belief.guesses.untold(found.weights), system.model.outputs)
         left = np.where(np.abs(A) @ untold > 0, math.nan, left)
         family, cut = system.model, None
         if isinstance(family, LinearFamily) and last.look.cap < 1:

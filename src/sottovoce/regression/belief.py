@@ -24,20 +24,14 @@ from sottovoce.regression.glances import Glance
 from sottovoce.regression.guesses import Guesses
 from sottovoce.regression.imagined import Imagined
 from sottovoce.regression.overdispersed import Extra
+from sottovoce.regression.ways import Way, squares, times
 
 __all__ = ["Asked", "Belief", "believe", "believe_all"]
 
-_STEPS = 14
 _TOGETHER = 48
 """So many guesses at most are worked on together: of more the numbers would not stay near the processor."""
-_FARTHEST = 1.0
-"""How far the linear predictor may move in one step, on average over imagined rows."""
-_BENT = 0.3
-"""How far, as a part of it, what the mean bends may be from what it does on imagined rows."""
 _SKEWED = 0.5
 """How far, as a part of it, the skewness of a number may be from what its public bounds say."""
-_ROUND = 0.4
-"""How much two directions share beside what they would in coordinates in which the information is round."""
 _UNSURE = 0.5
 """How far the score's variation altogether may differ from what the model says, where noise hides it."""
 _PLAIN = 0.25
@@ -46,11 +40,14 @@ _PLAIN = 0.25
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """A mixture of normal laws: weights, means and covariances; and the imagined rows on which it was found, if any."""
+    """A mixture of normal laws: weights, means and covariances; and the guesses and the imagined rows on which it was
+    found, if any.
+    """
 
     weights: Floats
     means: Floats
     covariances: Floats
+    guesses: Guesses | None = None
     imagined: Imagined | None = None
 
     @property
@@ -82,8 +79,8 @@ class Asked:
     prior
         From how far the entries of a row spread, by guess, to the log of each guess's weight and the prior standard
         deviations of θ in the coordinates of x.
-    guesses
-        What the information may be.
+    several, at_least
+        Whether what the information may be is guessed where noise hides it, and how often at least.
     at
         Where given, the noise is not counted: covariances are what the records alone would leave at this θ. Another
         one is not looked for, for without its noise the score would lead to where the noise points.
@@ -94,7 +91,8 @@ class Asked:
     glance: Glance
     prior: Callable[[Floats], tuple[Floats, Floats]]
     meat: Glance | None
-    guesses: Guesses
+    several: bool
+    at_least: int = 1
     at: Floats | None = None
     extra: Extra | None = None
 
@@ -106,7 +104,7 @@ class Asked:
     @property
     def alike(self) -> tuple[bool, ...]:
         """What two must have in common to be answered together."""
-        return self.measured, self.noisy, self.extra is not None
+        return self.measured, self.noisy, self.extra is not None, self.several
 
     @property
     def measured(self) -> bool:
@@ -120,85 +118,64 @@ def believe(asked: Asked) -> Belief:
 
 
 def believe_all(asked: Sequence[Asked]) -> list[Belief]:
-    """Return what each of several looks of one regression says of θ, those with few guesses found together."""
+    """Return what each of several looks of one regression says of θ, those that are asked alike together."""
     found: dict[int, Belief] = {}
-    batches: dict[tuple[bool, ...], list[list[int]]] = {}
+    alike: dict[tuple[bool, ...], list[int]] = {}
     for place, one in enumerate(asked):
-        some = batches.setdefault(one.alike, [[]])
-        if sum(len(asked[k].guesses.mean) for k in (*some[-1], place)) > _TOGETHER:
-            some.append([])
-        some[-1].append(place)
-    for batch in (one for some in batches.values() for one in some if one):
-        found |= dict(zip(batch, _believed([asked[k] for k in batch]), strict=True))
+        alike.setdefault(one.alike, []).append(place)
+    for places in alike.values():
+        first = asked[places[0]]
+        told = Guesses.of([asked[k].glance for k in places], several=first.several, at_least=first.at_least)
+        for some in _batches([len(one.mean) for one in told]):
+            beliefs = _believed([asked[places[k]] for k in some], [told[k] for k in some])
+            found |= dict(zip([places[k] for k in some], beliefs, strict=True))
     return [found[place] for place in range(len(asked))]
 
 
-def _believed(asked: Sequence[Asked]) -> list[Belief]:
+def _batches(counts: Sequence[int]) -> list[list[int]]:
+    """Return the places of looks that have few guesses between them."""
+    found: list[list[int]] = [[]]
+    for place, count in enumerate(counts):
+        if found[-1] and sum(counts[k] for k in found[-1]) + count > _TOGETHER:
+            found.append([])
+        found[-1].append(place)
+    return found
+
+
+def _believed(asked: Sequence[Asked], guesses: Sequence[Guesses]) -> list[Belief]:
     """Return what looks say of θ that are asked alike: their guesses lie one after the other."""
-    glances, counts = [one.glance for one in asked], [len(one.guesses.mean) for one in asked]
-    look, noisy = glances[0].look, asked[0].noisy
-    D, curved, eye = look.dimension, look.model.curved, np.eye(look.dimension)
-    H = np.concatenate([one.guesses.information for one in asked])
-    values, vectors = np.linalg.eigh((H + H.transpose(0, 2, 1)) / 2)
-    values = np.maximum(values, 1e-12 * values[:, -1:])
-    told = [one.guesses.mean for one in asked]
+    glances, counts = [one.glance for one in asked], [len(one.mean) for one in guesses]
+    H = np.concatenate([one.information for one in guesses])
+    told = [one.mean for one in guesses]
     imagined = Imagined.of(glances, told)
-    other = Imagined.of(glances, told, 1 + _SKEWED) if curved and noisy and imagined.skewed else None
-    J = _variation(asked, imagined, H)
-    priors = [one.prior(one.guesses.spread) for one in asked]
-    T = _each((glance.shape for glance in glances), counts)
-    roots = np.concatenate([_roots(one.glance, one.guesses, sds) for one, (_, sds) in zip(asked, priors, strict=True)])
-    along: Floats = np.asarray(np.linalg.solve(T.transpose(0, 2, 1), roots), dtype=np.float64)
-    level, tau = values.mean(axis=1)[:, None, None], _each((glance.tau for glance in glances), counts)[:, None, None]
-    shared = np.minimum(tau**2 / 2, _ROUND / D * np.minimum(values[:, :, None] * values[:, None], level**2))
-    whole, cut = np.broadcast_to(eye, H.shape), _each(map(_cut, glances), counts)[:, None]
-    seen = _each((glance.score for glance in glances), counts)
-    theta = centre = _each((glance.look.predictors.ravel() for glance in glances), counts)
-    if given := [(one.glance.shape.T, one.at) for one in asked if one.at is not None]:
-        theta = _each((np.linalg.solve(shape, at) for shape, at in given), counts)
-    V, turns = J, vectors.transpose(0, 2, 1)
-    for step in range(_STEPS if noisy else 1):
-        seems, turn = (theta - centre, whole) if not curved or (noisy and step == 0) else imagined.way(theta)
-        G = H @ turn
-        score = seen + _times(G, theta) - _times(H, seems)
-        V = V + 1e-13 * np.trace(V, axis1=1, axis2=2)[:, None, None] * eye
-        inside = np.linalg.solve(V, np.concatenate([G, score[:, :, None]], axis=2))
-        leads = (G @ along).transpose(0, 2, 1)
-        P = leads @ inside[:, :, :D] @ along + eye
-        left = _inverse((P + P.transpose(0, 2, 1)) / 2)
-        pull = _times(leads, inside[:, :, D])
-        means = _times(along, _times(left, pull))
-        varied = V
-        if not noisy:
-            break
-        # What the noise of the information does, and how well imagined rows tell how the mean bends.
-        ahead = seems + _times(turn, means - theta)
-        turned = turns @ (turn @ along)
-        second = _times(turns, ahead) ** 2 + ((turned @ left) * turned).sum(axis=2)
-        V = J + (vectors * _times(shared, second)[:, None]) @ turns
-        bends = _BENT * _times(H, ahead - (means - centre)) + cut * _times(H, means - centre)
-        V = V + _squares(bends) + (bends**2).mean(axis=1)[:, None, None] * eye
-        V = V if other is None else V + _squares(_times(H, other.way(theta)[0] - seems))
-        move = (means - theta) / (1 if step < 3 else 2)
-        if curved:  # the mean bends: no step so long that a straight line has nothing to do with it
-            move = move / np.maximum(1.0, imagined.size(move) / _FARTHEST)[:, None]
-        theta = theta + move
-    evidence = (
-        np.concatenate([log for log, _ in priors]) - np.linalg.slogdet(P)[1] / 2 - np.linalg.slogdet(varied)[1] / 2
+    bends = glances[0].look.model.curved and asked[0].noisy and imagined.skewed
+    priors = [one.prior(some.spread) for one, some in zip(asked, guesses, strict=True)]
+    T = _each((glance.shape for glance in glances), counts).transpose(0, 2, 1)
+    roots = np.concatenate(
+        [_roots(glance, some, sds) for glance, some, (_, sds) in zip(glances, guesses, priors, strict=True)]
     )
-    evidence += (np.einsum("mi,mij,mj->m", pull, left, pull) - (score * inside[:, :, D]).sum(axis=1)) / 2
-    covariances = roots @ left @ roots.transpose(0, 2, 1)
-    return _apart(imagined, evidence, _times(T.transpose(0, 2, 1), theta), covariances)
-
-
-def _apart(imagined: Imagined, evidence: Floats, means: Floats, covariances: Floats) -> list[Belief]:
-    """Return the belief of each look, of the guesses of all of them."""
-    ends = np.cumsum(imagined.counts)
-    stretches = zip(imagined.split(), ends - imagined.counts, ends, strict=True)
-    return [
-        Belief(_weighed(evidence[start:end]), means[start:end], covariances[start:end], part)
-        for part, start, end in stretches
-    ]
+    at = centre = _each((glance.look.predictors.ravel() for glance in glances), counts)
+    if given := [(one.glance.shape.T, one.at) for one in asked if one.at is not None]:
+        at = _each((np.linalg.solve(shape, at) for shape, at in given), counts)
+    way = Way(
+        imagined,
+        Imagined.of(glances, told, 1 + _SKEWED) if bends else None,
+        H,
+        _variation(asked, imagined, H),
+        np.asarray(np.linalg.solve(T, roots), dtype=np.float64),
+        _each((glance.score for glance in glances), counts),
+        centre,
+        _each((glance.tau for glance in glances), counts),
+        _each(map(_cut, glances), counts),
+    )
+    theta, left, evidence = way.gone() if asked[0].noisy else way.stayed(at)
+    evidence = evidence + np.concatenate([log for log, _ in priors])
+    means, covariances, ends = times(T, theta), roots @ left @ roots.transpose(0, 2, 1), np.cumsum(counts)
+    found = []
+    for end, some, part in zip(ends, guesses, imagined.split(), strict=True):
+        own = slice(end - len(some.mean), end)
+        found.append(Belief(_weighed(evidence[own]), means[own], covariances[own], some, part))
+    return found
 
 
 def _weighed(evidence: Floats) -> Floats:
@@ -237,7 +214,7 @@ def _unsure(imagined: Imagined, extra: Extra | None) -> Floats:
     assert isinstance(family, PoissonFamily) and extra is not None
     shift = extra.shift(family, imagined.predictors[:, :, 0])
     moves = np.einsum("mr,mr,mri->mi", imagined.records, shift, imagined.rows)
-    return _squares(moves)
+    return squares(moves)
 
 
 def _roots(glance: Glance, guesses: Guesses, sds: Floats) -> Floats:
@@ -256,27 +233,6 @@ def _roots(glance: Glance, guesses: Guesses, sds: Floats) -> Floats:
         roots[:, at, block] = -off * sds[:, block]
         roots[:, at, at] = own
     return roots
-
-
-def _inverse(precisions: Floats) -> Floats:
-    """Return the inverses of matrices that are no less than the identity, also where rounding hides it."""
-    try:
-        found = np.asarray(np.linalg.inv(precisions), dtype=np.float64)
-    except np.linalg.LinAlgError:
-        found = np.zeros_like(precisions)
-    if np.diagonal(found, axis1=1, axis2=2).min() > 0:
-        return found
-    values, vectors = np.linalg.eigh(precisions)
-    return np.asarray((vectors / np.maximum(values, 1.0)[:, None]) @ vectors.transpose(0, 2, 1))
-
-
-def _squares(rows: Floats) -> Floats:
-    return np.asarray(rows[:, :, None] * rows[:, None])
-
-
-def _times(matrices: Floats, rows: Floats) -> Floats:
-    found: Floats = matrices @ rows[:, :, None]
-    return found[:, :, 0]
 
 
 def _cut(glance: Glance) -> float:

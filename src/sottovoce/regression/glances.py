@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings import Look
 
-__all__ = ["Glance", "denoised", "round_shape"]
+__all__ = ["Glance", "denoised", "once_each", "round_shape"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +59,7 @@ class Glance:
         if self.constant is None:
             return None
         one = self.look.matrix[:, [self.constant]]
-        return np.asarray(np.kron(np.eye(self.look.model.outputs), one), dtype=np.float64)
+        return once_each(one, self.look.model.outputs)
 
     @property
     def noise(self) -> float:
@@ -76,11 +77,10 @@ class Glance:
         """The information, freed of its noise as far as can be."""
         assert self.information is not None
         found = denoised(self.information, self.tau, self.apart)
-        empty = np.linalg.solve(self.look.matrix.T, self.look.encoding.empty.T)
-        if not empty.size:
+        if not self.look.encoding.empty.size:
             return found
-        across, _ = np.linalg.qr(empty)
-        kept = np.kron(np.eye(self.look.model.outputs), np.eye(len(across)) - across @ across.T)
+        across, _ = np.linalg.qr(np.linalg.solve(self.look.matrix.T, self.look.encoding.empty.T))
+        kept = once_each(np.eye(len(across)) - across @ across.T, self.look.model.outputs)
         return np.asarray(kept @ found @ kept)
 
     @cached_property
@@ -94,7 +94,12 @@ class Glance:
     @cached_property
     def shape(self) -> Floats:
         """T, once for each linear predictor."""
-        return np.asarray(np.kron(np.eye(self.look.model.outputs), self.look.matrix), dtype=np.float64)
+        return once_each(self.look.matrix, self.look.model.outputs)
+
+
+def once_each(matrix: Any, outputs: int) -> Floats:
+    """Return a matrix with this one on its diagonal, once for each linear predictor."""
+    return np.asarray(matrix if outputs == 1 else np.kron(np.eye(outputs), matrix), dtype=np.float64)
 
 
 def denoised(matrix: Floats, tau: float, apart: Floats | None = None) -> Floats:

@@ -12,6 +12,7 @@ from its spread (`Formula.prior_sd`), so that of a column that may be narrow is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,8 @@ from sottovoce.regression.veil import NARROWEST, Veil
 __all__ = ["Guesses", "whole_weight"]
 
 _MANY = 48
+_TOGETHER = 4
+"""So many looks' guesses are worked on together: of more the numbers would not stay near the processor."""
 _CERTAIN = 6.0
 """A column whose own information is this many times its noise is taken as it was seen."""
 _ALIKE = 0.25
@@ -61,29 +64,43 @@ class Guesses:
         return np.asarray(self.hidden & ((apart > _ALIKE) | (np.ptp(logs, axis=0) == 0)))
 
     @classmethod
-    def of(cls, glance: Glance, *, several: bool, at_least: int = 1) -> Guesses:
-        """Return one guess, or as many as noise asks for."""
+    def of(cls, glances: Sequence[Glance], *, several: bool, at_least: int = 1) -> list[Guesses]:
+        """Return one guess of each of several looks of one regression, or as many as noise asks for."""
+        averages = [glance.averaged(glance.known) for glance in glances]
+        hidden = [
+            _hidden(glance, average) if several else np.zeros(len(average), dtype=bool)
+            for glance, average in zip(glances, averages, strict=True)
+        ]
+        stretches = _stretches(glances, averages, hidden, max(at_least, _MANY))
+        return [
+            cls._of(glance, average, out_of_sight, stretches.get(place), several, at_least)
+            for place, (glance, average, out_of_sight) in enumerate(zip(glances, averages, hidden, strict=True))
+        ]
+
+    @classmethod
+    def _of(
+        cls,
+        glance: Glance,
+        average: Floats,
+        hidden: NDArray[np.bool_],
+        stretch: Floats | None,
+        several: bool,
+        count: int,
+    ) -> Guesses:
+        """Return the guesses of a look, by what rows are stretched."""
         look, known = glance.look, glance.known
         K, d = look.model.outputs, look.encoding.size
-        average = glance.averaged(known)
         back: Floats = np.asarray(np.linalg.inv(look.matrix), dtype=np.float64)
-        count, stretch = at_least, np.eye(d)[None]
-        hidden = _hidden(glance, average) if several else np.zeros(d, dtype=bool)
-        # Levels that add up to one are what they are: a guess in which they do not would be of no records.
-        free = hidden & ~np.any(look.encoding.empty != 0, axis=0)
-        if free.any():
-            count = max(count, _MANY)
-            whole = _most(glance, np.diag(back @ average @ back.T).max())
-            if glance.constant is not None:
-                whole = whole_weight(average[None], back[glance.constant])[0]
-            stretch = Veil.over(glance, average, free, float(whole), count).lifted()
-        stretch = np.broadcast_to(stretch, (count, d, d))
-        mean = stretch @ average @ stretch.transpose(0, 2, 1)
-        whole = np.zeros((count, K * d, K * d))
-        for k in range(K):
-            for m in range(K):
-                block = known[k * d : (k + 1) * d, m * d : (m + 1) * d]
-                whole[:, k * d : (k + 1) * d, m * d : (m + 1) * d] = stretch @ block @ stretch.transpose(0, 2, 1)
+        if stretch is None:
+            mean, whole = np.repeat(average[None], count, axis=0), np.repeat(known[None], count, axis=0)
+        else:
+            turned = stretch.transpose(0, 2, 1)
+            mean = stretch @ average @ turned
+            whole = np.zeros((len(stretch), K * d, K * d))
+            for k in range(K):
+                for m in range(K):
+                    block = known[k * d : (k + 1) * d, m * d : (m + 1) * d]
+                    whole[:, k * d : (k + 1) * d, m * d : (m + 1) * d] = stretch @ block @ turned
         middle = None
         if glance.constant is not None:
             middle = mean @ back[glance.constant]
@@ -92,6 +109,36 @@ class Guesses:
         if not several:  # what is not sure to be narrow is not taken for it
             spread = np.asarray(np.sqrt(np.minimum(np.square(spread) + _blur(average, back, glance), 1.0)))
         return cls(whole, mean, middle, spread, hidden)
+
+
+def _stretches(
+    glances: Sequence[Glance], averages: Sequence[Floats], hidden: Sequence[NDArray[np.bool_]], count: int
+) -> dict[int, Floats]:
+    """Return for each look with hidden columns, by its place, what its guesses stretch rows by.
+
+    Looks that hide the same columns go together.
+    """
+    # Levels that add up to one are what they are: a guess in which they do not would be of no records.
+    bound = np.any(glances[0].look.encoding.empty != 0, axis=0)
+    alike: dict[bytes, list[int]] = {}
+    for place, columns in enumerate(hidden):
+        if (columns & ~bound).any():
+            alike.setdefault((columns & ~bound).tobytes(), []).append(place)
+    found: dict[int, Floats] = {}
+    for places in alike.values():
+        for some in (places[start : start + _TOGETHER] for start in range(0, len(places), _TOGETHER)):
+            seen = [(glances[k], averages[k], _weight(glances[k], averages[k])) for k in some]
+            lifted = Veil.over(seen, hidden[some[0]] & ~bound, count).lifted(count)
+            found |= dict(zip(some, np.split(lifted, len(some)), strict=True))
+    return found
+
+
+def _weight(glance: Glance, average: Floats) -> float:
+    """Return what all records weigh together."""
+    back = np.linalg.inv(glance.look.matrix)
+    if glance.constant is None:
+        return float(_most(glance, np.diag(back @ average @ back.T).max()))
+    return float(whole_weight(average[None], back[glance.constant])[0])
 
 
 def _hidden(glance: Glance, average: Floats) -> NDArray[np.bool_]:

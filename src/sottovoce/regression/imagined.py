@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings import Look
@@ -113,6 +114,12 @@ class Imagined:
             for family, count, end in zip(self.families, self.counts, ends, strict=True)
         ]
 
+    def some(self, kept: NDArray[np.bool_]) -> Self:
+        """Return the rows of some of the guesses."""
+        arrays = {name: getattr(self, name)[kept] for name in ("rows", "weights", "total", "centre")}
+        counts = [int(part.sum()) for part in np.split(kept, np.cumsum(self.counts)[:-1])]
+        return replace(self, **arrays, counts=tuple(counts))
+
     @property
     def predictors(self) -> Floats:
         """The linear predictors of all rows at the centre."""
@@ -141,9 +148,13 @@ class Imagined:
         """Return H⁻¹(S(θ) − S(centre)) and its derivative, S(θ) the sum of zμ(z·θ) over the rows, H its slope at the
         centre: how far θ seems to be from the centre to one who takes the mean to be straight.
         """
-        (here, steep), there = self._here, self._sums(theta)
-        solved = np.linalg.solve(steep, np.concatenate([(there[0] - here)[:, :, None], there[1]], axis=2))
-        return solved[:, :, 0], solved[:, :, 1:]
+        sums, slopes = self._sums(theta)
+        back = self._back
+        return (back @ (sums - self._here[0])[:, :, None])[:, :, 0], back @ slopes
+
+    def seems(self, theta: Floats) -> Floats:
+        """Return how far θ seems to be from the centre, as `way` does."""
+        return np.asarray((self._back @ (self._sums(theta, slopes=False)[0] - self._here[0])[:, :, None])[:, :, 0])
 
     def variation(self, looks: Sequence[Look], information: Floats) -> Floats:
         """Return by how much a score of this information varies, one for each guess, if the model holds.
@@ -166,24 +177,32 @@ class Imagined:
         return sums, slopes + 1e-6 * np.trace(slopes, axis1=1, axis2=2)[:, None, None] / D * np.eye(D)
 
     @cached_property
+    def _back(self) -> Floats:
+        return np.asarray(np.linalg.inv(self._here[1]), dtype=np.float64)
+
+    @cached_property
     def _turned(self) -> tuple[Floats, Floats]:
         """The rows, one a column, and the same as their weights have it."""
         turned = self.rows.transpose(0, 2, 1)
         return turned, turned * self.weights[:, None]
 
-    def _sums(self, theta: Floats) -> tuple[Floats, Floats]:
+    def _sums(self, theta: Floats, *, slopes: bool = True) -> tuple[Floats, Floats]:
+        """Return S(θ) and its slope; no slope where it is not asked for."""
         count, K, d = self.centre.shape
         mean, slope = self.moments(self.rows @ theta.reshape(count, K, d).transpose(0, 2, 1))
         turned, weighed = self._turned
+        sums = weighed @ mean.reshape(count, -1, K)
+        sums = sums.transpose(0, 2, 1).reshape(count, K * d)
+        if not slopes:
+            return sums, np.empty(0)
         if K == 1:
-            return (weighed @ mean[:, :, None])[:, :, 0], (weighed * slope[:, None]) @ self.rows
+            return sums, (weighed * slope[:, None]) @ self.rows
         total = np.empty((count, K * d, K * d))
         for k in range(K):
             for m in range(K):
                 part = (turned * (self.weights * slope[:, :, k, m])[:, None]) @ self.rows
                 total[:, k * d : (k + 1) * d, m * d : (m + 1) * d] = part
-        sums = weighed @ mean
-        return sums.transpose(0, 2, 1).reshape(count, K * d), total
+        return sums, total
 
 
 def _squeezed(t: Floats) -> Floats:

@@ -17,8 +17,7 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.readings import Look
 from sottovoce.readings.families import MOST_COUNTED
 from sottovoce.regression.belief import Asked, Belief, believe_all
-from sottovoce.regression.glances import Glance, round_shape
-from sottovoce.regression.guesses import Guesses
+from sottovoce.regression.glances import Glance, once_each, round_shape
 from sottovoce.regression.overdispersed import Extra, variation_look
 from sottovoce.regression.shares import Step, split
 
@@ -73,8 +72,8 @@ def strides(mechanism: AdaptiveLooks, shown: Shown) -> Generator[Asked, Belief, 
         glance = Glance.of(look, mechanism.n, shown(look, scales), scales)
         belief = None
         if place < len(mechanism.plan) - 1 and glance.score is not None:
-            guesses = Guesses.of(glance, several=False, at_least=mechanism.system.guesses)
-            belief = yield Asked(glance, mechanism.system.prior_sd, _own(glance), guesses)
+            system = mechanism.system
+            belief = yield Asked(glance, system.prior_sd, _own(glance), several=False, at_least=system.guesses)
         path.append((glance, belief))
     return path
 
@@ -82,8 +81,8 @@ def strides(mechanism: AdaptiveLooks, shown: Shown) -> Generator[Asked, Belief, 
 def final(mechanism: AdaptiveLooks, path: Path) -> Asked:
     """Return what the last look is asked."""
     last, system = path[-1][0], mechanism.system
-    guesses = Guesses.of(last, several=True, at_least=system.guesses)
-    return Asked(last, system.prior_sd, last, guesses, extra=_extra(path) if system.family == "poisson" else None)
+    extra = _extra(path) if system.family == "poisson" else None
+    return Asked(last, system.prior_sd, last, several=True, at_least=system.guesses, extra=extra)
 
 
 def _next(mechanism: AdaptiveLooks, path: Path, paid: Step) -> tuple[Look, Step]:
@@ -134,7 +133,7 @@ def _split(mechanism: AdaptiveLooks, look: Look, step: Step, belief: Belief) -> 
     pull, lean = look.factors
     noise = mechanism.scales(look, step)
     score, information = (noise["score"] / pull) ** 2, (noise["information"] / lean**2) ** 2
-    back = np.kron(np.eye(look.model.outputs), np.linalg.inv(look.matrix).T)
+    back = once_each(np.linalg.inv(look.matrix).T, look.model.outputs)
     doubt = float(np.trace(back @ belief.covariance @ back.T))
     return split(step, score * step[1]["score"], information * step[1]["information"], doubt)
 

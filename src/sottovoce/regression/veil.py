@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,115 +49,177 @@ class Veil:
 
     Attributes
     ----------
-    noise, shape, constant, hidden
-        The noise of the averaged information, T, the place of the intercept and which columns are hidden.
-    whole
-        What all records weigh together.
+    constant, hidden
+        The place of the intercept, and which columns are hidden.
+    shape, metric
+        T, and T'T.
+    noise, whole
+        The noise of the averaged information, and what all records weigh together.
     means, covariances
         m and C in the coordinates of x, the constant's mean 1; about zero where there is no constant.
     rows
         By what the rows of the information that is taken for known are multiplied.
     left
-        What was seen beside each guess, in the coordinates of z.
+        What was seen beside each guess, between columns: T'LT of what it is in the coordinates of z.
     """
 
-    noise: float
-    shape: Floats
     constant: int | None
     hidden: NDArray[np.bool_]
-    whole: float
+    shape: Floats
+    metric: Floats
+    noise: Floats
+    whole: Floats
     means: Floats
     covariances: Floats
     rows: Floats
     left: Floats
 
     @classmethod
-    def over(cls, glance: Glance, average: Floats, hidden: NDArray[np.bool_], whole: float, count: int) -> Self:
-        """Return so many guesses, all of them what is taken for known but that hidden columns share nothing."""
-        T = glance.look.matrix
-        back = np.linalg.inv(T)
-        moments = back @ average @ back.T / whole
-        means = np.zeros(len(T)) if glance.constant is None else moments[glance.constant].copy()
-        covariances = moments - np.outer(means, means)
-        if glance.constant is not None:
-            means[glance.constant] = 1.0
-            covariances[glance.constant] = covariances[:, glance.constant] = 0.0
-        covariances = _sound(covariances, glance.constant)
+    def over(cls, seen: Sequence[tuple[Glance, Floats, float]], hidden: NDArray[np.bool_], count: int) -> Self:
+        """Return so many guesses of each of several looks of one regression, all of them what is taken for known but
+        that hidden columns share nothing; with each look the averaged information, and what all records weigh.
+        """
+        constant = seen[0][0].constant
         off = hidden | hidden[:, None]
         np.fill_diagonal(off, False)
-        apart = np.where(off, 0.0, covariances)
-        rows = _parted(covariances, apart, means, hidden, glance.constant)
-        assert glance.information is not None
-        left = glance.averaged(glance.information) - average + whole * T @ (covariances - apart) @ T.T
-        several = (np.tile(one, (count, *[1] * one.ndim)) for one in (means, apart, rows, left))
-        return cls(glance.noise, T, glance.constant, hidden, whole, *several)
+        parts = []
+        for glance, average, whole in seen:
+            T = glance.look.matrix
+            back = np.linalg.inv(T)
+            moments = back @ average @ back.T / whole
+            means = np.zeros(len(T)) if constant is None else moments[constant].copy()
+            covariances = moments - np.outer(means, means)
+            if constant is not None:
+                means[constant] = 1.0
+                covariances[constant] = covariances[:, constant] = 0.0
+            covariances = _sound(covariances, constant)
+            apart = np.where(off, 0.0, covariances)
+            rows = _parted(covariances, apart, means, hidden, constant)
+            assert glance.information is not None
+            left = glance.averaged(glance.information) - average
+            metric = T.T @ T
+            left = T.T @ left @ T + whole * metric @ (covariances - apart) @ metric
+            parts.append((T, metric, glance.noise, whole, means, apart, rows, left))
+        return cls(constant, hidden, *(np.repeat(np.array(part), count, axis=0) for part in zip(*parts, strict=True)))
 
-    def lifted(self) -> Floats:
-        """Return for each guess the matrix by which rows, in the coordinates of z, are stretched."""
-        rng, count, d = np.random.default_rng(11), len(self.means), len(self.shape)
+    def lifted(self, count: int) -> Floats:
+        """Return for each guess the matrix by which rows, in the coordinates of z, are stretched.
+
+        `count` is how many guesses a look has: those of every look are drawn alike.
+        """
+        rng, looks, d = np.random.default_rng(11), len(self.means) // count, self.means.shape[1]
         columns = [int(k) for k in np.flatnonzero(self.hidden)]
         others = {j: rng.permutation([k for k in range(d) if k not in (j, self.constant)]).tolist() for j in columns}
         turns = {j: itertools.cycle(others[j]) for j in columns}
+
+        def evenly() -> Floats:
+            return np.tile((rng.permutation(count) + 0.5) / count, looks)
+
         for _ in range(min(max(_DRAWS // len(columns), _LEAST), _MOST)):
             for column in rng.permutation(columns).tolist():
+                drawn = _Drawn(self, column)
                 for other in itertools.islice(turns[column], min(_SHARED, len(others[column]))):
-                    self._share(column, other, rng.random(count))
+                    drawn.share(other, np.tile(rng.random(count), looks))
                 if self.constant is not None:
-                    self._move(column, (rng.permutation(count) + 0.5) / count)
-                self._spread(column, (rng.permutation(count) + 0.5) / count)
+                    drawn.move(evenly())
+                drawn.spread(evenly())
+                drawn.done()
         return np.asarray(self.shape @ self.rows @ np.linalg.inv(self.shape))
 
-    def _spread(self, column: int, places: Floats) -> None:
-        """Draw how far a column spreads about its mean: its covariances go with it."""
-        square = self.covariances[:, column, column]
-        change = self._change(column, self.covariances[:, column], square)
+
+class _Drawn:
+    """A hidden column that is drawn anew: what it shares with others, its mean and its spread.
+
+    All of that moves but one row and one column of what was seen, so that only they are kept up to date until `done`.
+    """
+
+    def __init__(self, veil: Veil, column: int) -> None:
+        self.veil, self.column = veil, column
+        self.metric, self.left = veil.metric[:, :, column], veil.left[:, :, column].copy()
+        self.added = np.zeros_like(self.left)
+
+    def share(self, other: int, places: Floats) -> None:
+        """Draw how much it shares with another: with p columns a spread of s has the density s^(1/4 - 1 - p)."""
+        veil, column = self.veil, self.column
+        p = veil.means.shape[1] - (veil.constant is not None)
+        own, both, size = (veil.covariances[:, i, j] for i, j in ((column, column), (column, other), (other, other)))
+        left = np.maximum(own - both**2 / size, 1e-9 * own)
+        best, wide, most = -both / size, np.sqrt(left / size / p), np.sqrt(1 / size)
+        change = self._change(veil.covariances[:, other], size)
+        grid = np.concatenate([best[:, None] + wide[:, None] * _TAILS, change.near(wide)], axis=1)
+        grid = _within(grid, -most[:, None], most[:, None])
+        grid.sort(axis=1)
+        squares = (grid - best[:, None]) ** 2
+        squares *= size[:, None]
+        squares += left[:, None]
+        logs = np.log(squares / own[:, None])
+        logs *= (POWER - 1 - p) / 2
+        logs -= 1e3 * np.maximum(squares - 1, 0.0)
+        logs += change.fits(grid)
+        b = _drawn(places, grid, logs)
+        self._apply(change, b)
+        self._add(b, other)
+        row = veil.covariances[:, column] + b[:, None] * veil.covariances[:, other]
+        row[:, column] = left + size * (b - best) ** 2
+        veil.covariances[:, column] = veil.covariances[:, :, column] = row
+
+    def move(self, places: Floats) -> None:
+        """Draw where its mean lies."""
+        veil, column = self.veil, self.column
+        change = self._change(veil.means, np.ones(len(veil.means)))
+        grid = _within(change.near(), *(side - veil.means[:, column, None] for side in (-1.0, 1.0)))
+        b = _drawn(places, grid, change.fits(grid))
+        self._apply(change, b)
+        veil.rows[:, column, veil.constant] += b
+        veil.means[:, column] += b
+
+    def spread(self, places: Floats) -> None:
+        """Draw how far it spreads about its mean: its covariances go with it."""
+        veil, column = self.veil, self.column
+        square = veil.covariances[:, column, column]
+        change = self._change(veil.covariances[:, column], square)
         least, most = (np.log(end) - np.log(square)[:, None] / 2 for end in (NARROWEST, 1.0))
         near = np.log(np.maximum(1 + change.near(1.0), 1e-300))
         logs = _within(np.concatenate([least + (most - least) * _EVENLY, near], axis=1), least, most)
         logs.sort(axis=1)
         a = np.exp(_drawn(places, logs, POWER * logs + change.fits(np.expm1(logs))))
         self._apply(change, a - 1)
-        kept = 0.0 if self.constant is None else np.eye(len(self.shape))[self.constant] * self.means[:, column, None]
-        self.rows[:, column] = a[:, None] * (self.rows[:, column] - kept) + kept
-        self.covariances[:, column] *= a[:, None]
-        self.covariances[:, :, column] *= a[:, None]
+        self._add(a - 1, column)
+        veil.covariances[:, column] *= a[:, None]
+        veil.covariances[:, :, column] *= a[:, None]
 
-    def _move(self, column: int, places: Floats) -> None:
-        """Draw where the mean of a column lies."""
-        change = self._change(column, self.means, np.ones(len(self.means)))
-        grid = _within(change.near(), *(side - self.means[:, column, None] for side in (-1.0, 1.0)))
-        b = _drawn(places, grid, change.fits(grid))
-        self._apply(change, b)
-        self.rows[:, column, self.constant] += b
-        self.means[:, column] += b
+    def done(self) -> None:
+        """Bring all of what was seen up to date."""
+        added = self.added[:, :, None] * self.metric[:, None]
+        self.veil.left -= added
+        self.veil.left -= added.transpose(0, 2, 1)
 
-    def _share(self, column: int, other: int, places: Floats) -> None:
-        """Draw how much a column shares with another: with p columns a spread of s has the density s^(1/4 - 1 - p)."""
-        p = len(self.shape) - (self.constant is not None)
-        own, both, size = (self.covariances[:, i, j] for i, j in ((column, column), (column, other), (other, other)))
-        left = np.maximum(own - both**2 / size, 1e-9 * own)
-        best, wide, most = -both / size, np.sqrt(left / size / p), np.sqrt(1 / size)
-        change = self._change(column, self.covariances[:, other], size)
-        grid = np.concatenate([best[:, None] + wide[:, None] * _TAILS, change.near(wide)], axis=1)
-        grid = _within(grid, -most[:, None], most[:, None])
-        grid.sort(axis=1)
-        squares = left[:, None] + size[:, None] * (grid - best[:, None]) ** 2
-        logs = (POWER - 1 - p) / 2 * np.log(squares / own[:, None]) - 1e3 * np.maximum(squares - 1, 0.0)
-        b = _drawn(places, grid, logs + change.fits(grid))
-        self._apply(change, b)
-        kept = 0.0 if self.constant is None else np.eye(len(self.shape))[self.constant] * self.means[:, other, None]
-        self.rows[:, column] += b[:, None] * (self.rows[:, other] - kept)
-        row = self.covariances[:, column] + b[:, None] * self.covariances[:, other]
-        row[:, column] = left + size * (b - best) ** 2
-        self.covariances[:, column] = self.covariances[:, :, column] = row
+    def _add(self, b: Floats, other: int) -> None:
+        """Add to its rows so many times what another column, or itself, is about its mean."""
+        veil = self.veil
+        row = veil.rows[:, other].copy()
+        if veil.constant is not None:
+            row[:, veil.constant] -= veil.means[:, other]
+        veil.rows[:, self.column] += b[:, None] * row
 
-    def _change(self, column: int, functional: Floats, size: Floats) -> _Change:
-        g, lean = self.shape[:, column], self.whole * functional @ self.shape.T
-        return _Change(g, lean, self.whole * size, self.left @ g, self.noise)
+    def _change(self, functional: Floats, size: Floats) -> _Change:
+        veil, column = self.veil, self.column
+        lean = veil.whole[:, None] * (veil.metric @ functional[:, :, None])[:, :, 0]
+        return _Change(
+            self.metric[:, column],
+            lean[:, column],
+            veil.whole * np.add.reduce(functional * lean, axis=1),
+            veil.whole * np.add.reduce(functional * self.left, axis=1),
+            self.left[:, column],
+            lean,
+            veil.whole * size,
+            veil.noise,
+        )
 
     def _apply(self, change: _Change, b: Floats) -> None:
-        added = (b[:, None] * (change.lean + (b * change.size / 2)[:, None] * change.g))[:, :, None] * change.g
-        self.left -= added + added.transpose(0, 2, 1)
+        added = b[:, None] * (change.lean + (b * change.size / 2)[:, None] * self.metric)
+        self.left -= added * change.along[:, None] + self.metric * added[:, self.column, None]
+        self.added += added
 
 
 def _sound(covariances: Floats, constant: int | None) -> Floats:
@@ -187,37 +249,42 @@ def _parted(
 
 @dataclass(frozen=True, eq=False)
 class _Change:
-    """A multiple b of a functional of a row, added to a column, changes the information by b(gu' + ug') + b²c·gg'."""
+    """A multiple b of a functional of a row, added to a column, changes the information by b(gu' + ug') + b²c·gg'.
 
-    g: Floats
+    Attributes
+    ----------
+    along, both, aside
+        g'g, g'u and u'u.
+    seen, own
+        What was seen along g and u, and along g and g.
+    lean, size, noise
+        T'u, c and the noise of the information.
+    """
+
+    along: Floats
+    both: Floats
+    aside: Floats
+    seen: Floats
+    own: Floats
     lean: Floats
     size: Floats
-    turned: Floats
-    noise: float
+    noise: Floats
 
     def near(self, most: Floats | float = math.inf) -> Floats:
         """Return a grid of b about what was seen, as wide as its noise but in steps of no more than `most`'s."""
-        along, both, aside, seen = self._products
-        across = np.maximum(along * aside + both**2, 1e-300)
-        best, sd = seen / across, self.noise / np.sqrt(2 * across)
+        across = np.maximum(self.along * self.aside + self.both**2, 1e-300)
+        best, sd = self.seen / across, self.noise / np.sqrt(2 * across)
         return np.asarray(best[:, None] + np.minimum(sd, most)[:, None] * _LINE)
 
     def fits(self, b: Floats) -> Floats:
         """Return the logarithm of how well each b fits what was seen."""
-        along, both, aside, seen = self._products
-        second = 2 * along * aside + 2 * both**2 - 2 * self.size * (self.turned @ self.g)
-        found: Floats = (self.size * along)[:, None] ** 2 * b
-        for part in (4 * self.size * along * both, second, -4 * seen):
-            found += part[:, None]
+        scale = -0.5 / self.noise**2
+        second = 2 * (self.along * self.aside + self.both**2 - self.size * self.own)
+        found: Floats = ((self.size * self.along) ** 2 * scale)[:, None] * b
+        for part in (4 * self.size * self.along * self.both, second, -4 * self.seen):
+            found += (part * scale)[:, None]
             found *= b
-        found /= -2 * self.noise**2
         return found
-
-    @cached_property
-    def _products(self) -> tuple[Any, Floats, Floats, Floats]:
-        """g'g, g'u, u'u, and what was seen along g and u."""
-        seen = np.add.reduce(self.turned * self.lean, axis=1)
-        return self.g @ self.g, self.lean @ self.g, np.add.reduce(self.lean**2, axis=1), seen
 
 
 _EVENLY = np.linspace(0.0, 1.0, _FINE)

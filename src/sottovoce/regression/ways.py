@@ -1,0 +1,194 @@
+r"""The way from where a look was taken to what it says, for many guesses of its information at once.
+
+Given a guess H of the information, the noisy score ŝ is normal about Hδ + R(δ), R what the mean bends on the way δ from
+the centre to the truth. Every step takes the mean to be straight where the one before it led to, and its variance to be
+what that way asks for; guesses that have come to rest are let go, for a few may take far longer than all others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.privacy.numbers import Floats
+from sottovoce.regression.imagined import Imagined
+
+__all__ = ["Way", "squares", "times"]
+
+_STEPS = 14
+_FARTHEST = 1.0
+"""How far the linear predictor may move in one step, on average over imagined rows."""
+_BENT = 0.3
+"""How far, as a part of it, what the mean bends may be from what it does on imagined rows."""
+_ROUND = 0.4
+"""How much two directions share beside what they would in coordinates in which the information is round."""
+_NEAR, _STILL = 0.02, 0.0005
+"""A guess has come to rest within so many standard deviations of where a step leads to, when that, and its variance as
+a part of it, has changed by no more than this."""
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """What is known before the first step, one first index a guess.
+
+    Attributes
+    ----------
+    imagined, other
+        Rows on which one sees how the mean bends, and others that are more skewed; None where that matters little.
+    information, variation
+        H, and by how much the score varies at its centre.
+    along
+        From coordinates in which the prior is round to those of the look.
+    score, centre
+        ŝ, and where the look was taken.
+    tau, cut
+        The noise of the information, and how little the look is to be believed.
+    """
+
+    imagined: Imagined
+    other: Imagined | None
+    information: Floats
+    variation: Floats
+    along: Floats
+    score: Floats
+    centre: Floats
+    tau: Floats
+    cut: Floats
+
+    def some(self, kept: NDArray[np.bool_]) -> Self:
+        """Return the way of some of the guesses."""
+        arrays = {part.name: getattr(self, part.name) for part in fields(self)[2:]}
+        other = None if self.other is None else self.other.some(kept)
+        some: dict[str, Any] = {name: part[kept] for name, part in arrays.items()}
+        return replace(self, imagined=self.imagined.some(kept), other=other, **some)
+
+    @property
+    def curved(self) -> bool:
+        """Whether the mean bends."""
+        return self.imagined.families[0].curved
+
+    @cached_property
+    def _shared(self) -> tuple[Floats, Floats]:
+        """The directions of the information, and what any two of them share with the noise."""
+        H = self.information
+        values, vectors = np.linalg.eigh((H + H.transpose(0, 2, 1)) / 2)
+        values = np.maximum(values, 1e-12 * values[:, -1:])
+        level = values.mean(axis=1)[:, None, None]
+        most = _ROUND / H.shape[1] * np.minimum(values[:, :, None] * values[:, None], level**2)
+        return vectors, np.minimum(self.tau[:, None, None] ** 2 / 2, most)
+
+    def stayed(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return θ, what is left of the prior there and the log of the evidence, if only the records vary."""
+        step = _Step.at(self, theta, self.variation, straight=not self.curved)
+        return theta, step.left, step.evidence
+
+    def gone(self) -> tuple[Floats, Floats, Floats]:
+        """Return where the score leads to, what is left of the prior there and the log of the evidence."""
+        ends, left, evidence = self.centre.copy(), np.empty_like(self.information), np.empty(len(self.centre))
+        way, places = self, np.arange(len(ends))
+        theta, V, before = self.centre, self.variation, self.centre
+        rest = np.zeros(len(places), dtype=bool)
+        for count in range(_STEPS):
+            step = _Step.at(way, theta, V, straight=not way.curved or count == 0)
+            V = step.varies(way)
+            move = (step.means - theta) / (1 if count < 3 else 2)
+            if way.curved:  # no step so long that a straight line has nothing to do with it
+                move = move / np.maximum(1.0, way.imagined.size(move) / _FARTHEST)[:, None]
+            still = step.still(way, theta, V, before) & (count > 0)
+            theta, before = np.where(still[:, None], step.means, theta + move), step.means
+            new = ~rest if count == _STEPS - 1 else still & ~rest
+            ends[places[new]], left[places[new]], evidence[places[new]] = theta[new], step.left[new], step.evidence[new]
+            rest = rest | new
+            if rest.all():
+                break
+            if 2 * rest.sum() >= len(rest):
+                way, places = way.some(~rest), places[~rest]
+                theta, V, before = (one[~rest] for one in (theta, V, before))
+                rest = rest[~rest]
+        return ends, left, evidence
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """What a look says if the mean is straight about some θ: the means, and what is left of the prior.
+
+    `seems` is how far θ seems to be from the centre to one who takes the mean to be straight, and `turn` its slope;
+    None where it is straight.
+    """
+
+    theta: Floats
+    seems: Floats
+    turn: Floats | None
+    V: Floats
+    means: Floats
+    left: Floats
+    evidence: Floats
+
+    @classmethod
+    def at(cls, way: Way, theta: Floats, V: Floats, *, straight: bool) -> Self:
+        """Return the step from θ, the score being of variance V."""
+        H, D = way.information, way.information.shape[1]
+        seems, turn = (theta - way.centre, None) if straight else way.imagined.way(theta)
+        G = H if turn is None else H @ turn
+        score = way.score + times(G, theta) - times(H, seems)
+        V = V + 1e-13 * np.trace(V, axis1=1, axis2=2)[:, None, None] * np.eye(D)
+        leads = G @ way.along
+        inside = np.linalg.solve(V, np.concatenate([leads, score[:, :, None]], axis=2))
+        turned = leads.transpose(0, 2, 1)
+        P = turned @ inside[:, :, :D] + np.eye(D)
+        left = _inverse((P + P.transpose(0, 2, 1)) / 2)
+        pull = times(turned, inside[:, :, D])
+        moved = times(left, pull)
+        evidence = (pull * moved).sum(axis=1) - (score * inside[:, :, D]).sum(axis=1)
+        evidence = (evidence - np.linalg.slogdet(P)[1] - np.linalg.slogdet(V)[1]) / 2
+        return cls(theta, seems, turn, V, times(way.along, moved), left, evidence)
+
+    def varies(self, way: Way) -> Floats:
+        """Return the variance of the score: with what the noise of the information does, and what rows do not tell."""
+        (vectors, shared), H = way._shared, way.information
+        turns = vectors.transpose(0, 2, 1)
+        off = self.means - self.theta
+        ahead = self.seems + (off if self.turn is None else times(self.turn, off))
+        turned = turns @ (way.along if self.turn is None else self.turn @ way.along)
+        second = times(turns, ahead) ** 2 + ((turned @ self.left) * turned).sum(axis=2)
+        V = way.variation + (vectors * times(shared, second)[:, None]) @ turns
+        far = self.means - way.centre
+        bends = times(H, _BENT * (ahead - far) + way.cut[:, None] * far)
+        V = V + squares(bends) + (bends**2).mean(axis=1)[:, None, None] * np.eye(V.shape[1])
+        if way.other is not None:
+            V = V + squares(times(H, way.other.seems(self.theta) - self.seems))
+        return np.asarray(V)
+
+    def still(self, way: Way, theta: Floats, V: Floats, before: Floats) -> NDArray[np.bool_]:
+        """Say which guesses have come to rest: the next step would lead to where this one and the last do."""
+        sd = np.sqrt(((way.along @ self.left) * way.along).sum(axis=2))
+        was, now = (np.diagonal(one, axis1=1, axis2=2) for one in (self.V, V))
+        near = (np.abs(self.means - theta) <= _NEAR * sd) & (np.abs(self.means - before) <= _STILL * sd)
+        return np.asarray((near & (np.abs(now - was) <= _STILL * was)).all(axis=1))
+
+
+def _inverse(precisions: Floats) -> Floats:
+    """Return the inverses of matrices that are no less than the identity, also where rounding hides it."""
+    try:
+        found = np.asarray(np.linalg.inv(precisions), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        found = np.zeros_like(precisions)
+    if np.diagonal(found, axis1=1, axis2=2).min() > 0:
+        return found
+    values, vectors = np.linalg.eigh(precisions)
+    return np.asarray((vectors / np.maximum(values, 1.0)[:, None]) @ vectors.transpose(0, 2, 1))
+
+
+def squares(rows: Floats) -> Floats:
+    """Return the outer square of every row."""
+    return np.asarray(rows[:, :, None] * rows[:, None])
+
+
+def times(matrices: Floats, rows: Floats) -> Floats:
+    """Return every matrix times its row."""
+    found: Floats = matrices @ rows[:, :, None]
+    return found[:, :, 0]
