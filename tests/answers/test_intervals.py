@@ -1,5 +1,6 @@
 """Intervals of draws: as much left out on either side, drawn out to where noise hides a row."""
 
+import itertools
 import math
 
 import numpy as np
@@ -69,6 +70,19 @@ def test_what_is_known_at_95_percent_is_known_at_lower_levels(level: float) -> N
     known, flat = rng.beta(6, 94, (4000, 20)), rng.random((4000, 20))
     assert np.array_equal(to_the_ends(known, level, 0.0, 1.0), central(known, level))
     assert (to_the_ends(flat, level, 0.0, 1.0) == [0.0, 1.0]).all()  # a row that noise hides stays hidden
+
+
+def test_an_interval_of_a_lower_level_lies_within_and_goes_to_the_ends_that_one_of_95_percent_goes_to() -> None:
+    """A quantile in an end bin that may hold all at its edge, a row near an end, hidden ones: none is half open."""
+    rng = np.random.default_rng(7)
+    heap = np.where(rng.random((4000, 1)) < 0.06, 0.0, rng.uniform(0, 0.1, (4000, 1)))
+    draws = np.hstack([heap, *(rng.beta(a, 20, (4000, 8)) for a in (0.6, 2, 3, 4, 6))])
+    for flat in (0.25, 0.06):
+        found = [to_the_ends(draws, level, 0.0, 1.0, flat) for level in (0.2, 0.5, 0.8, 0.95)]
+        for inner, outer in itertools.pairwise(found):
+            assert (outer[:, 0] <= inner[:, 0]).all() and (inner[:, 1] <= outer[:, 1]).all()
+            assert ((inner == 0) == (outer == 0)).all()
+        assert found[0][0, 0] == 0
 
 
 def test_outer_quantiles_of_a_few_records_that_noise_hides_are_held_at_the_other_end() -> None:

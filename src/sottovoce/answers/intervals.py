@@ -53,7 +53,7 @@ def to_the_ends(draws: Floats, level: float, low: float, high: float, flat: floa
 
     Where noise hides a group, every interval of one length holds about as many draws, and chance would say which end
     is left out; a truth close to that end would be missed, again and again. About as densely as within the interval
-    of 95 % is `flat` times as much. Intervals of a lower level are drawn out where that one is.
+    of 95 % is `flat` times as much. Intervals of a lower level go to the ends that one goes to.
 
     >>> flat = np.linspace(0, 1, 1001)[:, None]
     >>> to_the_ends(flat, 0.95, 0.0, 1.0).tolist()
@@ -64,8 +64,9 @@ def to_the_ends(draws: Floats, level: float, low: float, high: float, flat: floa
     ends, wide = central(draws, level), central(draws, max(level, _HIDDEN))
     below, above = (draws < wide[:, 0]).mean(axis=0), (draws > wide[:, 1]).mean(axis=0)
     width, dense = wide[:, 1] - wide[:, 0], flat * (1 - below - above)
-    first = np.where(below * width > dense * np.maximum(wide[:, 0] - low, 0.0), low, ends[:, 0])
-    last = np.where(above * width > dense * np.maximum(high - wide[:, 1], 0.0), high, ends[:, 1])
+    gaps = np.maximum(wide[:, 0] - low, 0.0), np.maximum(high - wide[:, 1], 0.0)
+    first = np.where((gaps[0] == 0) | (below * width > dense * gaps[0]), low, ends[:, 0])
+    last = np.where((gaps[1] == 0) | (above * width > dense * gaps[1]), high, ends[:, 1])
     return np.stack([np.minimum(first, ends[:, 0]), np.maximum(last, ends[:, 1])], axis=-1)
 
 
