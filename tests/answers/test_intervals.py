@@ -1,5 +1,6 @@
 """Intervals of draws: as much left out on either side, drawn out to where noise hides a row."""
 
+import itertools
 import math
 
 import numpy as np
@@ -21,7 +22,7 @@ def test_the_central_interval_leaves_out_as_much_on_either_side_and_hugs_the_edg
     assert low == pytest.approx(-math.log(0.95), rel=0.1)
     assert high == pytest.approx(-math.log(0.05), rel=0.1)
     assert np.mean(draws < low) == np.mean(draws > high) == pytest.approx(0.05, abs=1e-3)
-    assert to_the_ends(draws, central(draws, 0.9), 0.0, math.inf)[0].tolist() == [0.0, high]
+    assert to_the_ends(draws, 0.9, 0.0, math.inf)[0].tolist() == [0.0, high]
     with pytest.raises(InvalidValue, match="level"):
         central(draws, 1.0)
 
@@ -57,9 +58,31 @@ def test_where_all_have_nothing_an_interval_begins_at_nothing(n: int) -> None:
 def test_an_interval_of_a_group_that_noise_hides_goes_to_the_ends_of_the_range() -> None:
     rng = np.random.default_rng(5)
     flat, known = rng.random((2000, 40)), rng.beta(30, 70, (2000, 40))
-    ends = to_the_ends(flat, central(flat), 0.0, 1.0)
+    ends = to_the_ends(flat, 0.95, 0.0, 1.0)
     assert (ends[:, 0] < 0.002).all() and (ends[:, 1] > 0.998).all()  # no chance which end is left out
-    assert (to_the_ends(known, central(known), 0.0, 1.0) == central(known)).all()
+    assert (to_the_ends(known, 0.95, 0.0, 1.0) == central(known)).all()
+
+
+@pytest.mark.parametrize("level", [0.2, 0.5, 0.8, 0.95])
+def test_what_is_known_at_95_percent_is_known_at_lower_levels(level: float) -> None:
+    """A share of .06 that lies clear of zero: intervals of half of the draws began at zero, and held three quarters."""
+    rng = np.random.default_rng(6)
+    known, flat = rng.beta(6, 94, (4000, 20)), rng.random((4000, 20))
+    assert np.array_equal(to_the_ends(known, level, 0.0, 1.0), central(known, level))
+    assert (to_the_ends(flat, level, 0.0, 1.0) == [0.0, 1.0]).all()  # a row that noise hides stays hidden
+
+
+def test_an_interval_of_a_lower_level_lies_within_and_goes_to_the_ends_that_one_of_95_percent_goes_to() -> None:
+    """A quantile in an end bin that may hold all at its edge, a row near an end, hidden ones: none is half open."""
+    rng = np.random.default_rng(7)
+    heap = np.where(rng.random((4000, 1)) < 0.06, 0.0, rng.uniform(0, 0.1, (4000, 1)))
+    draws = np.hstack([heap, *(rng.beta(a, 20, (4000, 8)) for a in (0.6, 2, 3, 4, 6))])
+    for flat in (0.25, 0.06):
+        found = [to_the_ends(draws, level, 0.0, 1.0, flat) for level in (0.2, 0.5, 0.8, 0.95)]
+        for inner, outer in itertools.pairwise(found):
+            assert (outer[:, 0] <= inner[:, 0]).all() and (inner[:, 1] <= outer[:, 1]).all()
+            assert ((inner == 0) == (outer == 0)).all()
+        assert found[0][0, 0] == 0
 
 
 def test_outer_quantiles_of_a_few_records_that_noise_hides_are_held_at_the_other_end() -> None:
@@ -101,7 +124,7 @@ def test_a_count_that_all_records_have_is_held_and_small_noise_leaves_intervals_
 def test_draws_that_are_all_one_number_are_their_interval(draw: float, high: float) -> None:
     """A count that is known, within bounds as far off as can be: nothing overflows."""
     draws = np.full((400, 1), draw)
-    assert to_the_ends(draws, central(draws), 0.0, high).tolist() == [[draw, draw]]
+    assert to_the_ends(draws, 0.95, 0.0, high).tolist() == [[draw, draw]]
 
 
 def test_comparisons_with_a_group_that_noise_hides_are_drawn_out_as_far_as_the_group_is() -> None:

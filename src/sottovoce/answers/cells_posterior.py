@@ -14,7 +14,7 @@ from scipy import special
 
 from sottovoce.answers.bin_quantiles import in_bins, whole_values
 from sottovoce.answers.cell_noise import cell_noises
-from sottovoce.answers.intervals import FAINT, FLAT, central, to_the_ends
+from sottovoce.answers.intervals import FAINT, FLAT, to_the_ends
 from sottovoce.answers.latent_cells import cell_draws, lone_counts, most_records
 from sottovoce.answers.moments import mean_draws
 from sottovoce.answers.pooling import pooled_counts, pooled_means, pooled_shares
@@ -260,10 +260,10 @@ class CellsPosterior:
         Where noise hides a row, it goes to the ends of what the row may be.
         """
         flat = FAINT if self.question.verb == "quantiles" else FLAT
-        ends = to_the_ends(self.draws, central(self.draws, level), *self._range, flat)
+        ends = to_the_ends(self.draws, level, *self._range, flat)
         if self.question.verb != "counts" or self.question.pool or self.reading.cells == 1:
             return ends
-        alone = to_the_ends(self._alone, central(self._alone, level), *self._range)
+        alone = to_the_ends(self._alone, level, *self._range)
         # By chance of the draws either end may lie a little beyond the other one's: that is no reason to be wider,
         # unless it is an end of the range, where truths lie: none, or all.
         beyond = (alone - ends) * [-1, 1] > 1 + _CHANCE * np.ptp(ends, axis=1)[:, None]

@@ -43,22 +43,30 @@ FAINT = 0.06
 the other end, yet it always is where that bin holds all records."""
 
 
-def to_the_ends(draws: Floats, ends: Floats, low: float, high: float, flat: float = FLAT) -> Floats:
-    """Return intervals, drawn out to an end of the public range where draws lie beyond them about as densely as within.
+_HIDDEN = 0.95
+"""Whether noise hides a row is asked of its interval of this level, or of a larger one: of half of all draws nearly any
+end leaves out what lies a sixteenth as densely as they do, and an answer that is well known would go there."""
+
+
+def to_the_ends(draws: Floats, level: float, low: float, high: float, flat: float = FLAT) -> Floats:
+    """Return central intervals, drawn out to an end of the public range where draws lie beyond it about as densely.
 
     Where noise hides a group, every interval of one length holds about as many draws, and chance would say which end
-    is left out; a truth close to that end would be missed, again and again. About as densely is `flat` times as much.
+    is left out; a truth close to that end would be missed, again and again. About as densely as within the interval
+    of 95 % is `flat` times as much. Intervals of a lower level go to the ends that one goes to.
 
     >>> flat = np.linspace(0, 1, 1001)[:, None]
-    >>> to_the_ends(flat, np.array([[0.03, 0.98]]), 0.0, 1.0).tolist()
+    >>> to_the_ends(flat, 0.95, 0.0, 1.0).tolist()
     [[0.0, 1.0]]
-    >>> to_the_ends(flat**8, central(flat**8), 0.0, 1.0).round(2).tolist()
+    >>> to_the_ends(flat**8, 0.95, 0.0, 1.0).round(2).tolist()
     [[0.0, 0.82]]
     """
-    below, above = (draws < ends[:, 0]).mean(axis=0), (draws > ends[:, 1]).mean(axis=0)
-    width, dense = ends[:, 1] - ends[:, 0], flat * (1 - below - above)
-    first = np.where(below * width > dense * np.maximum(ends[:, 0] - low, 0.0), low, ends[:, 0])
-    last = np.where(above * width > dense * np.maximum(high - ends[:, 1], 0.0), high, ends[:, 1])
+    ends, wide = central(draws, level), central(draws, max(level, _HIDDEN))
+    below, above = (draws < wide[:, 0]).mean(axis=0), (draws > wide[:, 1]).mean(axis=0)
+    width, dense = wide[:, 1] - wide[:, 0], flat * (1 - below - above)
+    gaps = np.maximum(wide[:, 0] - low, 0.0), np.maximum(high - wide[:, 1], 0.0)
+    first = np.where((gaps[0] == 0) | (below * width > dense * gaps[0]), low, ends[:, 0])
+    last = np.where((gaps[1] == 0) | (above * width > dense * gaps[1]), high, ends[:, 1])
     return np.stack([np.minimum(first, ends[:, 0]), np.maximum(last, ends[:, 1])], axis=-1)
 
 

@@ -115,6 +115,8 @@ def _weigh(
     A bounded record of mean μ has a spread of at most √(1 - μ²); the grid is of the part of it that the spread is.
     """
     n, part = sizes[:, None, None], _middle(edges)[None, :, None]
+    # Near a bound the reach is many times that of Σt, and the nodes are coarse: intervals are wider than they need be.
+    # With a reach that knows of √(1 - μ²) they held 91 % of skewed columns there, which this law does not know well.
     centre, reach = total / n, 7 * np.sqrt(n * part**2 + noise[0]) / n
     low = np.maximum(-1.0, np.minimum(centre, 1.0) - reach)
     high = np.minimum(1.0, np.maximum(centre, -1.0) + reach)
