@@ -36,8 +36,8 @@ class Imagined:
     ----------
     rows
         By guess, row and coordinate, with the moments of the records as the look weighs them: normal, but that beside
-        an intercept flags and levels are zero or one, those of groups excepted, and numbers near an end of their public
-        bounds are skewed.
+        an intercept, or levels that add up to one, flags and levels are zero or one, those of groups excepted, and
+        numbers near an end of their public bounds are skewed.
     weights
         How many records each stands for, but for a factor: a record at which the mean is flat weighs little in a look.
     total
@@ -71,13 +71,13 @@ class Imagined:
         T = np.repeat([glance.look.matrix for glance in glances], counts, axis=0)
         mean = np.concatenate(means)
         whole = np.trace(mean, axis1=1, axis2=2)
-        constant, skewed = glances[0].constant, False
-        if constant is None:
+        wholes, skewed = look.encoding.wholes, False
+        if not wholes:
             norm = np.repeat([glance.look.norm for glance in glances], counts)
             spread = mean * (norm**2 / np.maximum(whole, 1e-300))[:, None, None]
         else:
             back = np.linalg.inv(T)
-            one = back[:, constant]
+            one = back[:, wholes[0]].sum(axis=1)  # of every row it makes 1
             weight = whole_weight(mean, one)[:, None]
             middle = (mean @ one[:, :, None])[:, :, 0] / weight
             spread = mean / weight[:, :, None] - middle[:, :, None] * middle[:, None, :]
@@ -85,11 +85,11 @@ class Imagined:
             sds = np.sqrt(np.maximum(np.diagonal(covariances, axis1=1, axis2=2), 0.0))
             skews = times * skewness(look.encoding, centres, sds)
             skewed = bool(skews.any())
-        if skewed or (constant is not None and ones.any()):
+        if skewed or (wholes and ones.any()):
             rows, odds = flagged_rows(centres, covariances, ones, noise, skews, counts)
             rows = rows @ T.transpose(0, 2, 1)
         else:
-            rows = noise @ _root(spread) + (0.0 if constant is None else middle[:, None])
+            rows = noise @ _root(spread) + (middle[:, None] if wholes else 0.0)
             odds = np.ones(rows.shape[:2])
         total = whole / np.maximum(((rows**2).sum(axis=2) * odds).mean(axis=1), 1e-300)
         centre = np.repeat([glance.look.predictors for glance in glances], counts, axis=0)
