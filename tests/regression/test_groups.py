@@ -41,3 +41,15 @@ def test_what_privacy_added_is_told_at_the_coefficients_that_were_found() -> Non
     """Without its noise the score of groups led far away, where records tell little: privacy seemed to cost nothing."""
     little, much = fitted("ill", "(1 | ward)", 1.0), fitted("ill", "ward", 30.0)
     assert little.plain_sd[1:3] == pytest.approx(much.plain_sd[1:3], rel=0.4)
+
+
+def test_levels_without_an_intercept_are_known_as_well_as_beside_one() -> None:
+    """Imagined as normal columns they had responses beyond the bounds, so that looks stayed away from the answer."""
+    rng, facts = np.random.default_rng(3), Facts(y=Number(0, 40), g=Category(list("abc")))
+    g = rng.integers(0, 3, 4000)
+    table = {"g": np.array(list("abc"))[g].tolist(), "y": (36 + 0.5 * g + rng.normal(0, 0.5, 4000)).tolist()}
+    widths = []
+    for text in ("y ~ 0 + g", "y ~ g"):
+        mechanism = AdaptiveLooks.calibrate(Formula(text, facts), 4000, ApproxDP(3.0, 1e-6))
+        widths.append(float(np.ptp(mechanism.release(table, seeded_rng(6)).value.interval()[0])))
+    assert widths[0] < 1.5 * widths[1]
