@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
+import jax
 import numpy as np
 import pytest
 
-from sottovoce.amplification.minibatch import MinibatchSGD
+from sottovoce.amplification.minibatch import MinibatchSGD, _means
+from sottovoce.mechanisms.compiling import compiled
 from sottovoce.mechanisms.exact_normals import noise_cells
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.promises import ApproxDP, RenyiDP
@@ -26,10 +29,9 @@ def test_it_steps_as_it_says():
     X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1)
     y = np.where(data.random(6) < 0.5, -1.0, 1.0)
     rng = seeded_rng(3)
-    parts = [rng.permutation(6)[:3] for _ in range(5)]
-    noise = rng.standard_normal((5, 2))
     w = np.zeros(2)
-    for part, kick in zip(parts, noise, strict=True):
+    for _ in range(5):
+        part, kick = rng.choice(6, 3, replace=False), rng.standard_normal(2)
         slopes = -y[part] / (1 + np.exp(y[part] * (X[part] @ w)))
         w = w - 0.7 * (slopes @ X[part] / 3 + 0.1 * w + 0.3 * kick)
     found = sgd.release((X, y), seeded_rng(3)).value
@@ -98,6 +100,37 @@ def test_a_pull_that_throws_the_run_far_out_shows_no_low_bits():
     for rows in ([[1.0], [1.0]], [[1.0], [-1.0]], [[0.3], [0.7]]):
         seen = np.ravel(sgd.release((rows, [1.0, 1.0]), draws=40).value) / 2.0**200
         assert np.all(seen / 2.0 ** noise_cells(5.0).exponent % 0.5 == 0)
+
+
+@pytest.mark.parametrize("records", [5, 33, 64])
+def test_the_gradients_of_other_records_do_not_feel_one_that_is_replaced(records):
+    """A row has a coordinate of its own, so the mean shows its slope to the last bit, wherever the run is."""
+    rng, runs = np.random.default_rng(records), 3
+    shared, y = rng.normal(size=(records, 7)) / 4, np.where(rng.random(records) < 0.5, 1.0, -1.0)
+    X = np.hstack([shared, np.diag(rng.uniform(0.1, 0.9, records))])
+    parts = np.array([rng.permutation(records) for _ in range(runs)])
+    w = rng.normal(size=(runs, X.shape[1]))
+    with jax.enable_x64(True):
+        for place in (0, records // 2, records - 1):
+            other, kept = X.copy(), np.arange(records) != place
+            other[place, :7] = -8 * rng.normal(size=7)
+            one, two = (
+                np.asarray(compiled(_means, records)(Logistic(), rows, y, parts, w, 1.0)) for rows in (X, other)
+            )
+            assert np.array_equal(one[:, 7:][:, kept], two[:, 7:][:, kept])
+            assert not np.array_equal(one[:, :7], two[:, :7])
+
+
+def test_runs_side_by_side_remember_no_parts_of_steps_gone_by():
+    n, runs, steps = 20_000, 20, 100
+    sgd = MinibatchSGD(DESIGN, n, noise=0.3, batch=4, steps=steps)
+    seen = sgd.design.statistics((np.zeros((n, 2)), np.ones(n)))
+    tracemalloc.start()
+    try:
+        sgd._value(seen, seeded_rng(1), runs)
+        assert tracemalloc.get_traced_memory()[1] < runs * steps * n
+    finally:
+        tracemalloc.stop()
 
 
 def test_no_pull_and_no_row_ends_a_run():

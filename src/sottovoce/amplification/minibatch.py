@@ -93,9 +93,9 @@ class MinibatchSGD(RegressionMechanism):
     @property
     def mu(self) -> float:
         """μ of a step whose part holds the record, with what adding up m gradients in doubles may lose in either data
-        set.
+        set, and holding one to its length.
         """
-        lost = (self.batch + 8) * 2.0**-53
+        lost = (self.batch + self.design.dimension + 8) * 2.0**-53
         rounding = self.batch * lost / (1 - lost)
         return self.design.sensitivity(1.0) / (self.batch * self.noise) * (1 + rounding) * (1 + 1e-15)
 
@@ -160,14 +160,12 @@ class MinibatchSGD(RegressionMechanism):
         A mean gradient meets the records, and leaves with noise that is exactly rounded: whatever floating point does
         to the step that is then taken, it does to what may be known.
         """
-        # Bounded whole numbers are drawn by rejection: every part is as likely, and which one was drawn stays here.
-        parts = np.array(
-            [[rng.permutation(self.n)[: self.batch] for _ in range(self.steps)] for _ in range(runs)], dtype=np.int64
-        )
         mean = compiled(_means, runs * self.batch * self.design.dimension)
         w = np.zeros((runs, self.design.dimension))
-        for k in range(self.steps):
-            told = mean(self.design.loss, X, y, parts[:, k], w, self.design.constants.lipschitz)
+        for _ in range(self.steps):
+            # Bounded whole numbers are drawn by rejection: every part is as likely, and which one was drawn stays here.
+            parts = np.array([rng.choice(self.n, self.batch, replace=False) for _ in range(runs)], dtype=np.int64)
+            told = mean(self.design.loss, X, y, parts, w, self.design.constants.lipschitz)
             w = self._moved(w, exact_normals(np.asarray(told), self.noise, rng))
         return w
 
