@@ -25,6 +25,7 @@ from sottovoce.server.page.forms import likely_system, prior_values, purse_of, q
 from sottovoce.server.page.planner import meter
 from sottovoce.server.page.rendering import Rendering, unbroken
 from sottovoce.server.page.sessions import Sessions
+from sottovoce.server.page.verb_page import _ratios
 from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaPoisson, NormalMean
 from sottovoce.systems.naming import SYSTEMS, column_systems
 
@@ -285,3 +286,14 @@ def test_every_number_stays_on_one_line_with_its_sign() -> None:
     told = str(unbroken("asks for 9.5 % of <b>, and 90 % is left"))
     assert re.findall(r'<span class="unbroken">([^<]*)</span>', told) == ["9.5 %", "90 %"]
     assert "&lt;b&gt;" in told
+
+
+def test_a_ratio_is_told_of_every_term_but_intercepts_and_of_none_that_no_number_holds() -> None:
+    def row(term: str, low: float | None, high: float | None) -> dict[str, object]:
+        ratio = {"odds_ratio": 2.0, "odds_ratio_low": 1.0, "odds_ratio_high": 3.0}
+        return {"term": term, "low": low, "high": high} | ratio
+
+    rows = [row("Intercept", 0.0, 1.0), row("S: Intercept", 0.0, 1.0), row("Intercepted", 0.0, 1.0)]
+    rows += [row("x", -9.0, 9.0), row("x", 800.0, 801.0), row("x", None, None)]
+    unsure = "too uncertain to tell"
+    assert _ratios(rows) == {"name": "odds ratio", "rows": ["", "", "2 (1 to 3)", unsure, unsure, unsure]}

@@ -31,6 +31,8 @@ __all__ = ["Contrast", "Regression"]
 _DRAWS = 2000
 _KNOWN = math.log(1e6)
 """A ratio that may be a million times as large as it may be small is not told: its middle alone would look like one."""
+_FAR = 700.0
+"""A coefficient farther from zero than this has no ratio that a double holds, and none is told."""
 _APART = 1.05
 """How much more uncertain than with noise an estimate may seem without, by the numbers that compute it."""
 
@@ -109,7 +111,7 @@ class Regression:
             told = 1 - min(plain, 1.0) if plain <= _APART else None  # NaN where noise hides the column
             row |= {"probability": max(up, 1 - up), "privacy_share": told}
             if name is not None:
-                ends = np.exp(np.clip([mean, low, high], -700, 700)).tolist()
+                ends = np.exp(np.clip([mean, low, high], -_FAR, _FAR)).tolist()
                 row |= dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
             rows.append(row)
         return rows
@@ -247,7 +249,7 @@ class Regression:
 
     def plot(self) -> Any:
         """Return a forest plot: every coefficient but the intercept with its interval, as a ratio where it has one."""
-        rows = [row for row in self.rows if "Intercept" not in row["term"]] or self.rows
+        rows = [row for row in self.rows if not is_intercept(row["term"])] or self.rows
         drawing, axes = figure(width=6.4, height=max(1.6, 0.9 + 0.32 * len(rows)))
         name = None if self.ratio is None else self.ratio.replace(" ", "_")
         keys = ("estimate", "low", "high") if name is None else (name, f"{name}_low", f"{name}_high")
@@ -304,7 +306,13 @@ class Regression:
 
 def ratio_is_told(row: Mapping[str, Any]) -> bool:
     """Return whether enough is known of a coefficient that the middle of its ratio is no mere look of a finding."""
-    return bool(row["high"] - row["low"] <= _KNOWN)
+    ends = row["low"], row["high"]
+    return all(end is not None and abs(end) < _FAR for end in ends) and bool(ends[1] - ends[0] <= _KNOWN)
+
+
+def is_intercept(term: str) -> bool:
+    """Return whether a term is an intercept, or that of one value of several: a column's name may hold the word."""
+    return term == "Intercept" or term.endswith(": Intercept")
 
 
 def _part(share: float | None) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from sottovoce.answers.display import Scale, drawn_rows, formatted, picture, plain_words, scale_of
 from sottovoce.answers.questions import VERBS
-from sottovoce.answers.regression import ratio_is_told
+from sottovoce.answers.regression import is_intercept, ratio_is_told
 from sottovoce.facts import Person
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, SottovoceError
 from sottovoce.regression.foreseen import Foreseen
@@ -155,11 +155,13 @@ def _ratios(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
         return None
     told = []
     for row in rows:
+        if is_intercept(row["term"]) or not ratio_is_told(row):
+            told.append("" if is_intercept(row["term"]) else "too uncertain to tell")
+            continue
         ends = {"estimate": row[name], "low": row[f"{name}_low"], "high": row[f"{name}_high"]}
         near = ends["high"] - ends["low"] < 1  # else its lower end would be written as nothing
         middle, low, high = formatted(ends) if near else (f"{end:,.3g}" for end in ends.values())
-        said = f"{middle} ({low} to {high})" if ratio_is_told(row) else "too uncertain to tell"
-        told.append("" if "Intercept" in row["term"] else said)
+        told.append(f"{middle} ({low} to {high})")
     return {"name": name.replace("_", " "), "rows": told}
 
 
