@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sottovoce.amplification import amplify, lipschitz_gaussian, path_mu, randomized_response, shift_mu
-from sottovoce.amplification.interval_kernels import TruncatedGaussianKernel
+from sottovoce.amplification.interval_kernels import LaplaceIntervalKernel, TruncatedGaussianKernel
 from sottovoce.privacy.pure import PureProfile
 
 
@@ -81,6 +81,30 @@ def test_two_ends_of_a_narrow_interval_differ_by_as_much_as_they_do(width: float
             claim = mp.mpf(float(kernel.spread(np.array([epsilon]))[0]))
             assert abs(claim - truth) <= mp.mpf(10) ** -14 + truth * mp.mpf(10) ** -12
             assert claim >= truth * (1 - mp.mpf(10) ** -13) - (0 if width < 1 else mp.mpf(10) ** -14)
+
+
+@pytest.mark.parametrize("kernel", [TruncatedGaussianKernel, LaplaceIntervalKernel])
+@pytest.mark.parametrize("width", [3e-12, 1e-9, 1e-4, 0.7])
+def test_two_ends_are_no_less_apart_than_they_are_where_hardly_anything_is_left(kernel, width: float) -> None:
+    one = kernel(1.0, 0.0, width)
+    for part in (0.0, 0.5, 1 - 1e-6, 1 - 1e-10, 1 - 1e-13):
+        epsilon = part * one.level
+        with mp.workdps(120):
+            w, e = mp.mpf(width), mp.mpf(epsilon)
+            if kernel is LaplaceIntervalKernel:
+                truth = (1 - mp.exp((e - w) / 2)) ** 2 / (1 - mp.exp(-w))
+            else:
+                p, half = w / 2 - e / w, mp.mpf(1) / 2
+                truth = (mp.ncdf(p) - half - mp.exp(e) * (mp.ncdf(p - w) - mp.ncdf(-w))) / (mp.ncdf(w) - half)
+            claim = mp.mpf(float(one.spread(np.array([epsilon]))[0]))
+            assert truth <= claim <= truth * (1 + mp.mpf(10) ** -13) + mp.mpf(10) ** -14 * width**2
+
+
+@pytest.mark.parametrize("kernel", [TruncatedGaussianKernel, LaplaceIntervalKernel])
+@pytest.mark.parametrize("width", [1e-320, 1e-200, 1e-160])
+def test_the_narrowest_intervals_still_tell_something(kernel, width: float) -> None:
+    one = kernel(1.0, 0.0, width)
+    assert one.level > 0 and one.ultra_mixing > 0 and one.dobrushin > 0
 
 
 @pytest.mark.parametrize(("rest", "expected"), [(b"\x00", [0, 1]), (b"\xff", [1, 0])])

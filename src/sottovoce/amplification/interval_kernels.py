@@ -8,6 +8,7 @@ The density at an output is least at an end input too, so that the Doeblin coeff
 from __future__ import annotations
 
 import math
+import sys
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -25,6 +26,8 @@ _NARROW = 1.0
 """Up to this width, in units of the noise, sixteen points integrate what is smooth to the last digits."""
 _NODES, _WEIGHTS = ((part + shift) / 2 for part, shift in zip(np.polynomial.legendre.leggauss(16), (1, 0), strict=True))
 _ROUND_UP = 1 + 1e-14
+_LOST = 2.0**-51
+"""What the place where a log-ratio of normal laws falls to ε may have lost, beside the width."""
 
 
 @dataclass(frozen=True)
@@ -51,24 +54,18 @@ class _IntervalKernel(Kernel):
         return (self.high - self.low) / self.scale
 
     @abstractmethod
-    def _below(self, place: Floats) -> Floats:
-        """Return the probability of an output below `place`, in units from `low`, for an input at `low`."""
-
-    @abstractmethod
-    def _log_below_far(self, place: Floats) -> Floats:
-        """Return the logarithm of the same for an input at `high`."""
-
-    @abstractmethod
     def _place(self, epsilon: Floats) -> Floats:
         """Return where the log-ratio of the two ends' densities falls to ε, in units from `low`."""
 
+    @abstractmethod
+    def _apart(self, place: Floats) -> Floats:
+        """Return D_{e^ε} between the two ends by the place where their log-ratio is ε."""
+
     def spread(self, epsilon: Floats) -> Floats:
-        """Return D_{e^ε} between the two ends."""
-        place = self._place(epsilon)
-        inside = place > 0  # elsewhere nothing is more than e^ε likelier
-        place = np.where(inside, place, self.width / 2)
-        gap = self._below(place) - np.exp(np.where(inside, epsilon, 0.0) + self._log_below_far(place))
-        return np.where(inside, np.clip(gap, 0.0, 1.0), 0.0)
+        """Return D_{e^ε} between the two ends, rounded up; 0 where nothing is more than e^ε likelier."""
+        with np.errstate(over="ignore"):
+            place = np.maximum(self._place(epsilon), 0.0)
+        return np.where(place > 0, np.clip(self._apart(place) * _ROUND_UP, sys.float_info.min, 1.0), 0.0)
 
     @property
     def ultra_mixing(self) -> float:
@@ -103,35 +100,44 @@ class TruncatedGaussianKernel(_IntervalKernel):
     word: ClassVar[str] = "truncated-gaussian"
 
     def spread(self, epsilon: Floats) -> Floats:
-        r"""Return D_{e^ε} between the two ends.
+        """Return D_{e^ε} between the two ends."""
+        if self.width <= _NARROW:
+            return super().spread(epsilon)
+        place = self._place(epsilon)
+        inside = place > 0  # elsewhere nothing is more than e^ε likelier
+        place = np.where(inside, place, self.width / 2)
+        gap = self._below(place) - np.exp(np.where(inside, epsilon, 0.0) + self._log_below_far(place))
+        return np.where(inside, np.clip(gap, 0.0, 1.0), 0.0)
 
-        In a narrow interval the two laws are so alike that their difference would have no digits left. With p where
-        the log-ratio is ε it is an integral of a smooth function instead,
+    def _apart(self, place: Floats) -> Floats:
+        r"""Return it in a narrow interval, where the two laws are so alike that their difference has no digits left.
+
+        It is an integral of a smooth function up to the place p,
 
         .. math:: \frac{\int_0^p φ(x)\,(1 - e^{-w(p-x)})\,dx}{Φ(w) - ½}
         """
-        if self.width > _NARROW:
-            return super().spread(epsilon)
-        place = np.maximum(self._place(epsilon), 0.0)[..., None]
-        x = place * _NODES
-        apart = np.exp(-x * x / 2) * -np.expm1(-self.width * (place - x)) * (place * _WEIGHTS)
+        end = place[..., None]
+        x = end * _NODES
+        apart = np.exp(-x * x / 2) * -np.expm1(-self.width * (end - x)) * (end * _WEIGHTS)
         below = math.sqrt(math.pi / 2) * math.erf(self.width / math.sqrt(2))
-        return np.asarray(np.minimum(apart.sum(axis=-1) / below * _ROUND_UP, 1.0))
+        return np.asarray(apart.sum(axis=-1) / below)
 
     def _place(self, epsilon: Floats) -> Floats:
-        return np.asarray(self.width / 2 - epsilon / self.width)
+        return np.asarray(self.width / 2 * (1 + 2 * _LOST) - epsilon / self.width)
 
     def _below(self, place: Floats) -> Floats:
+        """Return the probability of an output below a place for an input at `low`."""
         return np.asarray((special.ndtr(place) - 0.5) / (special.ndtr(self.width) - 0.5))
 
     def _log_below_far(self, place: Floats) -> Floats:
+        """Return the logarithm of the same for an input at `high`."""
         near, end = special.log_ndtr(place - self.width), special.log_ndtr(-self.width)
         return np.asarray(near + log1mexp(end - near) - math.log(special.ndtr(self.width) - 0.5))
 
     @property
     def level(self) -> float:
         """w²/2."""
-        return self.width**2 / 2
+        return max(self.width**2 / 2, sys.float_info.min)
 
     def sample(self, inputs: Any, rng: np.random.Generator) -> Any:
         """Return one random output for each input, by inverting the distribution function."""
@@ -159,12 +165,9 @@ class LaplaceIntervalKernel(_IntervalKernel):
     def _place(self, epsilon: Floats) -> Floats:
         return np.asarray((self.width - epsilon) / 2)
 
-    def _below(self, place: Floats) -> Floats:
-        return np.asarray(np.expm1(-place) / math.expm1(-self.width))
-
-    def _log_below_far(self, place: Floats) -> Floats:
-        # e^{−(w−x)}(1 − e^{−x})/(1 − e^{−w})
-        return np.asarray(place - self.width + log1mexp(-place) - math.log(-math.expm1(-self.width)))
+    def _apart(self, place: Floats) -> Floats:
+        """Return (1 − e^{−p})²/(1 − e^{−w})."""
+        return np.asarray(np.expm1(-place) * (np.expm1(-place) / -math.expm1(-self.width)))
 
     @property
     def level(self) -> float:
