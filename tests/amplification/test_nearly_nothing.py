@@ -61,6 +61,15 @@ def test_a_path_costs_the_same_in_every_unit(unit: float) -> None:
     assert path_mu([unit], 1.0, unit) >= 1
 
 
+def test_a_distance_that_leaves_the_range_of_doubles_and_comes_back_is_not_lost() -> None:
+    # It grows by 10³²⁰ and shrinks by as much: all of it is left, and of the noise that of the first step and the last.
+    assert path_mu([3.0, 0.0, 0.0, 0.0, 0.0], [1.0, 1e160, 1e160, 1e-160, 1e-160], 1.0) >= 3 / np.sqrt(2)
+    assert path_mu([1e-100, 0.0, 0.0], [1.0, 1e150, 1e150], [1e-300, 1e-300, 1e200]) >= 1
+    assert path_mu([0.0, 1e100, 0.0, 0.0], [0.0, 0.0, 1e-250, 1e-250], 1e10) > 0
+    assert path_mu([0.0], 1e-200, 1e100, start=1e-150) > 0
+    assert path_mu([1.0, 0.0, 0.0], [1.0, 0.0, 1.0], 1.0) == 0
+
+
 def test_a_map_that_shrinks_nearly_everything_leaves_a_mu() -> None:
     with mp.workdps(50):
         truth = mp.mpf(1e300) / mp.sqrt(1 + (mp.mpf(1e10) / mp.mpf(1e-300)) ** 2)

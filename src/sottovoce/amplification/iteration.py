@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import sys
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,6 +42,7 @@ _ROUND_UP = 1 + 1e-13
 
 _LEAST = 1e-150
 """What a difference is still counted for where its share underflows."""
+_TINY = sys.float_info.min
 _WORTH = 1e-290
 """Squares of noise below this, in units of the last one's, have lost digits or will."""
 
@@ -115,13 +117,14 @@ def path_mu(shifts: ArrayLike, lipschitz: ArrayLike, noise: ArrayLike, *, start:
     b = np.atleast_1d(as_floats("shifts", shifts, 0.0))
     L = np.broadcast_to(as_floats("lipschitz", lipschitz, 0.0), b.shape)
     s = np.broadcast_to(_noises(noise), b.shape)
-    first, moved = real("start", start), max(float(start), float(b.max())) > 0
+    first = np.asarray([real("start", start)])
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         # In units of the last noise, whose square is then 1 however small a number it was.
-        b, s, first = b / s[-1], s / s[-1], float(first / s[-1])
-        left = np.append(np.cumprod(L[:0:-1])[::-1], 1.0)  # c_t, what a distance at step t has become at the end
-        rises, widths = left * b, (left * s) ** 2
-        rises[0] += first * left[0] * L[0]
+        b, s, first = _at_least(b, b / s[-1]), s / s[-1], _at_least(first, first / s[-1])
+        # What a distance at step t has become at the end: no less than that for shifts, and no more for noise.
+        most, least = (np.array([*accumulate(L[:0:-1].tolist(), times, initial=1.0)])[::-1] for times in (_up, _down))
+        rises, widths = _at_least(np.minimum(most, b), most * b), (least * np.where(s < _TINY, 0.0, s)) ** 2
+        rises[0] += _up(float(first[0]), _up(float(most[0]), float(L[0])))
     if not (np.all(np.isfinite(rises)) and np.all(np.isfinite(widths))):
         raise InvalidValue("these steps drive two runs apart without bound; nothing can be said of so many of them")
     # Blocks of equal slope, merged while the slopes fall: sums only, so that no digits are lost.
@@ -137,8 +140,23 @@ def path_mu(shifts: ArrayLike, lipschitz: ArrayLike, noise: ArrayLike, *, start:
             block = (last[0] + block[0], last[1] + block[1])
         blocks.append(block)
     mu = math.hypot(*(rise / math.sqrt(width) for rise, width in blocks))
-    least = max(_LEAST * (first + float(b.max())), sys.float_info.min) if moved and L.min() > 0 else 0.0
-    return max(mu, least) * _ROUND_UP
+    return max(mu, _TINY if rises.max() > 0 else 0.0) * _ROUND_UP
+
+
+def _up(one: float, other: float) -> float:
+    """Return a product that is 0 only where a factor is."""
+    return max(one * other, _TINY) if one and other else 0.0
+
+
+def _down(one: float, other: float) -> float:
+    """Return a product that is 0 where it would have lost digits."""
+    found = one * other
+    return found if found >= _TINY else 0.0
+
+
+def _at_least(given: Floats, found: Floats) -> Floats:
+    """Return what was found of numbers given, rounded up where it left the range of doubles."""
+    return np.where(given > 0, np.maximum(found, _TINY), 0.0)
 
 
 def path_of_equal_shifts(lipschitz: float, steps: int) -> float:
@@ -253,4 +271,4 @@ def _noises(noise: ArrayLike) -> Floats:
 
 def _ratio(shift: float, noise: float) -> float:
     size = real("shift", shift)
-    return max(size / float(_noises(noise)[0]), sys.float_info.min) if size else 0.0
+    return max(size / float(_noises(noise)[0]), _TINY) if size else 0.0
