@@ -45,7 +45,7 @@ KERNELS = Registry(
 
 _ROUND_UP = 1 + 1e-15
 _NEAR, _MORE = 1e-12, 160
-"""How near to an edge doubles are not trusted, and so many bytes more that the least double has 250 bits of its own."""
+"""How near to an edge doubles are not trusted, but for long sums, and so many bytes more that the least double has 250 bits of its own."""
 _BLOCK = 1 << 22
 """Numbers held at a time while pairs of rows are compared."""
 
@@ -177,8 +177,8 @@ class FiniteKernel(Kernel):
         ):
             raise InvalidData(f"the inputs of this kernel are whole numbers from 0 to {len(self.rows) - 1}")
         reach, flat = np.cumsum(self.matrix, axis=1)[:, :-1], states.ravel()
-        draws = rng.random((flat.size, 1))
-        first, last = (np.sum(draws + off >= reach[flat], axis=1) for off in (-_NEAR, _NEAR))
+        draws, near = rng.random((flat.size, 1)), _NEAR + self.matrix.shape[1] * 2.0**-52
+        first, last = (np.sum(draws + off >= reach[flat], axis=1) for off in (-near, near))
         for place in np.flatnonzero(first != last).tolist():  # so near to an edge that more bits must tell
             more = Fraction(int.from_bytes(rng.bytes(_MORE), "little"), 1 << (53 + 8 * _MORE))
             first[place] = self._column(int(flat[place]), Fraction(float(draws[place, 0])) + more)
