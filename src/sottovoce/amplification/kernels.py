@@ -45,7 +45,7 @@ KERNELS = Registry(
 
 _ROUND_UP = 1 + 1e-15
 _NEAR, _MORE = 1e-12, 160
-"""How near to an edge doubles are not trusted, but for long sums, and so many bytes more that the least double has 250 bits of its own."""
+"""How near to an edge doubles are not trusted, and so many bytes more that the least double has 250 bits of its own."""
 _BLOCK = 1 << 22
 """Numbers held at a time while pairs of rows are compared."""
 
