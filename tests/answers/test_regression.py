@@ -254,3 +254,8 @@ def test_what_is_said_below_a_table_fits_eighty_columns(curator) -> None:
     answer = curator.regress("sbp ~ age", spend=0.3)
     assert len(answer.footing()) > 80
     assert max(map(len, answer.summary().splitlines())) <= 80
+
+
+def test_a_coefficient_of_a_minute_unit_is_not_written_as_zeros() -> None:
+    row = {"estimate": 2.34e-10, "sd": 1.1e-11, "low": 2.1e-10, "high": 2.5e-10}
+    assert Regression.formatted(None, row) == ["2.3e-10", "1.1e-11", "2.1e-10", "2.5e-10"]  # type: ignore[arg-type]

@@ -21,6 +21,7 @@ __all__ = [
     "footing",
     "formatted",
     "html_table",
+    "is_minute",
     "picture",
     "plain_words",
     "scale_of",
@@ -59,8 +60,12 @@ def formatted(row: Mapping[str, Any], *, counts: bool = False) -> list[str]:
     ['56', '41', '72']
     >>> formatted({"estimate": 3.0, "low": 3.0, "high": 3.0})  # a quantile of counts, known
     ['3', '3', '3']
+    >>> formatted({"estimate": 1e-9, "low": -1e-9, "high": 3e-9})  # of a unit as small as that
+    ['1e-09', '-1e-09', '3e-09']
     """
     numbers = [float(row[name]) if row[name] is not None else math.nan for name in _NUMBERS]
+    if is_minute(numbers):
+        return [f"{value:.2g}" for value in numbers]
     width = max(numbers[2] - numbers[1], 1e-12)
     known = numbers[1] == numbers[2] and all(value.is_integer() for value in numbers)
     bare = counts or known or not math.isfinite(width)
@@ -75,6 +80,11 @@ def formatted(row: Mapping[str, Any], *, counts: bool = False) -> list[str]:
         else _written(value, digits)
         for value in numbers
     ]
+
+
+def is_minute(numbers: Sequence[float]) -> bool:
+    """Return whether numbers that are not all 0 would be written as zeros, with as many digits as are ever shown."""
+    return 0 < max(map(abs, numbers)) < 1e-6 and not any(map(math.isnan, numbers))
 
 
 def _written(value: float, digits: int) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sottovoce.answers import predictions
-from sottovoce.answers.display import footing
+from sottovoce.answers.display import footing, is_minute
 from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.style import COLOURS, figure, plain_powers, titled, words
 from sottovoce.mechanisms.release import Release
@@ -129,8 +129,11 @@ class Regression:
 
     def formatted(self, row: Mapping[str, Any]) -> list[str]:
         """Return estimate, sd, low and high with as many digits as the interval bears out."""
+        names = ("estimate", "sd", "low", "high")
+        if is_minute([row[name] for name in names]):
+            return [f"{row[name]:.2g}" for name in names]
         digits = int(np.clip(1 - np.floor(np.log10(max(row["high"] - row["low"], 1e-12))), 0, 8))
-        return [f"{row[name]:z.{digits}f}" for name in ("estimate", "sd", "low", "high")]  # z: never "-0"
+        return [f"{row[name]:z.{digits}f}" for name in names]  # z: never "-0"
 
     def lines(self) -> tuple[list[str], list[list[str]]]:
         """Return the header and the cells of the table as text."""
