@@ -72,15 +72,16 @@ def test_what_is_known_at_95_percent_is_known_at_lower_levels(level: float) -> N
     assert (to_the_ends(flat, level, 0.0, 1.0) == [0.0, 1.0]).all()  # a row that noise hides stays hidden
 
 
-def test_an_interval_of_a_lower_level_lies_within_and_goes_to_the_ends_that_one_of_95_percent_goes_to() -> None:
+def test_intervals_lie_within_those_of_higher_levels_and_go_to_the_ends_that_one_of_95_percent_goes_to() -> None:
     """A quantile in an end bin that may hold all at its edge, a row near an end, hidden ones: none is half open."""
     rng = np.random.default_rng(7)
     heap = np.where(rng.random((4000, 1)) < 0.06, 0.0, rng.uniform(0, 0.1, (4000, 1)))
     draws = np.hstack([heap, *(rng.beta(a, 20, (4000, 8)) for a in (0.6, 2, 3, 4, 6))])
     for flat in (0.25, 0.06):
-        found = [to_the_ends(draws, level, 0.0, 1.0, flat) for level in (0.2, 0.5, 0.8, 0.95)]
+        found = [to_the_ends(draws, level, 0.0, 1.0, flat) for level in (0.2, 0.5, 0.8, 0.95, 0.999)]
         for inner, outer in itertools.pairwise(found):
             assert (outer[:, 0] <= inner[:, 0]).all() and (inner[:, 1] <= outer[:, 1]).all()
+        for inner, outer in itertools.pairwise(found[:-1]):
             assert ((inner == 0) == (outer == 0)).all()
         assert found[0][0, 0] == 0
 

@@ -44,8 +44,8 @@ the other end, yet it always is where that bin holds all records."""
 
 
 _HIDDEN = 0.95
-"""Whether noise hides a row is asked of its interval of this level, or of a larger one: of half of all draws nearly any
-end leaves out what lies a sixteenth as densely as they do, and an answer that is well known would go there."""
+"""Whether noise hides a row is asked of its interval of this level, and of a larger one too: of half of all draws
+nearly any end leaves out what lies a sixteenth as densely as they do, and a well-known answer would go there."""
 
 
 def to_the_ends(draws: Floats, level: float, low: float, high: float, flat: float = FLAT) -> Floats:
@@ -53,7 +53,8 @@ def to_the_ends(draws: Floats, level: float, low: float, high: float, flat: floa
 
     Where noise hides a group, every interval of one length holds about as many draws, and chance would say which end
     is left out; a truth close to that end would be missed, again and again. About as densely as within the interval
-    of 95 % is `flat` times as much. Intervals of a lower level go to the ends that one goes to.
+    of 95 % is `flat` times as much. Intervals of all other levels go to the ends that one goes to: what lies beyond one
+    of 99 % is less dense, and it would leave out an end that the one of 95 % holds.
 
     >>> flat = np.linspace(0, 1, 1001)[:, None]
     >>> to_the_ends(flat, 0.95, 0.0, 1.0).tolist()
@@ -61,12 +62,15 @@ def to_the_ends(draws: Floats, level: float, low: float, high: float, flat: floa
     >>> to_the_ends(flat**8, 0.95, 0.0, 1.0).round(2).tolist()
     [[0.0, 0.82]]
     """
-    ends, wide = central(draws, level), central(draws, max(level, _HIDDEN))
-    below, above = (draws < wide[:, 0]).mean(axis=0), (draws > wide[:, 1]).mean(axis=0)
-    width, dense = wide[:, 1] - wide[:, 0], flat * (1 - below - above)
-    gaps = np.maximum(wide[:, 0] - low, 0.0), np.maximum(high - wide[:, 1], 0.0)
-    first = np.where((gaps[0] == 0) | (below * width > dense * gaps[0]), low, ends[:, 0])
-    last = np.where((gaps[1] == 0) | (above * width > dense * gaps[1]), high, ends[:, 1])
+    ends = central(draws, level)
+    first, last = ends[:, 0], ends[:, 1]
+    for asked in {_HIDDEN, max(level, _HIDDEN)}:
+        wide = central(draws, asked)
+        below, above = (draws < wide[:, 0]).mean(axis=0), (draws > wide[:, 1]).mean(axis=0)
+        width, dense = wide[:, 1] - wide[:, 0], flat * (1 - below - above)
+        gaps = np.maximum(wide[:, 0] - low, 0.0), np.maximum(high - wide[:, 1], 0.0)
+        first = np.where((gaps[0] == 0) | (below * width > dense * gaps[0]), low, first)
+        last = np.where((gaps[1] == 0) | (above * width > dense * gaps[1]), high, last)
     return np.stack([np.minimum(first, ends[:, 0]), np.maximum(last, ends[:, 1])], axis=-1)
 
 
