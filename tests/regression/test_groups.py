@@ -8,6 +8,8 @@ from sottovoce.privacy.promises import ApproxDP
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.regression import AdaptiveLooks, Formula
 from sottovoce.regression.coefficients import Coefficients
+from sottovoce.regression.glances import Glance
+from sottovoce.regression.quick_sums import quick_sums
 
 N, WARDS = 5000, list("ABCDEF")
 FACTS = Facts(ward=Category(WARDS), age=Number(18, 100), sex=Flag(), ill=Flag(), days=Number(0, 40))
@@ -41,6 +43,32 @@ def test_what_privacy_added_is_told_at_the_coefficients_that_were_found() -> Non
     """Without its noise the score of groups led far away, where records tell little: privacy seemed to cost nothing."""
     little, much = fitted("ill", "(1 | ward)", 1.0), fitted("ill", "ward", 30.0)
     assert little.plain_sd[1:3] == pytest.approx(much.plain_sd[1:3], rel=0.4)
+
+
+def test_rare_groups_weigh_what_was_seen_of_them_and_columns_beside_them_what_they_did() -> None:
+    """Freed of its noise as a whole, the information had rare groups weigh as much as the mean of those beside them."""
+    names = [f"w{k}" for k in range(20)]
+    formula = Formula("y ~ x + (1 | g)", Facts(y=Flag(), x=Number(-1, 1), g=Category(names)))
+    look, rng = formula.look(4000), np.random.default_rng(1)
+    g = rng.choice(20, 4000, p=0.8 ** np.arange(20) / (0.8 ** np.arange(20)).sum())
+    rows, _ = formula.encoding.rows([rng.uniform(-1, 1, 4000), g.astype(float)], 4000)
+    exact, scales = quick_sums(look, rows, rng.random(4000).round()), dict.fromkeys(look.parts, 1e10)
+    noise = np.concatenate([np.full(k, 1e10 if "off" not in name else 7e9) for name, k in look.sizes.items()])
+    glance = Glance.of(look, 4000, exact + noise * rng.standard_normal(noise.size), scales)
+    back = np.linalg.inv(look.matrix)
+    truth = look.split(exact)["information"] / look.factors[1] ** 2
+    true, known, levelled = (np.diag(back @ one @ back.T) for one in (truth, glance.known, glance.levelled))
+    rare = slice(14, None)
+    assert np.abs(levelled[rare] - true[rare]).mean() < 0.5 * np.abs(known[rare] - true[rare]).mean()
+    assert levelled[:2] == pytest.approx(known[:2], rel=0.1)
+
+
+@pytest.mark.parametrize("text", ["ill ~ age + (1 | one)", "ill ~ (1 | ward)", "ill ~ 0 + (1 | ward)"])
+def test_groups_of_one_level_or_alone_are_no_fault(text: str) -> None:
+    facts = Facts(ward=Category(WARDS), one=Category(["A"]), age=Number(18, 100), ill=Flag())
+    table = {"ward": WARDS * 5, "one": ["A"] * 30, "age": [40] * 30, "ill": [True, False, False] * 10}
+    mechanism = AdaptiveLooks.calibrate(Formula(text, facts), 30, ApproxDP(1.0, 1e-6))
+    assert np.isfinite(mechanism.release(table, seeded_rng(1)).value.interval()).all()
 
 
 def test_levels_without_an_intercept_are_known_as_well_as_beside_one() -> None:

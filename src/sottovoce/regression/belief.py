@@ -86,6 +86,8 @@ class Asked:
         one is not looked for, for without its noise the score would lead to where the noise points.
     extra
         What is believed of how much more counts vary than a Poisson law's.
+    last
+        Whether it is the last look, which tells. Other looks only say where the next is taken.
     """
 
     glance: Glance
@@ -95,6 +97,7 @@ class Asked:
     at_least: int = 1
     at: Floats | None = None
     extra: Extra | None = None
+    last: bool = False
 
     @property
     def noisy(self) -> bool:
@@ -104,7 +107,7 @@ class Asked:
     @property
     def alike(self) -> tuple[bool, ...]:
         """What two must have in common to be answered together."""
-        return self.measured, self.noisy, self.extra is not None, self.several
+        return self.measured, self.noisy, self.extra is not None, self.several, self.last
 
     @property
     def measured(self) -> bool:
@@ -125,7 +128,8 @@ def believe_all(asked: Sequence[Asked]) -> list[Belief]:
         alike.setdefault(one.alike, []).append(place)
     for places in alike.values():
         first = asked[places[0]]
-        told = Guesses.of([asked[k].glance for k in places], several=first.several, at_least=first.at_least)
+        options: dict[str, Any] = {"several": first.several, "at_least": first.at_least, "last": first.last}
+        told = Guesses.of([asked[k].glance for k in places], **options)
         for some in _batches([len(one.mean) for one in told]):
             beliefs = _believed([asked[places[k]] for k in some], [told[k] for k in some])
             found |= dict(zip([places[k] for k in some], beliefs, strict=True))

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings import Look
@@ -76,7 +77,15 @@ class Glance:
     def known(self) -> Floats:
         """The information, freed of its noise as far as can be."""
         assert self.information is not None
-        found = denoised(self.information, self.tau, self.apart)
+        return self._kept(denoised(self.information, self.tau, self.apart))
+
+    @cached_property
+    def levelled(self) -> Floats:
+        """The same, with what is known of groups: a record has one level of each."""
+        return self._kept(_levelled(self)) if self.look.encoding.empty.size else self.known
+
+    def _kept(self, found: Floats) -> Floats:
+        """Return an information that has nothing along combinations of entries that are zero in every row."""
         if not self.look.encoding.empty.size:
             return found
         across, _ = np.linalg.qr(np.linalg.solve(self.look.matrix.T, self.look.encoding.empty.T))
@@ -100,6 +109,58 @@ class Glance:
 def once_each(matrix: Any, outputs: int) -> Floats:
     """Return a matrix with this one on its diagonal, once for each linear predictor."""
     return np.asarray(matrix if outputs == 1 else np.kron(np.eye(outputs), matrix), dtype=np.float64)
+
+
+def _levelled(glance: Glance) -> Floats:
+    """Return an information in which levels of one group never meet: no record has two of them.
+
+    So each level's weight is a number of its own, seen with the noise of one, and what two levels share is none. Freed
+    of its noise as a whole, the matrix would have rare levels weigh as much as their mean.
+    """
+    assert glance.information is not None
+    blocks = [np.array(whole) for whole in glance.look.encoding.wholes if len(whole) > 1]
+    if not blocks:  # a group of one level
+        return glance.known
+    T, constant = glance.look.matrix, glance.constant
+    back = np.linalg.inv(T)
+    seen, made = (back @ part @ back.T for part in (glance._kept(glance.information), glance.known))
+    lengths = back @ back.T
+    noise = glance.tau**2 / 2 * (np.outer(lengths.diagonal(), lengths.diagonal()) + lengths**2)
+    rest = np.setdiff1d(np.arange(len(T)), np.concatenate([*blocks, [-1 if constant is None else constant]]))
+    weights = [_positive(seen[block, block], np.sqrt(noise[block, block])) for block in blocks]
+    # What all levels are together is known as well as before.
+    everywhere = made[blocks[0]].sum(axis=0)
+    total, means = float(everywhere[blocks[0]].sum()), np.zeros(len(T))
+    for block, own in zip(blocks, weights, strict=True):
+        means[block] = own * (total / own.sum())
+    means[rest] = everywhere[rest]
+    for place, block in enumerate(blocks):
+        made[block[:, None], block] = np.diag(means[block])
+        for others in (*blocks[place + 1 :], rest):
+            at = (block[:, None], others)
+            expected = np.outer(means[block], means[others]) / total
+            made[at] = expected + _differ(seen[at] - expected, noise[at], means[block, None])
+            made[others[:, None], block] = made[at].T
+    if constant is not None:
+        made[constant] = made[:, constant] = means
+        made[constant, constant] = total
+    values, vectors = np.linalg.eigh(T @ made @ T.T)
+    least = min(0.02 * float(np.median(values)), glance.tau)
+    return np.asarray((vectors * np.maximum(values, least)) @ vectors.T)
+
+
+def _differ(seen: Floats, noise: Floats, weights: Floats) -> Floats:
+    """Return by how much levels differ from the mean of a column, a column each: of rare ones noise tells nothing."""
+    squares = weights**2 * np.maximum((seen**2 - noise).sum(axis=0) / (weights**2).sum(), 0.0)
+    found = seen * squares / (squares + noise)
+    return np.asarray(found - weights * found.sum(axis=0) / weights.sum())  # all levels together have the column's mean
+
+
+def _positive(seen: Floats, noise: Floats) -> Floats:
+    """Return what weights are on average that were seen with so much noise, of which none is below zero."""
+    far = np.maximum(seen / noise, -30.0)
+    found: Floats = seen + noise * np.exp(-far * far / 2 - special.log_ndtr(far)) / np.sqrt(2 * np.pi)
+    return np.asarray(np.maximum(found, np.maximum(1e-3 * noise, 1e-9 * np.abs(seen).max())))
 
 
 def denoised(matrix: Floats, tau: float, apart: Floats | None = None) -> Floats:

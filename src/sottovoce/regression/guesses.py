@@ -64,23 +64,30 @@ class Guesses:
         return np.asarray(self.hidden & ((apart > _ALIKE) | (np.ptp(logs, axis=0) == 0)))
 
     @classmethod
-    def of(cls, glances: Sequence[Glance], *, several: bool, at_least: int = 1) -> list[Guesses]:
-        """Return one guess of each of several looks of one regression, or as many as noise asks for."""
-        averages = [glance.averaged(glance.known) for glance in glances]
+    def of(cls, glances: Sequence[Glance], *, several: bool, at_least: int = 1, last: bool = False) -> list[Guesses]:
+        """Return one guess of each of several looks of one regression, or as many as noise asks for.
+
+        Where they are the `last`, each knows what groups are.
+        """
+        known = [glance.levelled if last else glance.known for glance in glances]
+        averages = [glance.averaged(one) for glance, one in zip(glances, known, strict=True)]
         hidden = [
-            _hidden(glance, average) if several else np.zeros(len(average), dtype=bool)
+            _hidden(glance, glance.averaged(glance.known)) if several else np.zeros(len(average), dtype=bool)
             for glance, average in zip(glances, averages, strict=True)
         ]
         stretches = _stretches(glances, averages, hidden, max(at_least, _MANY))
         return [
-            cls._of(glance, average, out_of_sight, stretches.get(place), several, at_least)
-            for place, (glance, average, out_of_sight) in enumerate(zip(glances, averages, hidden, strict=True))
+            cls._of(glance, one, average, out_of_sight, stretches.get(place), several, at_least)
+            for place, (glance, one, average, out_of_sight) in enumerate(
+                zip(glances, known, averages, hidden, strict=True)
+            )
         ]
 
     @classmethod
     def _of(
         cls,
         glance: Glance,
+        known: Floats,
         average: Floats,
         hidden: NDArray[np.bool_],
         stretch: Floats | None,
@@ -88,7 +95,7 @@ class Guesses:
         count: int,
     ) -> Guesses:
         """Return the guesses of a look, by what rows are stretched."""
-        look, known = glance.look, glance.known
+        look = glance.look
         K, d = look.model.outputs, look.encoding.size
         back: Floats = np.asarray(np.linalg.inv(look.matrix), dtype=np.float64)
         if stretch is None:

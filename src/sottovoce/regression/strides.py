@@ -82,7 +82,7 @@ def final(mechanism: AdaptiveLooks, path: Path) -> Asked:
     """Return what the last look is asked."""
     last, system = path[-1][0], mechanism.system
     extra = _extra(path) if system.family == "poisson" else None
-    return Asked(last, system.prior_sd, last, several=True, at_least=system.guesses, extra=extra)
+    return Asked(last, system.prior_sd, last, several=True, at_least=system.guesses, extra=extra, last=True)
 
 
 def _next(mechanism: AdaptiveLooks, path: Path, paid: Step) -> tuple[Look, Step]:
