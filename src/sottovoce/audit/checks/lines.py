@@ -70,10 +70,7 @@ def _one_step(sgd: MinibatchSGD, records: tuple[float, ...]) -> Floats:
     spread = sgd.learning_rate * sgd.noise
     laws = []
     for part in itertools.combinations(range(sgd.n), sgd.batch):
-        script = SimpleNamespace(
-            permutation=lambda n, part=part: np.array([*part, *(k for k in range(n) if k not in part)]),
-            standard_normal=np.zeros,
-        )
+        script = SimpleNamespace(choice=lambda *_, part=part, **__: np.array(part), standard_normal=np.zeros)
         laws.append(stats.norm.pdf(_FINE, float(sgd._value(seen, script, 1)[0, 0]), spread))  # type: ignore[arg-type]
     law = np.mean(laws, axis=0)
     return np.asarray(law / law.sum())
