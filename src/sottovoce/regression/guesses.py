@@ -71,6 +71,7 @@ class Guesses:
         """
         known = [glance.levelled if last else glance.known for glance in glances]
         averages = [glance.averaged(one) for glance, one in zip(glances, known, strict=True)]
+        # What noise hides is asked as at every other look: knowing what groups are makes no column harder to see.
         hidden = [
             _hidden(glance, glance.averaged(glance.known)) if several else np.zeros(len(average), dtype=bool)
             for glance, average in zip(glances, averages, strict=True)
