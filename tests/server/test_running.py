@@ -26,6 +26,8 @@ from support.ports import free_port
 
 RUN = (
     "import sys; sys.stdin = None; "  # a process of the nursery has one that its own workers could not take over
+    "import types, uvicorn._subprocess as begun; from support.nursery import Grandchild; "
+    "begun.spawn = types.SimpleNamespace(Process=Grandchild); "  # its workers have imported the rooms
     "from sottovoce.server.config import read_config; "
     "from sottovoce.server.running import serve; serve(read_config(sys.argv[1]))"
 )

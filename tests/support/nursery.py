@@ -10,14 +10,14 @@ import os
 import sys
 import tempfile
 from multiprocessing import forkserver
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
-
-import pytest
+from unittest import mock
 
 import sottovoce
 
-__all__ = ["Born", "born", "prepare", "told_by"]
+__all__ = ["Born", "Grandchild", "born", "prepare", "told_by"]
 
 _SOURCE = str(Path(sottovoce.__file__).parents[1])
 _ROOMS = ["ibis.backends.duckdb", "opendp.measurements", "pandas", "pyarrow.dataset", "sottovoce.server.running"]
@@ -43,6 +43,21 @@ class Born:
         return self._process.exitcode
 
 
+class Grandchild(ForkServerProcess):
+    """A process of one that was born, from the same nursery: it takes over what a spawned one would, and no more."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._environment, self._out = dict(os.environ), _told_to[-1]
+
+    def run(self) -> None:
+        """Live as a spawned process does: it has its parent's environment and file of words, and what it was given."""
+        os.environ.clear()
+        os.environ.update(self._environment)
+        _tell(self._out)
+        super().run()
+
+
 def born(script: str, *arguments: object, out: Path, parent: bool = False) -> Born:
     """Run a program in a new process, whose words of either kind go to a file; say so if it has children of its own."""
     words = [str(one) for one in arguments]
@@ -54,8 +69,7 @@ def born(script: str, *arguments: object, out: Path, parent: bool = False) -> Bo
 
 def prepare() -> None:
     """Have the nursery import its rooms, beside whatever its first child is not needed for."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", _SOURCE)
+    with mock.patch.dict(os.environ, PYTHONPATH=_SOURCE):  # pytest's patch would be imported by every child
         forkserver.ensure_running()
 
 
@@ -68,9 +82,19 @@ def told_by(script: str, *arguments: object) -> str:
     return said
 
 
-def _live(script: str, arguments: list[str], out: str) -> None:
+_told_to: list[str] = []
+"""The file that the words of this process go to, if it was born."""
+
+
+def _tell(out: str) -> None:
+    _told_to.append(out)
     words = os.open(out, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.dup2(words, 1)
     os.dup2(words, 2)
+
+
+def _live(script: str, arguments: list[str], out: str) -> None:
+    _tell(out)
+    forkserver._forkserver.ensure_running = lambda: None  # the nursery is no child of this process, which may use it
     sys.argv = ["-c", *arguments]
     exec(compile(script, "<a program of the nursery>", "exec"), {"__name__": "__main__"})
