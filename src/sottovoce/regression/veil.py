@@ -148,7 +148,7 @@ class _Drawn:
         change = self._change(veil.covariances[:, other], size)
         grid = np.concatenate([best[:, None] + wide[:, None] * _TAILS, change.near(wide)], axis=1)
         grid = _within(grid, -most[:, None], most[:, None])
-        grid.sort(axis=1)
+        grid.sort(axis=1, kind="stable")  # two sorted halves are merged
         squares = (grid - best[:, None]) ** 2
         squares *= size[:, None]
         squares += left[:, None]
@@ -181,7 +181,7 @@ class _Drawn:
         least, most = (np.log(end) - np.log(square)[:, None] / 2 for end in (NARROWEST, 1.0))
         near = np.log(np.maximum(1 + change.near(1.0), 1e-300))
         logs = _within(np.concatenate([least + (most - least) * _EVENLY, near], axis=1), least, most)
-        logs.sort(axis=1)
+        logs.sort(axis=1, kind="stable")
         a = np.exp(_drawn(places, logs, POWER * logs + change.fits(np.expm1(logs))))
         self._apply(change, a - 1)
         self._add(a - 1, column)
@@ -307,7 +307,7 @@ def _drawn(places: Floats, grid: Floats, logs: Floats) -> Floats:
     parts *= weights[:, 1:] + weights[:, :-1]
     np.add.accumulate(parts, axis=1, out=sums[:, 1:])
     wanted = places * sums[:, -1]
-    after = np.minimum(np.maximum(np.add.reduce(sums < wanted[:, None], axis=1), 1), grid.shape[1] - 1)
+    after = np.maximum((sums < wanted[:, None]).argmin(axis=1), 1)  # the last sum is no less than wanted
     rows = np.arange(len(grid))
     low, high = sums[rows, after - 1], sums[rows, after]
     part = np.minimum((wanted - low) / np.maximum(high - low, 1e-300), 1.0)
