@@ -66,6 +66,12 @@ def test_cells_read_back_from_json() -> None:
     assert Cells.from_dict(json.loads(json.dumps(cells.to_dict()))) == cells
     question = Question("counts", cells.names, FACTS, cells=cells)
     assert Question.from_dict(json.loads(json.dumps(question.to_dict()))) == question
+    crossed = Cells(FACTS, {"ward": ..., "age": 4})
+    question = Question("counts", crossed.names, FACTS, cells=crossed)
+    state = json.loads(json.dumps(question.to_dict(), sort_keys=True))  # as ledgers write it
+    assert Question.from_dict(state) == question and Cells.from_dict(state["cells"]).names == ("ward", "age")
+    del state["cells"]["names"]  # as it was written before
+    assert Question.from_dict(state) == question
     plain = Question("counts", ("ward",), FACTS)
     assert "cells" not in plain.to_dict()  # what was written before there were cells reads the same
 

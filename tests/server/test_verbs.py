@@ -241,6 +241,14 @@ def test_counts_cut_columns_of_numbers(client: httpx.Client, ada: dict[str, str]
     assert ask(client, ada, verb="counts", columns="age").status_code == 422
 
 
+def test_cut_columns_are_answered_in_any_order(client: httpx.Client, ada: dict[str, str]) -> None:
+    """The answer is read back from JSON with sorted names; where these came in another order it failed, paid for."""
+    told = ask(client, ada, verb="counts", columns=["ward", "age"], cut="age=0,18,65,inf", spend="renyi:8,60").json()
+    assert [row["age"] for row in told["table"][:3]] == ["0 to 18", "18 to 65", "65 or more"]
+    assert [row["ward"] for row in told["table"][::3]] == ["N", "S", "E"]
+    assert CATALOGUE["counts"].read(told).question.columns_asked == ("ward", "age")
+
+
 def test_the_schema_is_made_from_the_catalogue_and_the_facts(client: httpx.Client, ada: dict[str, str]) -> None:
     facts = client.get(HERE, headers=ada).json()
     verbs = {verb["verb"]: verb["schema"]["properties"] for verb in facts["verbs"]}

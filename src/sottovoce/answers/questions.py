@@ -329,7 +329,7 @@ class Question:
         with restoring("a question"):
             rest = {name: state[name] for name in ("where", "exposure", "bins", "pool", "prior")}
             if state.get("cells") is not None:
-                rest["cells"] = Cells.from_dict(state["cells"])
+                rest["cells"] = Cells.from_dict({"names": state["columns"]} | mapping("table of cells", state["cells"]))
             columns, by, at = (tuple(state[name]) for name in ("columns", "by", "at"))
             return cls(state["verb"], columns, Facts.from_dict(state["facts"]), by, at=at, **rest)
 

@@ -182,7 +182,8 @@ class Cells:
     def to_dict(self) -> dict[str, Any]:
         """Return the cells as plain values; `from_dict` reads them back."""
         cuts = {axis.name: [_ended(mark) for mark in axis.marks] for axis in self.axes}
-        return {"facts": self.facts.to_dict(), "cuts": cuts, "missing": self.missing}
+        # In order, for JSON that is written to be the same again sorts its keys.
+        return {"facts": self.facts.to_dict(), "names": list(self.names), "cuts": cuts, "missing": self.missing}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
@@ -190,7 +191,7 @@ class Cells:
         state = mapping("table of cells", state)
         with restoring("a table of cells"):
             facts = Facts.from_dict(state["facts"])
-            cuts = {name: _opened(marks) for name, marks in state["cuts"].items()}
+            cuts = {name: _opened(state["cuts"][name]) for name in state.get("names", state["cuts"])}
             return cls(facts, cuts, state["missing"])
 
     def __eq__(self, other: object) -> bool:
