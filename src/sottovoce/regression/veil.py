@@ -3,8 +3,9 @@ r"""What noise hides of some columns of a look: guesses of their spreads, their 
 The information of a look, averaged over the linear predictors, is that of n weighed records with means m and
 covariances C; it was seen with noise of a known size. Every guess is the end of a chain that draws, again and again and
 for one hidden column at a time, given all else: how much it shares with another column, where its mean lies, how far it
-spreads. Chains begin where hidden columns share nothing, for what they seem to share may be noise. Before anything is
-seen a mean may lie anywhere in the public range, all correlations are as likely, and
+spreads. Chains begin at what is taken for known: columns that share nearly all, such as a number, its square and its
+cube, part only slowly, and from where they share nothing would never meet. Before anything is seen a mean may lie
+anywhere in the public range, all correlations are as likely, and
 
 .. math:: p(s) \propto s^{1/4 - 1}, \qquad 0 < s \le 1,
 
@@ -76,12 +77,10 @@ class Veil:
 
     @classmethod
     def over(cls, seen: Sequence[tuple[Glance, Floats, float]], hidden: NDArray[np.bool_], count: int) -> Self:
-        """Return so many guesses of each of several looks of one regression, all of them what is taken for known but
-        that hidden columns share nothing; with each look the averaged information, and what all records weigh.
+        """Return so many guesses of each of several looks of one regression, all of them what is taken for known; with
+        each look the averaged information, and what all records weigh.
         """
         constant = seen[0][0].constant
-        off = hidden | hidden[:, None]
-        np.fill_diagonal(off, False)
         parts = []
         for glance, average, whole in seen:
             T = glance.look.matrix
@@ -92,14 +91,10 @@ class Veil:
             if constant is not None:
                 means[constant] = 1.0
                 covariances[constant] = covariances[:, constant] = 0.0
-            covariances = _sound(covariances, constant)
-            apart = np.where(off, 0.0, covariances)
-            rows = _parted(covariances, apart, means, hidden, constant)
             assert glance.information is not None
-            left = glance.averaged(glance.information) - average
-            metric = T.T @ T
-            left = T.T @ left @ T + whole * metric @ (covariances - apart) @ metric
-            parts.append((T, metric, glance.noise, whole, means, apart, rows, left))
+            left = T.T @ (glance.averaged(glance.information) - average) @ T
+            sound = _sound(covariances, constant)
+            parts.append((T, T.T @ T, glance.noise, whole, means, sound, np.eye(len(T)), left))
         return cls(constant, hidden, *(np.repeat(np.array(part), count, axis=0) for part in zip(*parts, strict=True)))
 
     def lifted(self, count: int) -> Floats:
@@ -232,19 +227,6 @@ def _sound(covariances: Floats, constant: int | None) -> Floats:
     if constant is not None:
         found[constant] = found[:, constant] = 0.0
     return np.asarray(found)
-
-
-def _parted(
-    covariances: Floats, apart: Floats, means: Floats, hidden: NDArray[np.bool_], constant: int | None
-) -> Floats:
-    """Return by what rows are multiplied that have other covariances then, of the hidden columns alone."""
-    order = [k for k in np.argsort(hidden, kind="stable") if k != constant]
-    some = np.ix_(order, order)
-    rows = np.eye(len(means))
-    rows[some] = np.linalg.cholesky(apart[some]) @ np.linalg.inv(np.linalg.cholesky(covariances[some]))
-    if constant is not None:
-        rows[order, constant] = means[order] - rows[some] @ means[order]
-    return rows
 
 
 @dataclass(frozen=True, eq=False)
