@@ -36,6 +36,24 @@ def test_options_say_the_same_and_json_holds_the_answer(data: Path) -> None:
     assert [row["ward"] for row in told["table"]] == ["A", "B"]
 
 
+def test_groups_may_be_bands_of_a_number(data: Path) -> None:
+    spent = (str(data), "--budget", "pure:1", "--spend", "20%", "--json")
+    rows = json.loads(ask(*spent, "proportion of smoker by sbp: under 120, 120-139, 140+"))["table"]
+    assert [row["sbp"] for row in rows] == ["under 120", "120 to under 140", "140 and over"]
+    asked = ("--verb", "counts", "--column", "ward", "--by", "sbp: under 120, 120-139, 140+", "--by", "smoker")
+    told = json.loads(ask(*spent, *asked, "--compare", "under 120 / yes / A", "140 and over / no / B"))
+    assert len(told["table"]) == 12 and told["compared"]
+    plan = ["--facts", str(data.with_suffix(".facts.toml")), "--n", "2000", "--budget", "approx:1,1e-6", "--json"]
+    plan += ["--imagine", "sbp:140 and over=5%"]
+    for command in ("plan", "balance"):
+        said = CliRunner().invoke(
+            application(command), [command, "proportion of smoker by sbp: under 120, 120-139, 140+", *plan]
+        )
+        assert json.loads(said.stdout)["question"].endswith("140+")
+    with pytest.raises(InvalidValue, match="overlap"):
+        ask(*spent, "proportion of smoker by sbp: under 120, 110+")
+
+
 def test_two_rows_are_compared_and_rows_that_are_not_there_are_refused_before_anything_is_spent(data: Path) -> None:
     question = (str(data), "mean of sbp by ward", "--budget", "pure:1", "--spend", "10%")
     for rows, said in ((("A", "Z"), "no row"), (("A", "A"), "two different rows")):

@@ -8,6 +8,7 @@ from sottovoce.answers import NoisyCells, Question
 from sottovoce.facts import Category, Cells, Count, Facts, Flag, Number
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings import CellCounts, GroupMoments, Statistics
+from sottovoce.readings.bands import Bands
 from sottovoce.tables import Table, open_table
 
 GROUPS = (("north", "south", "o'hara", ""), (False, True))
@@ -20,6 +21,10 @@ READINGS = [
     (GroupMoments(GROUPS[:1], (-1,), edges=tuple(np.linspace(-1, 1, 33).tolist()), fillers=(None,)), ["c", "u"]),
     (GroupMoments((), (), edges=(-0.5, 0.5, 1.5, 9.5), fillers=(9.0,)), ["k"]),
     (GroupMoments((), (), measures=((-(2.0**60), 2.0**60),), fillers=(None,)), ["wide"]),
+    (GroupMoments((Bands((-1.0, 0.0, 0.1, 3.0)), GROUPS[1]), (-1, -1), measures=((0.0, 9.0),), fillers=(None,)),
+     ["x", "flag", "k"]),
+    (GroupMoments((GROUPS[0], Bands((2.5, 4.0)), Bands((0.0,))), (-1, 1, -1)), ["c", "k", "f"]),
+    (GroupMoments((Bands(tuple(np.linspace(-1, 1, 9).tolist())), Bands((0.0, 2.0**53))), (4, -1)), ["u", "wide"]),
 ]  # fmt: skip
 
 

@@ -22,12 +22,17 @@ from sottovoce.readings import (
     PersonRows,
     Statistics,
 )
+from sottovoce.readings.bands import Bands
 from sottovoce.tables import open_table
 
 WORDS = ("north", "south", "o'hara", "ünï")
 ENCODING = Encoding(("x", "c"), (Number(-2, 6), Category(WORDS)), ((), ((0, -1),), ((1, 2),)))
 READINGS = {
     "groups": (PersonMoments((WORDS,), (-1,), (), ((-2.0, 6.0), (0.0, 1.0)), (None, 0.5), True), ["c", "x", "u"]),
+    "bands": (
+        PersonMoments((Bands((0.0, 1.0, 3.0)), WORDS), (1, -1), (), ((0.0, 1.0),), (0.5,), True),
+        ["x", "c", "u"],
+    ),
     "one group": (PersonMoments((), (), (), ((-2.0, 6.0),), (1.0,), True, False), ["x"]),
     "bins": (PersonMoments((WORDS,), (2,), (-2.0, 0.0, 1.0, 2.0, 6.0), (), (None,)), ["c", "x"]),
     "shares": (PersonCells((True, False), ((0.0, 1.0), WORDS), (3, -1)), ["x", "c"]),

@@ -6,35 +6,43 @@ import re
 from typing import Any
 
 from sottovoce.answers.questions import VERBS
+from sottovoce.facts.bands import BANDS
 from sottovoce.privacy.errors import InvalidValue
 
 __all__ = ["parse_question", "parse_spend"]
 
-_NAME = r"(?:`[^`]+`|'[^']+'|\"[^\"]+\"|\b(?!and(?![\w.\-]))[^\W\d][\w.\-]*)"
-_NAMES = rf"{_NAME}(?:(?:\s*,\s*|\s+and\s+){_NAME})*"
+_FLAGS = re.VERBOSE | re.IGNORECASE | re.DOTALL
+# Each part is read in one way, and never gone back on: no text takes long.
+_NAME = r"(?>`[^`]++`|'[^']++'|\"[^\"]++\"|\b(?!and(?![\w.\-]))[^\W\d][\w.\-]*+)"
+_GROUP = rf"(?>{_NAME}(?:\s*+:\s*+{BANDS})?+)"
+_NEXT = r"(?:\s*+,\s*+|\s++and\s++)"
 _GRAMMAR = re.compile(
-    rf"""^\s*(?:(?P<pool>pooled)\s+)?(?P<verb>\w+)\s*(?P<at>[\d.]+(?:\s*,\s*[\d.]+)*)?\s*(?:of\s+)?
-    (?P<columns>{_NAMES})
-    (?:\s+per\s+(?P<exposure>{_NAME}))?
-    (?:\s+by\s+(?P<by>{_NAMES}))?
-    (?:\s+where\s+(?P<where>.+?))?\s*$""",
-    re.VERBOSE | re.IGNORECASE | re.DOTALL,
+    rf"""\s*+(?:(?P<pool>pooled)\s++)?+(?P<verb>\w++)\s*+(?P<at>[\d.]++(?:\s*+,\s*+[\d.]++)*+)?+\s*+(?:of\s++)?+
+    (?P<columns>{_NAME}(?:{_NEXT}{_NAME})*+)
+    (?:\s++per\s++(?P<exposure>{_NAME}))?+
+    (?:\s++by\s++(?P<by>{_GROUP}(?:{_NEXT}{_GROUP})*+))?+
+    (?:\s++where\s++(?P<where>\S.*+))?+\s*+""",
+    _FLAGS,
 )
+_BANDED = "; bands read like by age: under 18, 18-64, 65+"
 _SAME = {"count": "counts", "quantile": "quantiles", "median": "quantiles", "average": "mean", "share": "proportion"}
 
 
 def parse_question(text: str) -> dict[str, Any]:
     """Return the verb, the columns and the rest of a question in words.
 
-    The grammar: ``[pooled] VERB [PROBABILITIES] of COLUMNS [per EXPOSURE] [by COLUMNS] [where CONDITION]``. A name
+    The grammar: ``[pooled] VERB [PROBABILITIES] of COLUMNS [per EXPOSURE] [by GROUPS] [where CONDITION]``. A name
     that is no identifier, or is ``and``, stands in quotes or backticks, which a shell takes for a command of its own.
+    A group is a column, or bands of one: ``age: under 18, 18-64, 65+``, ``age: 12 bands``.
 
     >>> parse_question("mean of sbp by ward and sex where age >= 40")
     {'verb': 'mean', 'columns': ('sbp',), 'by': ('ward', 'sex'), 'where': 'age >= 40'}
+    >>> parse_question("mean of sbp by age: under 18, 18-64, 65+ and ward")["by"]
+    ('age: under 18, 18-64, 65+', 'ward')
     >>> parse_question("quantiles 0.1, 0.9 of `blood pressure`")
     {'verb': 'quantiles', 'columns': ('blood pressure',), 'at': (0.1, 0.9)}
     """
-    found = _GRAMMAR.match(text) if isinstance(text, str) else None
+    found = _GRAMMAR.fullmatch(text) if isinstance(text, str) else None
     verb = found["verb"].lower() if found else ""
     known = _SAME.get(verb, verb)
     if found is None and isinstance(text, str) and "~" in text:
@@ -42,7 +50,7 @@ def parse_question(text: str) -> dict[str, Any]:
     if found is None or known not in VERBS:
         raise InvalidValue(
             f"a question reads like 'mean of sbp by ward where age >= 40', with one of {', '.join(VERBS)}, and names "
-            f"of several words in quotes. Got {text!r}"
+            f"of several words in quotes{_BANDED if ':' in str(text) else ''}. Got {text!r}"
         )
     asked: dict[str, Any] = {"verb": known, "columns": _names(found["columns"])}
     if found["at"]:
@@ -52,9 +60,9 @@ def parse_question(text: str) -> dict[str, Any]:
     if found["exposure"]:
         asked["exposure"] = _names(found["exposure"])[0]
     if found["by"]:
-        asked["by"] = _names(found["by"])
+        asked["by"] = tuple(_unquoted(group[0]) for group in re.finditer(_GROUP, found["by"], _FLAGS))
     if found["where"]:
-        asked["where"] = found["where"]
+        asked["where"] = found["where"].rstrip()
     if found["pool"]:
         asked["pool"] = True
     return asked
@@ -80,8 +88,15 @@ def parse_spend(text: str) -> float | str:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    found = re.findall(_NAME, text, re.IGNORECASE)
-    return tuple(name[1:-1] if name[0] in "`'\"" else name for name in found)
+    return tuple(map(_unquoted, re.findall(_NAME, text, _FLAGS)))
+
+
+def _unquoted(text: str) -> str:
+    """Return a name without its quotes, and with what is said of it."""
+    if text[0] not in "`'\"":
+        return text
+    end = text.index(text[0], 1)
+    return text[1:end] + text[end + 1 :]
 
 
 def _probability(text: str) -> float:

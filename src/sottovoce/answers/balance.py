@@ -103,7 +103,7 @@ class Balance:
         purse = self.budget if isinstance(self.budget, PrivacyFilter) else PrivacyFilter(self.budget)
         object.__setattr__(self, "budget", purse)
         object.__setattr__(self, "level", checked_level(self.level))
-        self.imagined.check(self.question.facts)
+        self.imagined.check(self.question.grouped_facts)
         if not 0 < real("baseline", self.baseline) < 1:
             raise InvalidValue(f"baseline must lie between 0 and 1. Got {self.baseline:g}")
 
@@ -206,9 +206,8 @@ class Balance:
 
 def _cells(imagined: Imagined, question: Question, n: int, reading: Any) -> NDArray[np.int64]:
     """Return the counts and sums that the question would see of imagined records, in whole steps."""
-    asked, groups = ({name: question.facts[name] for name in names} for names in (question.columns_asked, question.by))
-    for name, column in groups.items():
-        categories_of(name, column)
+    asked = {name: question.facts[name] for name in question.columns_asked}
+    groups = {name: question.grouped_facts[name] for name in question.group_names}
     sizes, spread = imagined.sizes(n, groups), imagined.spread
     if question.verb in ("proportion", "counts") and not reading.measures:
         for name, column in asked.items():

@@ -41,13 +41,14 @@ CATALOGUE = Registry(
 )
 """Every verb by its word."""
 
+_VALUES, _NUMBERS = (Flag, Category), (Number, Count)
 _LONGEST = 2000
 _SCHEMAS: dict[str, dict[str, Any]] = {
     "column": {"type": "string", "maxLength": 200},
     "columns": {
         "anyOf": [
-            {"type": "string", "maxLength": 200},
-            {"type": "array", "items": {"type": "string", "maxLength": 200}, "maxItems": 16},
+            {"type": "string", "maxLength": _LONGEST},
+            {"type": "array", "items": {"type": "string", "maxLength": _LONGEST}, "maxItems": 16},
         ]
     },
     "text": {"type": "string", "maxLength": _LONGEST},
@@ -77,6 +78,8 @@ class Argument:
         What a ``choice`` is one of.
     needed
         Whether the verb makes no sense without it.
+    bands
+        Whether it may also name bands of a number, in words.
     """
 
     name: str
@@ -86,6 +89,7 @@ class Argument:
     columns: tuple[type[Column], ...] = ()
     choices: tuple[str, ...] = ()
     needed: bool = False
+    bands: bool = False
 
     def fitting(self, facts: Mapping[str, Column]) -> list[str]:
         """Return the columns that this argument may name."""
@@ -97,7 +101,10 @@ class Argument:
         if self.kind == "choice":
             schema["enum"] = list(self.choices)
         if facts is not None and self.columns:
-            one = {"type": "string", "enum": self.fitting(facts)}
+            one: dict[str, Any] = {"type": "string", "enum": self.fitting(facts)}
+            if self.bands and (numbers := [name for name, column in facts.items() if isinstance(column, _NUMBERS)]):
+                words = f"Bands of a number, such as {numbers[0]}: 12 bands"
+                one = {"anyOf": [one, {"type": "string", "maxLength": _LONGEST, "description": words}]}
             several = {"anyOf": [one, {"type": "array", "items": one}]}
             schema = {"title": self.label} | (one if self.kind == "column" else several)
         return schema
@@ -263,9 +270,14 @@ def _promise(found: Promise | None) -> Promise:
     return found
 
 
-_VALUES, _NUMBERS = (Flag, Category), (Number, Count)
 _BY = Argument(
-    "by", "columns", "By group", "Every group gets a row, empty or not, and all of them together cost once.", _VALUES
+    "by",
+    "columns",
+    "By group",
+    "Every group gets a row, empty or not, and all of them together cost once. Numbers are grouped in bands, such as "
+    "age: under 18, 18-64, 65+ or age: 12 bands.",
+    _VALUES,
+    bands=True,
 )
 WHERE = Argument(
     "where",

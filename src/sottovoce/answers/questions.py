@@ -12,11 +12,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sottovoce.facts import Category, Cells, Column, Count, Facts, Flag, Number
+from sottovoce.facts.bands import group_axis, group_texts, split_group
+from sottovoce.facts.cells import Axis
 from sottovoce.facts.conditions import check_columns
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import as_floats, shown
 from sottovoce.privacy.plain import mapping, restoring
 from sottovoce.readings import CellCounts, GroupMoments, PersonCells, PersonMoments, PersonRows, Statistics
+from sottovoce.readings.bands import Bands
 
 __all__ = ["VERBS", "Question"]
 
@@ -41,7 +44,8 @@ class Question:
     facts
         What is public of every column that is named.
     by
-        Columns of categories or flags; every combination gets a row, empty or not.
+        Columns of categories or flags, or bands of a number, ``age: under 18, 18-64, 65+`` or ``age: 12 bands``; every
+        combination gets a row, empty or not. Or `Cells`, which say both.
     where
         Which records the question is about. The others, and those with a missing value, are counted apart.
     exposure
@@ -83,11 +87,14 @@ class Question:
     def __post_init__(self) -> None:
         if self.verb not in VERBS:
             raise InvalidValue(f"a question is one of {', '.join(VERBS)}. Got {self.verb!r}")
-        for name in ("columns_asked", "by"):
-            object.__setattr__(self, name, names_of(getattr(self, name)))
+        object.__setattr__(self, "columns_asked", names_of(self.columns_asked))
+        by: Any = self.by
+        self._check_cut(by)
+        object.__setattr__(self, "by", group_texts(by if isinstance(by, Cells) else names_of(by)))
         if not self.columns_asked or (self.verb != "counts" and len(self.columns_asked) != 1):
             raise InvalidValue(f"{self.verb} takes one column. Got {len(self.columns_asked)}")
-        named = [*self.columns_asked, *self.by, *([self.exposure] if self.exposure else [])]
+        grouped = [split_group(text, self.facts)[0] for text in self.by]
+        named = [*self.columns_asked, *grouped, *([self.exposure] if self.exposure else [])]
         if len(set(named)) < len(named):
             raise InvalidValue(f"a question names a column once. Got {', '.join(named)}")
         conditions = check_columns(self.where, self.facts)
@@ -125,9 +132,12 @@ class Question:
             return
         if not isinstance(self.cells, Cells) or self.verb != "counts" or self.by:
             raise InvalidValue("cells= goes with counts, and says itself by which columns")
-        if self.cells.names != self.columns_asked or any(
-            self.facts[n] != self.cells.facts[n] for n in self.cells.names
-        ):
+        if self.cells.names != self.columns_asked:
+            raise InvalidValue("these cells are of other columns than are asked about")
+        self._check_cut(self.cells)
+
+    def _check_cut(self, cells: Any) -> None:
+        if isinstance(cells, Cells) and any(self.facts[name] != cells.facts[name] for name in cells.names):
             raise InvalidValue("these cells were cut by other facts than those of the table")
 
     def _check_persons(self, named: list[str]) -> None:
@@ -144,6 +154,22 @@ class Question:
         """How counts cut columns of numbers, in words."""
         return "" if self.cells is None else self.cells.text
 
+    @cached_property
+    def groups(self) -> tuple[Axis, ...]:
+        """What the question is grouped by: each column with what its groups are called."""
+        return tuple(group_axis(text, self.facts) for text in self.by)
+
+    @property
+    def group_names(self) -> list[str]:
+        """The columns that the question is grouped by."""
+        return [axis.name for axis in self.groups]
+
+    @property
+    def grouped_facts(self) -> Facts:
+        """The facts, with a column in bands as one of categories: what can be imagined of it."""
+        bands = {axis.name: Category(axis.labels) for axis in self.groups if axis.numeric}
+        return Facts({**self.facts, **bands})
+
     @property
     def parameter(self) -> str:
         """The verb and its column, for names."""
@@ -154,7 +180,7 @@ class Question:
         """The columns to read, in the reading's order; whose a row is, last."""
         exposure = [self.exposure] if self.exposure else []
         person = [self.facts.person] if self.reading.persons and self.facts.person else []
-        return [*self.by, *self.columns_asked, *exposure, *person]
+        return [*self.group_names, *self.columns_asked, *exposure, *person]
 
     @property
     def rows(self) -> int:
@@ -195,15 +221,17 @@ class Question:
             marks = tuple(axis.marks[1:-1] if axis.numeric else axis.marks for axis in axes)
             return self._counted(tuple(axis.numeric for axis in axes), marks, tuple(axis.other for axis in axes))
         if self.verb == "counts" and self.facts.person is not None:
-            plain = self._grouped([*self.by, *self.columns_asked])
-            return self._counted((False,) * len(plain.groups), plain.groups, plain.others)
+            plain = self._grouped(self.columns_asked)
+            numeric = tuple(isinstance(kind, Bands) for kind in plain.groups)
+            marks = tuple(kind.edges if isinstance(kind, Bands) else kind for kind in plain.groups)
+            return self._counted(numeric, marks, plain.others)
         if self.shares_of_yes:
             filler = _filler(self.facts[self.columns_asked[0]])
             counted = bool(self.by) or self.where is not None or filler is None
             bounds = ((0.0, 1.0),)
-            return self._grouped(list(self.by), measures=bounds, fillers=(filler,), squared=True, counted=counted)
+            return self._grouped(measures=bounds, fillers=(filler,), squared=True, counted=counted)
         if self.verb in ("proportion", "counts"):
-            return self._grouped([*self.by, *self.columns_asked])
+            return self._grouped(self.columns_asked)
         if self.verb == "quantiles":
             column = self.facts[self.columns_asked[0]]
             low, high = self._bounds(self.columns_asked[0])
@@ -212,15 +240,16 @@ class Question:
                 edges = tuple(k - 0.5 for k in range(column.high + 2))
             else:
                 edges = tuple(np.linspace(low, high, bins + 1).tolist())
-            return self._grouped(list(self.by), edges=edges, fillers=(_filler(column),))
+            return self._grouped(edges=edges, fillers=(_filler(column),))
         names = [self.columns_asked[0], *([self.exposure] if self.exposure else [])]
         fillers = tuple(_filler(self.facts[name]) for name in names)
         counted = bool(self.by) or self.where is not None or None in fillers
         measures = tuple(self._bounds(name) for name in names)
-        return self._grouped(list(self.by), measures=measures, fillers=fillers, squared=True, counted=counted)
+        return self._grouped(measures=measures, fillers=fillers, squared=True, counted=counted)
 
-    def _grouped(self, names: list[str], **rest: Any) -> GroupMoments:
-        groups, others = [], []
+    def _grouped(self, names: Sequence[str] = (), **rest: Any) -> GroupMoments:
+        groups: list[Any] = [Bands(axis.marks[1:-1]) if axis.numeric else axis.marks for axis in self.groups]
+        others = [axis.other for axis in self.groups]
         for name in names:
             column = self.facts[name]
             categories = categories_of(name, column)
@@ -259,7 +288,7 @@ class Question:
             return self
         if n is None:
             return replace(self, bins=_UNKNOWN_BINS)
-        groups = max(1, math.prod(len(categories_of(name, self.facts[name])) for name in self.by))
+        groups = math.prod(axis.size for axis in self.groups)
         told = n / groups / max(deviation, 0.5)
         bins = 2 ** round(math.log2(min(max(told**0.6, _BINS[0]), _BINS[1])))
         return replace(self, bins=bins)
@@ -275,8 +304,8 @@ class Question:
     def label_names(self) -> list[str]:
         """The columns that name a row of the answer."""
         if self.verb == "counts" or (self.verb == "proportion" and not self._yes):
-            return [*self.by, *self.columns_asked]
-        return [*self.by, *(["quantile"] if self.verb == "quantiles" and not self.median else [])]
+            return [*self.group_names, *self.columns_asked]
+        return [*self.group_names, *(["quantile"] if self.verb == "quantiles" and not self.median else [])]
 
     @property
     def median(self) -> bool:
@@ -292,9 +321,10 @@ class Question:
         """What each row of the answer is called, one value a `label_names`."""
         if self.cells is not None:
             return self.cells.labels
-        lists: list[Sequence[Hashable]] = [
+        lists: list[Sequence[Hashable]] = [axis.labels for axis in self.groups]
+        lists += [
             self.at if name == "quantile" and self.verb == "quantiles" else categories_of(name, self.facts[name])
-            for name in self.label_names
+            for name in self.label_names[len(lists) :]
         ]
         return list(itertools.product(*lists))
 
@@ -360,8 +390,8 @@ def categories_of(name: str, column: Column) -> tuple[Hashable, ...]:
     said = f"{name!r} is a {column.word}, so it has no public list of values to count or to group by"
     if isinstance(column, Number | Count):
         raise InvalidValue(
-            f"{said}; counts of it are cut, by Cells(facts, {{{name!r}: 12}}) or --cut {name}=12; for all else add a "
-            "column of categories to the table, such as age groups, and name that"
+            f"{said}; counts of it are cut, by Cells(facts, {{{name!r}: 12}}) or --cut {name}=12, and groups are "
+            f"bands, by='{name}: 12 bands'"
         )
     raise InvalidValue(f"{said}; add a column of categories to the table, such as the month of a day, and name that")
 

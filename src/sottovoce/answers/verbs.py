@@ -27,14 +27,16 @@ if TYPE_CHECKING:  # the room needs an extra
 __all__ = ["Verbs", "regression_room"]
 
 Columns = str | Sequence[str] | None
+Groups = Columns | Cells
 
 
 class Verbs(ABC):
     """What a `Curator`, or a server's `Client`, can be asked, in the words of the question.
 
-    Every verb takes `by` (columns of categories or flags; every combination gets a row, all at one price), `where`
-    (which records it is about; the others count as outside, never as a value), `spend` (a share of the budget as it
-    was opened, or a promise) and `part` (charge a part of the budget).
+    Every verb takes `by` (columns of categories or flags, or bands of a number such as ``"age: under 18, 18-64, 65+"``
+    or ``"age: 12 bands"``; every combination gets a row, all at one price), `where` (which records it is about; the
+    others count as outside, never as a value), `spend` (a share of the budget as it was opened, or a promise) and
+    `part` (charge a part of the budget).
     """
 
     facts: Facts | None
@@ -55,7 +57,7 @@ class Verbs(ABC):
         self,
         column: str,
         *,
-        by: Columns = None,
+        by: Groups = None,
         where: str | None = None,
         spend: Spend = 0.05,
         pool: bool = False,
@@ -85,7 +87,7 @@ class Verbs(ABC):
         self,
         column: str,
         *,
-        by: Columns = None,
+        by: Groups = None,
         where: str | None = None,
         spend: Spend = 0.05,
         pool: bool = False,
@@ -104,7 +106,7 @@ class Verbs(ABC):
         column: str,
         *,
         exposure: str | None = None,
-        by: Columns = None,
+        by: Groups = None,
         where: str | None = None,
         spend: Spend = 0.05,
         pool: bool = False,
@@ -119,7 +121,7 @@ class Verbs(ABC):
         self,
         columns: Columns | Cells,
         *,
-        by: Columns = None,
+        by: Groups = None,
         where: str | None = None,
         spend: Spend = 0.05,
         pool: bool = False,
@@ -142,7 +144,7 @@ class Verbs(ABC):
         column: str,
         at: Sequence[float] | float = (0.25, 0.5, 0.75),
         *,
-        by: Columns = None,
+        by: Groups = None,
         where: str | None = None,
         spend: Spend = 0.05,
         bins: int = 0,
@@ -255,7 +257,7 @@ class Verbs(ABC):
         n = n if records is None else records
         if n is None:
             raise InvalidValue("how many records there are is a secret; say records=..., how many to imagine")
-        return Balance(asked, n, purse, imagined=imagined_of(imagined, asked.facts)).for_width(width).share
+        return Balance(asked, n, purse, imagined=imagined_of(imagined, asked.grouped_facts)).for_width(width).share
 
     @abstractmethod
     def _purse(self, part: Budget | None) -> tuple[PrivacyFilter, int | None]:

@@ -37,7 +37,10 @@ def ask(
     spend: shared.Spend = "5%",
     verb: Annotated[str | None, typer.Option(help="proportion, mean, rate, counts or quantiles.")] = None,
     column: Annotated[list[str] | None, typer.Option(help="The column asked about; repeat it for counts.")] = None,
-    by: Annotated[list[str] | None, typer.Option(help="Group by this column; repeat for several.")] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(help="Group by this column, or by bands such as 'age: under 18, 18-64, 65+'; repeat for several."),
+    ] = None,
     where: Annotated[str | None, typer.Option(help="Ask only about records for which this holds.")] = None,
     exposure: Annotated[str | None, typer.Option(help="Divide a rate by the sum of this column.")] = None,
     at: Annotated[list[float] | None, typer.Option(help="Which quantile; repeat for several.")] = None,

@@ -53,9 +53,10 @@ def balance(
     known = read_facts(facts)
     whom = Protected.of(known, protect)
     public = whom.facts or known
-    said = parse_imagined(imagine or (), public, share=share, spread=spread, kept=kept, smallest=smallest)
+    about = Question(asked.pop("verb"), asked.pop("columns"), public, **asked)
+    said = parse_imagined(imagine or (), about.grouped_facts, share=share, spread=spread, kept=kept, smallest=smallest)
     found = Balance(
-        Question(asked.pop("verb"), asked.pop("columns"), public, **asked),
+        about,
         n,
         whom.meant(parse_promise(budget)),
         baseline=baseline,

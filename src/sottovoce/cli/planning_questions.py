@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sottovoce.answers import parse_question, parse_spend
 from sottovoce.answers.balance import Balance
-from sottovoce.answers.questions import Question, categories_of
+from sottovoce.answers.questions import Question
 from sottovoce.cli.console import console, emit, escape, number, table
 from sottovoce.curator.protected import Protected
 from sottovoce.facts import Facts, Flag
@@ -45,18 +45,20 @@ def plan_question(
         raise InvalidValue("say --width or --spend: each follows from the other")
     whom = Protected.of(facts, protect)
     facts, budget = whom.facts or facts, whom.meant(budget)
-    imagined = parse_imagined(imagine, facts, kept=kept)
     if "~" in text:
         from sottovoce.cli.planning_regressions import plan_formula  # noqa: PLC0415 - needs the regression extra
 
         if width is not None or plot is not None:
             raise InvalidValue("each term of a regression has a width of its own: say --spend, and read them all")
+        imagined = parse_imagined(imagine, facts, kept=kept)
         plan_formula(text, facts, family, where, n, budget, spend or "5%", imagined, as_json=as_json)
         return
     if family is not None or where is not None:
         raise InvalidValue("--family and --where are of a formula; write a condition into the question: ... where ...")
     asked = parse_question(text)
-    balance = Balance(Question(asked.pop("verb"), asked.pop("columns"), facts, **asked), n, budget, imagined=imagined)
+    question = Question(asked.pop("verb"), asked.pop("columns"), facts, **asked)
+    imagined = parse_imagined(imagine, question.grouped_facts, kept=kept)
+    balance = Balance(question, n, budget, imagined=imagined)
     share = None if spend is None else parse_spend(spend)
     if isinstance(share, str):
         raise InvalidValue(f"say a share of the budget such as 5%. Got {spend!r}")
@@ -92,13 +94,15 @@ def plan_question(
 
 def _if_rare(balance: Balance, share: float) -> float | None:
     """Return the width of the widest row if one group is small; None without groups, or where it is said how small."""
-    imagined, by = balance.imagined, balance.question.by
-    groups = math.prod(len(categories_of(name, balance.question.facts[name])) for name in by)
-    if groups < 2 or any(name in imagined.columns for name in by):
+    imagined, question = balance.imagined, balance.question
+    groups = math.prod(axis.size for axis in question.groups)
+    if groups < 2 or any(name in imagined.columns for name in question.group_names):
         return None
     return replace(balance, imagined=replace(imagined, smallest=1 / (4 * groups))).at(share).width
 
 
 def _hint(question: Question) -> str:
-    name, column = question.by[0], question.facts[question.by[0]]
-    return f"{name}=10%" if isinstance(column, Flag) else f"{name}:{categories_of(name, column)[-1]}=10%"
+    first = question.groups[0]
+    return (
+        f"{first.name}=10%" if isinstance(question.facts[first.name], Flag) else f"{first.name}:{first.labels[-1]}=10%"
+    )

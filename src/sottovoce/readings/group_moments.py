@@ -11,9 +11,10 @@ import numpy as np
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
+from sottovoce.readings.bands import Bands, kind_of, places_of
 from sottovoce.readings.base import Block, Movement, Reading, Statistics
 from sottovoce.readings.category_counts import nearest_counts
-from sottovoce.readings.columns import as_codes, as_numbers, check_public
+from sottovoce.readings.columns import as_numbers, check_public
 from sottovoce.readings.grid import check_span
 
 __all__ = ["STEPS", "GroupMoments", "Scale", "squares"]
@@ -86,7 +87,8 @@ class GroupMoments(Reading):
     Attributes
     ----------
     groups, others
-        The categories of each group column, and the position of the one that an unknown value counts as, or -1.
+        The categories of each group column, or its `Bands`, and the position of the one that an unknown value counts
+        as, or -1.
     edges
         Bounds of the bins of the next column, from its low to its high; none where no column is cut into bins.
     measures
@@ -110,7 +112,7 @@ class GroupMoments(Reading):
     fine: ClassVar[int] = 1
     """How many steps a count of one has."""
     hides_n: ClassVar[bool] = True
-    groups: tuple[tuple[Hashable, ...], ...]
+    groups: tuple[tuple[Hashable, ...] | Bands, ...]
     others: tuple[int, ...]
     edges: tuple[float, ...] = ()
     measures: tuple[tuple[float, float], ...] = ()
@@ -121,8 +123,8 @@ class GroupMoments(Reading):
     def __post_init__(self) -> None:
         if len(self.others) != len(self.groups) or len(self.fillers) != bool(self.edges) + len(self.measures):
             raise InvalidValue("every group needs its other, and every column of numbers its filler")
-        for categories in self.groups:
-            if not categories or len(set(categories)) < len(categories):
+        for kind in self.groups:
+            if not isinstance(kind, Bands) and (not kind or len(set(kind)) < len(kind)):
                 raise InvalidValue("the categories of a group must be a list of different values")
         if self.edges and (len(self.edges) < 2 or not np.all(np.diff(self.edges) > 0)):
             raise InvalidValue("edges must rise")
@@ -193,7 +195,7 @@ class GroupMoments(Reading):
         if isinstance(records, Mapping) or not hasattr(records, "__len__") or len(records) != wanted:
             raise InvalidData(f"this reading takes a list of {self.columns} columns, in order")
         names = list(records)
-        codes = [as_codes(c, g, o) for c, g, o in zip(names, self.groups, self.others, strict=False)]
+        codes = [places_of(c, g, o) for c, g, o in zip(names, self.groups, self.others, strict=False)]
         numbers = [as_numbers(column) for column in names[len(self.groups) :]]
         lengths = {len(column) for column in (*codes, *numbers)}
         if len(lengths) > 1:
@@ -330,7 +332,12 @@ class GroupMoments(Reading):
         """Return the categories of each group and none, and numbers at, between and beyond the bounds."""
         ends = ([(self.edges[0], self.edges[-1])] if self.edges else []) + list(self.measures)
         numbers = [(low, high, (low + high) / 2, high + 3 * (high - low), None) for low, high in ends]
-        return (*((*categories, None) for categories in self.groups), *numbers)
+        kinds = (kind.typical if isinstance(kind, Bands) else kind for kind in self.groups)
+        return (*((*values, None) for values in kinds), *numbers)
+
+    @classmethod
+    def _from_state(cls, state: dict[str, Any]) -> Reading:
+        return super()._from_state(state | {"groups": tuple(map(kind_of, state["groups"]))})
 
     def apart(self, gap: Floats) -> bool:
         """Say whether one record can have moved every part this far."""

@@ -8,7 +8,6 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from sottovoce.answers import parse_question
 from sottovoce.answers.balance import Balance
 from sottovoce.answers.card import card
 from sottovoce.answers.explaining import explain
@@ -55,11 +54,11 @@ def balance(service: Service, caller: Caller, name: str, text: str, imagining: I
     dataset = service._dataset(caller, "plan", name)
     if "~" in text:
         raise InvalidValue("each term of a regression has a width of its own: ask for its plan where you would ask it")
-    asked = parse_question(text)
-    if asked.get("where") and not dataset.config.conditions:
-        raise InvalidValue(f"{name} answers no conditions")
-    question = Question(asked.pop("verb"), asked.pop("columns"), dataset.config.facts, **asked)
-    budget = dataset.parts.get(caller.analyst, dataset.budget)
+    part = dataset.parts.get(caller.analyst)
+    budget = dataset.budget if part is None else part
+    asked = VerbQuestion.parsed(text)
+    question, mechanism = asked.built(dataset.config, dataset.curator, part)
+    dataset.curator.check(mechanism, mechanism.columns, where=question.where)
     n = _IMAGINED if dataset.budget.n is None else dataset.budget.n
     curve = json.loads(_curve(canonical(question.to_dict()), n, canonical(dict(budget.filter)), imagining))
     return {
@@ -115,7 +114,7 @@ def _left(service: Service, budget: Budget) -> float:
 def _curve(question: str, n: int, purse: str, imagining: Imagining) -> str:
     """Return the curve as JSON: a text that no caller can change."""
     asked = Question.from_dict(json.loads(question))
-    said = imagining.of(asked.facts)
+    said = imagining.of(asked.grouped_facts)
     found = Balance(asked, n, PrivacyFilter.from_dict(json.loads(purse)), imagined=said)
     offers = []
     for offer in found.curve(points=_POINTS):

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sottovoce.answers.answer import Answer
+from sottovoce.answers.asking import parse_question
 from sottovoce.answers.catalogue import CATALOGUE, Verb, spend_of
 from sottovoce.answers.cells_posterior import CellsPosterior
 from sottovoce.answers.contrast import contrast
 from sottovoce.answers.intervals import checked_level
 from sottovoce.curator import Curator
 from sottovoce.facts import Category, Facts, Flag
+from sottovoce.facts.bands import group_axis
 from sottovoce.ledger import Budget, Entry
 from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.privacy.errors import InvalidValue
@@ -25,6 +27,7 @@ from sottovoce.server.questions import check_condition, target_of
 
 __all__ = ["VerbQuestion", "contrast_of", "rows_of", "told_of", "verbs_of"]
 
+_GROUPING = (Category, Flag)
 _MOST_GROUPS = 2000
 """The most combinations of values that one answer may have a row for."""
 
@@ -53,6 +56,15 @@ class VerbQuestion:
     level: float = 0.95
     table: bool = True
     purpose: str | None = None
+
+    @classmethod
+    def parsed(cls, text: str) -> VerbQuestion:
+        """Return the question that a text asks, such as ``mean of sbp by ward``."""
+        asked = parse_question(text)
+        word, columns = asked.pop("verb"), asked.pop("columns")
+        if word == "counts" or len(columns) > 1:
+            return cls(word, asked | {"columns": columns})
+        return cls(word, asked | {"column": columns[0]})
 
     def order(self, config: DatasetConfig, curator: Curator, part: Budget, most_draws: int) -> Order:
         """Return the order, or raise what is wrong with the question. Reads no record."""
@@ -125,14 +137,14 @@ def verbs_of(config: DatasetConfig) -> list[Verb]:
 
 def _check_groups(verb: Verb, arguments: Mapping[str, Any], facts: Facts) -> None:
     """Refuse more groups than one answer has rows for, before any of them is made."""
-    named: list[str] = []
+    sizes = []
     for argument in verb.arguments:
         given = arguments.get(argument.name) if argument.kind in ("column", "columns") else None
-        named += [given] if isinstance(given, str) else list(given or ())
-    sizes = [len(c.categories) if isinstance(c, Category) else 2 for c in map(facts.get, named) if _grouping(c)]
+        named = [given] if isinstance(given, str) else list(given or ())
+        sizes += [
+            group_axis(name, facts).size
+            for name in named
+            if (argument.bands and name not in facts) or isinstance(facts[name], _GROUPING)
+        ]
     if (groups := math.prod(sizes)) > _MOST_GROUPS:
         raise InvalidValue(f"an answer has at most {_MOST_GROUPS} rows, and these groups are {groups}; name fewer")
-
-
-def _grouping(column: Any) -> bool:
-    return isinstance(column, Category | Flag)

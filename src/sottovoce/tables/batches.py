@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sottovoce.readings import CategoryCounts, CellCounts, ClassMoments, CrossCounts, GroupMoments, Reading, Statistics
+from sottovoce.readings.bands import Bands
 from sottovoce.tables.plans import Plan
 
 __all__ = ["counted"]
@@ -136,7 +137,8 @@ def _kinds(reading: Reading) -> list[tuple[Hashable, ...] | None] | None:
         case CellCounts():
             return [None if number else marks for number, marks in zip(reading.numeric, reading.marks, strict=True)]
         case GroupMoments():
-            return [*reading.groups, *[None] * len(reading.fillers)] if reading.counted else None
+            groups = [None if isinstance(kind, Bands) else kind for kind in reading.groups]
+            return [*groups, *[None] * len(reading.fillers)] if reading.counted else None
         case ClassMoments():
             return [reading.classes, *reading.categories, *[None] * len(reading.bounds)]
     return None

@@ -12,6 +12,7 @@ import ibis
 import numpy as np
 
 from sottovoce.readings import CellCounts, GroupMoments
+from sottovoce.readings.bands import Bands
 from sottovoce.readings.group_moments import STEPS, Scale
 from sottovoce.tables.categories import category_code
 from sottovoce.tables.engine import Engine, number
@@ -22,22 +23,26 @@ __all__ = ["bin_of", "cell_codes", "group_codes", "measured", "place_or_none", "
 
 def group_codes(asked: Asked, reading: GroupMoments, names: Sequence[str]) -> list[Any]:
     """Return the place of each record in every group, null for none."""
-    return [
-        category_code(asked.engine, asked.value(name, categories, cut=False), categories, place_or_none(other))
-        for name, categories, other in zip(names, reading.groups, reading.others, strict=True)
-    ]
+    return [_code(asked, *each) for each in zip(names, reading.groups, reading.others, strict=True)]
 
 
 def cell_codes(asked: Asked, reading: CellCounts) -> list[Any]:
     """Return the place of each record in every column, null for none."""
+    columns = zip(asked.names, reading.numeric, reading.marks, reading.others, strict=False)
     return [
-        bin_of(asked.engine, asked.value(name, cut=False).cast("float64"), marks, place_or_none(other))
-        if numeric
-        else category_code(asked.engine, asked.value(name, marks, cut=False), marks, place_or_none(other))
-        for name, numeric, marks, other in zip(
-            asked.names, reading.numeric, reading.marks, reading.others, strict=False
-        )
+        _binned(asked, name, marks, other) if numeric else _code(asked, name, marks, other)
+        for name, numeric, marks, other in columns
     ]
+
+
+def _code(asked: Asked, name: str, kind: Any, other: int) -> Any:
+    if isinstance(kind, Bands):
+        return _binned(asked, name, kind.edges, other)
+    return category_code(asked.engine, asked.value(name, kind, cut=False), kind, place_or_none(other))
+
+
+def _binned(asked: Asked, name: str, edges: tuple[float, ...], other: int) -> Any:
+    return bin_of(asked.engine, asked.value(name, cut=False).cast("float64"), edges, place_or_none(other))
 
 
 def measured(asked: Asked, names: Sequence[str], scales: Sequence[Scale], fillers: Sequence[float | None]) -> list[Any]:

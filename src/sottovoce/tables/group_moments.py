@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.readings import CellCounts, GroupMoments, Statistics
+from sottovoce.readings.bands import Bands
 from sottovoce.readings.group_moments import STEPS, squares
 from sottovoce.tables.categories import category_code
 from sottovoce.tables.cells import bin_of, place_or_none, steps_of
@@ -212,8 +213,10 @@ def _few(number: Any, low: float, high: float, filler: float | None) -> Key | No
     return Key(value, lambda found: found, first, last)
 
 
-def _key(asked: Asked, name: str, categories: tuple[Any, ...], other: int) -> Key:
-    """Return the places of categories."""
+def _key(asked: Asked, name: str, categories: tuple[Any, ...] | Bands, other: int) -> Key:
+    """Return the places of categories, or of bands."""
+    if isinstance(categories, Bands):
+        return _binned(asked, name, categories.edges, place_or_none(other))
     code = category_code(
         asked.engine, asked.value(name, categories, cut=False), categories, place_or_none(other), loose=True
     )

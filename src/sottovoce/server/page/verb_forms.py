@@ -36,12 +36,21 @@ def form_fields(config: DatasetConfig) -> dict[str, Any]:
     shown = {"first": [f for n, f in fields.items() if n in _FIRST], "more": []}
     shown["more"] = [field for name, field in fields.items() if name not in _FIRST]
     shown["first"].sort(key=lambda field: _FIRST.index(field["name"]))
-    return shown | {"verbs": [{"word": verb.word, "title": verb.title} for verb in verbs], "example": _example(facts)}
+    words = [{"word": verb.word, "title": verb.title} for verb in verbs]
+    numbers = [name for name, column in facts.items() if isinstance(column, Number | Count)]
+    bands = f"{numbers[0]}: 4 bands" if numbers else ""
+    return shown | {"verbs": words, "example": _example(facts), "bands": bands}
 
 
 def _field(argument: Argument) -> dict[str, Any]:
     shown = {"name": argument.name, "kind": argument.kind, "label": argument.label, "help": argument.help}
-    return shown | {"choices": argument.choices, "needed": argument.needed, "verbs": [], "options": {}}
+    return shown | {
+        "choices": argument.choices,
+        "needed": argument.needed,
+        "bands": argument.bands,
+        "verbs": [],
+        "options": {},
+    }
 
 
 def _example(facts: Mapping[str, Column]) -> str:
@@ -109,7 +118,8 @@ def _value(argument: Argument, form: Mapping[str, str]) -> Any:
     if argument.kind == "columns":
         prefix = f"{argument.name}:"
         ticked = [name.removeprefix(prefix) for name in form if name.startswith(prefix)]
-        return ticked or None
+        bands = [text] if argument.bands and (text := form.get(argument.name, "").strip()) else []
+        return [*ticked, *bands] or None
     text = form.get(argument.name, "").strip()
     if not text:
         return None
