@@ -16,11 +16,13 @@ from sottovoce.answers.cells_posterior import CellsPosterior
 from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.noisy_cells import NoisyCells
 from sottovoce.answers.questions import Question, categories_of
-from sottovoce.facts.imagined import Imagined
+from sottovoce.facts import Column, Count, Flag
+from sottovoce.facts.imagined import Imagined, evenly
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.filter import PrivacyFilter
-from sottovoce.privacy.numbers import real, whole
+from sottovoce.privacy.numbers import Floats, real, whole
 from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.risk import advantage, success
 from sottovoce.readings.group_moments import STEPS
 
@@ -29,6 +31,10 @@ __all__ = ["Balance", "Imagined", "Offer"]
 _LEAST = 1e-4
 """The least share that is looked at."""
 _POINTS = 13
+_PLACES = 4096
+"""So many counts, at even places of their law, tell which part of them lies in each bin."""
+_SEED = 1
+"""Which group strays how far is shuffled, and the same in every plan."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +129,7 @@ class Balance:
         target = purse.share(share)
         n = None if target.relation.hides_n else self.n
         mechanism = NoisyCells.calibrate(self.question, n, target, price=purse.cost)
-        cells = _cells(self.imagined, mechanism.system, self.n, mechanism.reading)
+        cells = _cells(self.imagined, mechanism, self.n)
         posterior = CellsPosterior(mechanism.system, n, mechanism.noise, mechanism.scale, cells)
         ends = posterior.interval(self.level)
         width = float(np.max(ends[:, 1] - ends[:, 0])) / 2
@@ -204,30 +210,57 @@ class Balance:
         return drawing
 
 
-def _cells(imagined: Imagined, question: Question, n: int, reading: Any) -> NDArray[np.int64]:
-    """Return the counts and sums that the question would see of imagined records, in whole steps."""
+def _cells(imagined: Imagined, mechanism: NoisyCells, n: int) -> NDArray[np.int64]:
+    """Return noisy counts and sums of imagined records, in whole steps: such as the question would see.
+
+    Groups are imagined alike, but chance and noise make what is seen of them stray, by which a pooled answer tells how
+    alike they are, and the widest row is one of those that stray most. So they stray here as they typically do, each by
+    another of as many evenly placed parts of a normal law; a number alone strays by nothing.
+    """
+    question, noises = mechanism.system, list(mechanism.noises)
+    reading: Any = mechanism.reading
     asked = {name: question.facts[name] for name in question.columns_asked}
     groups = {name: question.grouped_facts[name] for name in question.group_names}
-    sizes, spread = imagined.sizes(n, groups), imagined.spread
-    if question.verb in ("proportion", "counts") and not reading.measures:
+    sizes, (name, column), rng = imagined.sizes(n, groups), next(iter(asked.items())), seeded_rng(_SEED)
+
+    def stray(values: Floats, variance: Floats | float) -> Floats:
+        parts = rng.permutation(special.ndtri(evenly(values.size)))
+        return np.asarray(values + np.sqrt(np.maximum(variance, 0.0)) * parts)
+
+    if not reading.measures and question.verb != "quantiles":
         for name, column in asked.items():
             categories_of(name, column)
             sizes = np.outer(sizes, imagined.shares(name, column)).ravel()
     elif question.verb == "quantiles":
-        spread = imagined.spread_of(*next(iter(asked.items())))
-        sizes = np.outer(sizes, _bins(spread, np.asarray(reading.edges))).ravel()
-    elif reading.squared:
-        spread = imagined.spread_of(*next(iter(asked.items())))
-    inside = np.rint(sizes)
-    counts = inside * reading.fine
-    parts = [np.append(counts, max(reading.places(n) - counts.sum(), 0.0))] if reading.counted else []
-    parts += [np.zeros(reading.cells)] * len(reading.measures)
-    parts += [np.rint(inside * (2 * spread) ** 2 * STEPS)] * reading.squared
-    return np.concatenate(parts).astype(np.int64)
+        sizes = np.outer(sizes, _bins(imagined, name, column, np.asarray(reading.edges))).ravel()
+    inside = np.maximum(np.rint(stray(sizes, sizes * (1 - sizes / max(n, 1)))), 0.0)
+    parts = []
+    if reading.counted:
+        counts, noise = inside * reading.fine, noises.pop(0)
+        parts.append(np.append(stray(counts, noise.variance), max(reading.places(n) - counts.sum(), 0.0)))
+    if reading.measures:
+        mean, spread = _law(imagined, name, column)
+        middle = np.zeros(reading.cells)
+        totals = [stray(inside * mean, inside * spread**2), *[middle] * (len(reading.measures) - 1)]
+        sums = [*totals, *[inside * (mean**2 + spread**2) + 2 * mean * (totals[0] - inside * mean)] * reading.squared]
+        parts += [stray(STEPS * part, noise.variance) for part, noise in zip(sums, noises, strict=True)]
+    return np.asarray(np.rint(np.concatenate(parts)), dtype=np.int64)
 
 
-def _bins(spread: float, edges: NDArray[np.float64]) -> NDArray[np.float64]:
+def _law(imagined: Imagined, name: str, column: Column) -> tuple[float, float]:
+    """Return the mean and the standard deviation of what is measured, on a scale from -1 to 1."""
+    if isinstance(column, Flag):  # a person's share of yes, who may well have but one row
+        share = float(imagined.shares(name, column)[1])
+        return 2 * share - 1, 2 * math.sqrt(share * (1 - share))
+    spread, said = 2 * imagined.spread_of(name, column), imagined.columns.get(name)
+    return (2 * real(name, said) / column.high - 1 if isinstance(column, Count) and said is not None else 0.0), spread
+
+
+def _bins(imagined: Imagined, name: str, column: Column, edges: Floats) -> Floats:
     """Return which part of numbers lies in each bin."""
-    middle, sd = (edges[0] + edges[-1]) / 2, max(spread, 1e-3) * (edges[-1] - edges[0])
-    parts = np.diff(special.ndtr((edges - middle) / sd))
+    if isinstance(column, Count) and name in imagined.columns:
+        parts = np.histogram(imagined.values(name, column, _PLACES), edges)[0] / _PLACES
+    else:
+        middle, spread = (edges[0] + edges[-1]) / 2, max(imagined.spread_of(name, column), 1e-3)
+        parts = np.diff(special.ndtr((edges - middle) / (spread * (edges[-1] - edges[0]))))
     return np.asarray(parts / parts.sum())
