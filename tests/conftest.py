@@ -28,6 +28,7 @@ import hypothesis
 import mpmath
 import numpy as np
 import pytest
+from _pytest.runner import runtestprotocol
 from randomgen import ChaCha
 
 sys.path.insert(0, str(Path(__file__).parent))  # so that tests can import what they share: `support.postgres`
@@ -40,7 +41,7 @@ from support.postgres import postgres_server, postgres_url
 __all__ = ["postgres_server", "postgres_url"]
 
 sys.dont_write_bytecode = False  # as above, for this process
-gc.disable()  # until all is imported and collected
+gc.disable()  # until all is imported
 
 # What is tried is the same in every run, and a busy machine is no failure; SOTTOVOCE_REAL_NOISE=1 tries new things.
 hypothesis.settings.register_profile(
@@ -202,10 +203,29 @@ def _worker(config: pytest.Config) -> str:
 
 
 def pytest_collection_finish() -> None:
-    """Let the garbage collector pass over the tests and their imports, which stay to the end, millions of objects."""
-    gc.collect()
+    """Let the garbage collector pass over the tests and their imports, which stay to the end, millions of objects.
+
+    What little of them is garbage stays too: to look for it takes longer than many a file of tests.
+    """
     gc.freeze()
     gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Let a worker report once of a test, not thrice: of its set-up and its end only where they did not pass.
+
+    Where durations or a file of results are asked for, all is reported.
+    """
+    options = item.config.option
+    if not _worker(item.config) or options.durations is not None or options.xmlpath:
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
