@@ -111,6 +111,27 @@ def test_groups_that_differ_are_imagined():
     assert max(one.width for one in foresee(mechanism)[1:]) > 0.1
 
 
+@pytest.mark.parametrize("response", ["smoker", "sbp"])
+def test_without_privacy_slopes_are_known_as_well_beside_groups_as_beside_levels(response):
+    """Beside thirty groups a walk without noise had left those of a linear regression two to three times as wide."""
+    facts = sv.Facts(
+        age=sv.Number(0, 110), smoker=sv.Flag(), sbp=sv.Number(60, 250), home=sv.Category([f"h{k}" for k in range(30)])
+    )
+    plain = []
+    for beside in ("(1 | home)", "home"):
+        mechanism = AdaptiveLooks.calibrate(Formula(f"{response} ~ age + {beside}", facts), N, sv.ApproxDP(1.0, 1e-6))
+        plain.append(foresee(mechanism)[1].plain)
+    assert plain[0] == pytest.approx(plain[1], rel=0.05)
+
+
+def test_without_privacy_groups_are_known_as_a_release_tells():
+    """Of groups that do not differ one would know five times as much."""
+    formula = Formula("smoker ~ age + (1 | ward)", FACTS.of_rows())
+    mechanism = AdaptiveLooks.calibrate(formula, N, sv.ApproxDP(3.0, 1e-6))
+    plain = [1.96 * mechanism.release(made_up(False, k), seeded_rng(k)).value.plain_sd for k in range(3)]
+    np.testing.assert_allclose([one.plain for one in foresee(mechanism)], np.median(plain, axis=0), rtol=0.5)
+
+
 def test_a_large_table_is_foreseen_from_few_imagined_records():
     formula = Formula("smoker ~ age", FACTS.of_rows())
     plain = [foresee(AdaptiveLooks.calibrate(formula, n, sv.ApproxDP(1.0, 1e-6)))[1].plain for n in (20_000, 2_000_000)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -31,12 +32,17 @@ _ROWS, _NARROWEST = 5_000, 1e-3
 with which anything goes."""
 _QUIET = 1e4
 """A ρ with next to no noise."""
-_EFFECTS = (0.3, -0.3, 0.3, -0.3)
-"""How far columns move the log-odds, the log-rate or a number in its standard deviations, for each draw of the noise.
-Looks at what goes with nothing would begin at the answer, and their noise would do less than it does; and a flag tells
-more of an outcome that is rare if it goes with more of it than if with less."""
+_EFFECT = 0.3
+"""How far columns move the log-odds, the log-rate or a number in its standard deviations: with a draw of the noise so
+far, with its mirror image as far the other way. Looks at what goes with nothing would begin at the answer, and their
+noise would do less than it does; and a flag tells more of an outcome that is rare if it goes with more of it than if
+with less."""
+_GUESSES = 16
+"""How many guesses of what noise hides: widths differ far more between two draws of the noise than by more of them."""
 _LUCK = 1.5
 """Where noise may make an interval so many times as wide as in the middle, a plan says how wide."""
+_APART = 1.8
+"""Where widths differ altogether by so much between a draw of the noise and its mirror image, another pair is drawn."""
 _RARE, _NARROW = 0.1, 0.1
 """How often what is rare is met, and how far a narrow number spreads, as a part of its range."""
 
@@ -50,9 +56,9 @@ class Foreseen:
     term
         What it is called.
     width
-        Half its interval, in the middle of four draws of the noise.
+        Half its interval, in the middle of two draws of the noise, or of four where they differ.
     widest
-        The same where noise does most, of those four: far more where noise may or may not hide a column.
+        The same where noise does most, of those draws: far more where noise may or may not hide a column.
     plain
         Half of what the interval would be without privacy.
     """
@@ -70,7 +76,7 @@ class Foreseen:
     @property
     def told(self) -> str:
         """Half the width of the interval in words, and how wide it is where noise does most, if that is far more."""
-        return f"± {self.width:.3g}" + (f" (to {self.widest:.3g})" if self.unsure else "")
+        return f"± {self.width:.3g}" + (f" (to {self.widest:.2g})" if self.unsure else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is expected as plain values."""
@@ -159,20 +165,33 @@ def foresee_all(
     if count is None:
         raise InvalidValue("how many records there are is a secret; say n=..., how many to imagine")
     count, quiet = whole("n", count, 1), replace(mechanism, rho=_QUIET)
-    walks = []
-    for said in imagined:
-        records = _Records.of(mechanism.system, count, said, pause)
-        explained = {effect: records.responses(effect) for effect in {0.0, *_EFFECTS}}
-        for seed, effect in enumerate(_EFFECTS):
-            walks.append(records.walked(mechanism, explained[effect], seeded_rng(seed).standard_normal, level))
-        walks.append(records.walked(quiet, explained[0.0], np.zeros, level))
-    found, told = together(walks), []
-    for first in range(0, len(found), 1 + len(_EFFECTS)):
-        *several, plain = found[first : first + 1 + len(_EFFECTS)]
-        width, widest = np.median(several, axis=0), np.max(several, axis=0)
-        widths = zip(mechanism.system.terms, width, widest, np.minimum(plain, width), strict=True)
-        told.append([Foreseen(term, *map(float, each)) for term, *each in widths])
-    return told
+    sorts = [_Records.of(mechanism.system, count, said, pause) for said in imagined]
+    # Where the mean is straight, noise and its mirror image do the same to how far responses seem to spread.
+    pairs = range(1 if mechanism.system.model.curved else 2)
+    walks = [
+        (one.quietly(quiet, level), *(each for k in pairs for each in one.pair(mechanism, k, level))) for one in sorts
+    ]
+    found = iter(together([each for some in walks for each in some]))
+    told = [[next(found) for _ in some] for some in walks]
+    doubted = [place for place, (_, *several) in enumerate(told) if len(several) == 2 and _apart(*several)]
+    more = iter(together([each for place in doubted for each in sorts[place].pair(mechanism, 1, level)]))
+    for place in doubted:
+        told[place] += [next(more), next(more)]
+    return [_told(mechanism.system, *each) for each in told]
+
+
+def _apart(one: Floats, other: Floats) -> bool:
+    """Say whether widths of all terms differ much."""
+    ratios = np.log(np.maximum(one, 1e-300) / np.maximum(other, 1e-300))
+    return bool(np.sqrt(np.mean(ratios**2)) > np.log(_APART))
+
+
+def _told(system: Formula, plain: Floats, *several: Floats) -> list[Foreseen]:
+    """Return what is expected of each term, by half the widths that were found without noise, and with some."""
+    # The middle of two in proportion: with a column that noise may hide one is now and then a thousand times the other.
+    width = np.exp(np.median(np.log(np.maximum(several, 1e-300)), axis=0))
+    widths = zip(system.terms, width, np.max(several, axis=0), np.minimum(plain, width), strict=True)
+    return [Foreseen(term, *map(float, each)) for term, *each in widths]
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,16 +229,33 @@ class _Records:
         rows, _ = encoding.rows(as_columns(encoding.columns, found), many)
         return cls(formula, said, rows, evenly(many)[orders[formula.parsed.response]], about / many, pause)
 
-    def responses(self, effect: float) -> Floats:
-        """Return what is explained, as numbers: columns move it up and down by turns."""
+    @cached_property
+    def explained(self) -> tuple[Floats, Floats]:
+        """What is explained, as numbers: columns move it up and down by turns, and the other way."""
+        return self._responses(_EFFECT), self._responses(-_EFFECT)
+
+    def _responses(self, effect: float) -> Floats:
         x, ones = self.rows, self.formula.encoding.ones
         size = np.where(ones, 1.0, np.maximum(x.std(axis=0), _NARROWEST))
         t = (x - x.mean(axis=0)) @ (np.resize([effect, -effect], len(size)) / size)
         found = _response(self.formula, self.said, t, self.places)
         return as_columns([self.formula.response], [found])[0]
 
-    def walked(
-        self, mechanism: AdaptiveLooks, y: Floats, noise: Callable[[int], Floats], level: float
+    def pair(self, mechanism: AdaptiveLooks, seed: int, level: float) -> list[Generator[Asked, Belief, Floats]]:
+        """Return walks with a draw of the noise and with its mirror image: what the one hides the other shows."""
+        drawn, mirrored = (seeded_rng(seed).standard_normal for _ in range(2))
+        first, second = self.explained
+        return [
+            self._walked(mechanism, first, drawn, level),
+            self._walked(mechanism, second, lambda size: -mirrored(size), level),
+        ]
+
+    def quietly(self, mechanism: AdaptiveLooks, level: float) -> Generator[Asked, Belief, Floats]:
+        """Return a walk without noise, to what the records alone would leave there, as a release tells it."""
+        return self._walked(mechanism, self.explained[0], np.zeros, level, plain=True)
+
+    def _walked(
+        self, mechanism: AdaptiveLooks, y: Floats, noise: Callable[[int], Floats], level: float, *, plain: bool = False
     ) -> Generator[Asked, Belief, Floats]:
         """Take the looks at these responses, and return half the width of every interval."""
 
@@ -231,8 +267,12 @@ class _Records:
             total = quick_sums(look, self.rows, look.model.outcome(y))
             return np.asarray(np.rint(self.each * total + scale * noise(len(scale))))
 
-        path = yield from strides(mechanism, shown)
-        belief = yield final(mechanism, path)
+        path = yield from strides(mechanism, shown, _GUESSES)
+        asked = final(mechanism, path, _GUESSES)
+        if plain:
+            last = next(belief for _, belief in reversed(path) if belief is not None)
+            asked = replace(asked, several=False, at=last.mean, extra=None)
+        belief = yield asked
         A, b = self.formula.units
         found = Coefficients.from_belief(self.formula, belief.mapped(A, b), np.zeros(len(A)))
         return np.asarray(np.diff(found.interval(level), axis=1)[:, 0] / 2)

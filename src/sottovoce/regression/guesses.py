@@ -23,9 +23,10 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.regression.glances import Glance
 from sottovoce.regression.veil import NARROWEST, Veil
 
-__all__ = ["Guesses", "whole_weight"]
+__all__ = ["MANY", "Guesses", "whole_weight"]
 
-_MANY = 48
+MANY = 48
+"""How many guesses are made where noise hides a column."""
 _TOGETHER = 4
 """So many looks' guesses are worked on together: of more the numbers would not stay near the processor."""
 _CERTAIN = 6.0
@@ -64,8 +65,10 @@ class Guesses:
         return np.asarray(self.hidden & ((apart > _ALIKE) | (np.ptp(logs, axis=0) == 0)))
 
     @classmethod
-    def of(cls, glances: Sequence[Glance], *, several: bool, at_least: int = 1, last: bool = False) -> list[Guesses]:
-        """Return one guess of each of several looks of one regression, or as many as noise asks for.
+    def of(
+        cls, glances: Sequence[Glance], *, several: bool, at_least: int = 1, many: int = MANY, last: bool = False
+    ) -> list[Guesses]:
+        """Return one guess of each of several looks of one regression, or `many` where noise hides a column.
 
         Where they are the `last`, each knows what groups are.
         """
@@ -76,7 +79,7 @@ class Guesses:
             _hidden(glance, glance.averaged(glance.known)) if several else np.zeros(len(average), dtype=bool)
             for glance, average in zip(glances, averages, strict=True)
         ]
-        stretches = _stretches(glances, averages, hidden, max(at_least, _MANY))
+        stretches = _stretches(glances, averages, hidden, max(at_least, many))
         return [
             cls._of(glance, one, average, out_of_sight, stretches.get(place), several, at_least)
             for place, (glance, one, average, out_of_sight) in enumerate(

@@ -1,7 +1,7 @@
 """The looks of a regression one after the other: where the next is taken, by what those before it let out.
 
 A walk stops where it must be told what a look says; so several go on together, and what their looks say is found at
-once: the plan of a regression takes ten.
+once: the plan of a regression takes six and more.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from sottovoce.readings import Look
 from sottovoce.readings.families import MOST_COUNTED
 from sottovoce.regression.belief import Asked, Belief, believe_all
 from sottovoce.regression.glances import Glance, once_each, round_shape
+from sottovoce.regression.guesses import MANY
 from sottovoce.regression.overdispersed import Extra, variation_look
 from sottovoce.regression.shares import Step, split
 
@@ -59,8 +60,11 @@ def together(walks: Sequence[Generator[Asked, Belief, Found]]) -> list[Found]:
     return [ends[place] for place in range(len(walks))]
 
 
-def strides(mechanism: AdaptiveLooks, shown: Shown) -> Generator[Asked, Belief, Path]:
-    """Take the looks: `shown` gives the noisy total of each, and what it gives decides where the next is taken."""
+def strides(mechanism: AdaptiveLooks, shown: Shown, many: int = MANY) -> Generator[Asked, Belief, Path]:
+    """Take the looks: `shown` gives the noisy total of each, and what it gives decides where the next is taken.
+
+    `many` guesses at most are made of what nobody knows.
+    """
     path: Path = []
     look, step = mechanism.reading, mechanism.plan[0]
     paid = step
@@ -72,17 +76,18 @@ def strides(mechanism: AdaptiveLooks, shown: Shown) -> Generator[Asked, Belief, 
         glance = Glance.of(look, mechanism.n, shown(look, scales), scales)
         belief = None
         if place < len(mechanism.plan) - 1 and glance.score is not None:
-            system = mechanism.system
-            belief = yield Asked(glance, system.prior_sd, _own(glance), several=False, at_least=system.guesses)
+            system, least = mechanism.system, min(mechanism.system.guesses, many)
+            belief = yield Asked(glance, system.prior_sd, _own(glance), several=False, at_least=least, many=many)
         path.append((glance, belief))
     return path
 
 
-def final(mechanism: AdaptiveLooks, path: Path) -> Asked:
+def final(mechanism: AdaptiveLooks, path: Path, many: int = MANY) -> Asked:
     """Return what the last look is asked."""
     last, system = path[-1][0], mechanism.system
     extra = _extra(path) if system.family == "poisson" else None
-    return Asked(last, system.prior_sd, last, several=True, at_least=system.guesses, extra=extra, last=True)
+    least = min(system.guesses, many)
+    return Asked(last, system.prior_sd, last, several=True, at_least=least, many=many, extra=extra, last=True)
 
 
 def _next(mechanism: AdaptiveLooks, path: Path, paid: Step) -> tuple[Look, Step]:

@@ -91,7 +91,7 @@ class RegressionPlanBody(BaseModel):
 
 
 class ForeseenBody(BaseModel):
-    """What is expected of a term: half its interval, the widest of four draws of the noise, and without privacy."""
+    """What is expected of a term: half its interval, the widest with any draw of the noise, and without privacy."""
 
     term: str
     width: float
