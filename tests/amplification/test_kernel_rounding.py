@@ -15,6 +15,7 @@ from sottovoce.amplification import (
     LaplaceIntervalKernel,
     TruncatedGaussianKernel,
     amplify,
+    lipschitz_gaussian,
     randomized_response,
 )
 from sottovoce.privacy.pure import PureProfile
@@ -155,3 +156,13 @@ def test_what_leaves_lies_in_public_cells_whatever_went_in(kernel):
     grid = np.linspace(0.0, 1.0, 41)
     truth = np.array([float(cdf(kernel, mp.mpf(0.8), mp.mpf(float(x)))) for x in grid])
     assert np.abs(np.searchsorted(np.sort(out), grid) / 2000 - truth).max() < 0.05  # 2.2 standard units
+
+
+@pytest.mark.parametrize("unit", [1e-250, 1e-140, 1e-9, 1.0, 1e120])
+@pytest.mark.parametrize("lipschitz", [1e-120, 0.3, 1.0, 7.0, 1e100])
+def test_couplings_of_normal_noise_round_up(unit, lipschitz):
+    for moved, first, second in ((1.0, 3.0, 4.0), (0.7, 0.1, 0.3), (1.1, 1e-3, 50.0)):
+        sizes = [Fraction(x * unit) for x in (moved, first, second)]
+        exact = sizes[0] ** 2 / (sizes[1] ** 2 + (sizes[2] / Fraction(lipschitz)) ** 2)
+        found = lipschitz_gaussian(*map(float, sizes), lipschitz).mu
+        assert Fraction(found) ** 2 >= exact > Fraction(math.nextafter(math.nextafter(found, 0.0), 0.0)) ** 2
