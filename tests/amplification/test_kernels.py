@@ -25,7 +25,7 @@ def random_rows(rng, *shape):
 
 def test_finite_coefficients_by_hand():
     K = FiniteKernel([[0.5, 0.5, 0.0], [0.25, 0.5, 0.25]])
-    assert (K.dobrushin, K.doeblin, K.ultra_mixing) == (0.25, 0.25, 1.0)
+    assert (K.dobrushin, K.doeblin, K.ultra_mixing) == pytest.approx((0.25, 0.25, 1.0), rel=1e-14)
     assert K.spread(np.array([np.log(2), 50.0])) == pytest.approx([0.25, 0.25])
     assert randomized_response(4, 1.5).ultra_mixing == pytest.approx(1 - np.exp(-1.5))
 

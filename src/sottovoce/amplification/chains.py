@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sottovoce.amplification.kernels import FiniteKernel, Kernel
+from sottovoce.amplification.kernels import FiniteKernel, Kernel, mixing_of
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.roots import decreasing_root
@@ -74,7 +74,7 @@ class KernelChain(Kernel):
     @property
     def ultra_mixing(self) -> float:
         """1 − e^{−level}."""
-        return -math.expm1(-self.level)
+        return mixing_of(self.level)
 
     @cached_property
     def level(self) -> float:

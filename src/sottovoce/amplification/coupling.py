@@ -10,7 +10,6 @@ Between two shifted copies of one noise, ω is the copy shifted to a point w bet
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar
@@ -22,7 +21,7 @@ from scipy import special
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.laplace import LaplaceProfile
-from sottovoce.privacy.numbers import Floats, as_floats, ceil_float, real
+from sottovoce.privacy.numbers import Floats, as_floats, ceil_float, real, sqrt_up
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.roots import decreasing_root
 
@@ -58,14 +57,8 @@ def lipschitz_gaussian(sensitivity: float, first: float, second: float, lipschit
 
 
 def _mu(size: float, first: float, second: float, lipschitz: float = 1.0) -> float:
-    """Return Δ/sqrt(σ₁² + σ₂²/L²), by logarithms where that leaves the range of doubles."""
-    if size == 0:
-        return 0.0
-    least, whole = sys.float_info.min, math.hypot(first, second / lipschitz)
-    if least <= whole < math.inf and size / whole >= least:
-        return size / whole
-    log = math.log(size) - float(np.logaddexp(math.log(first) * 2, 2 * (math.log(second) - math.log(lipschitz)))) / 2
-    return max(math.exp(log) * (1 + 1e-12), least) if log < 709 else math.inf
+    """Return Δ/sqrt(σ₁² + σ₂²/L²), rounded up."""
+    return sqrt_up(Fraction(size) ** 2 / (Fraction(first) ** 2 + (Fraction(second) / Fraction(lipschitz)) ** 2))
 
 
 def coupled_laplace_renyi(order: ArrayLike, sensitivity: float, first: float, second: float) -> Floats:

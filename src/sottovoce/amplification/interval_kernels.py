@@ -11,14 +11,22 @@ import math
 import sys
 from abc import abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import special
 
-from sottovoce.amplification.kernels import Kernel
+from sottovoce.amplification.kernels import Kernel, mixing_of
+from sottovoce.mechanisms.balls import Ball, BallFunction, ball, ball_function
+from sottovoce.mechanisms.cells import EvenCells
+from sottovoce.mechanisms.lazy_uniform import LazyUniform, find_cell
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats, log1mexp
+from sottovoce.privacy.numbers import Floats, ceil_float
+from sottovoce.privacy.randomness import is_secure
+from sottovoce.privacy.rounding import product_up
+from sottovoce.systems.laws import NormalLaw
 
 __all__ = ["LaplaceIntervalKernel", "TruncatedGaussianKernel"]
 
@@ -34,8 +42,8 @@ _LOST = 2.0**-51
 class _IntervalKernel(Kernel):
     """Noise of size `scale` around an input in [low, high], conditioned on the interval.
 
-    What is said of a kernel is about real numbers. `sample` draws in doubles, for experiments: the low bits of what it
-    returns are no part of a claim.
+    With a secure generator `sample` draws exactly rounded: what leaves is the cell of a real output, in cells of a
+    public width, so that what is said of the kernel holds for the bits. Seeded ones draw doubles into the same cells.
     """
 
     scale: float
@@ -48,10 +56,10 @@ class _IntervalKernel(Kernel):
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             raise InvalidValue(f"an interval needs finite low < high. Got [{self.low}, {self.high}]")
 
-    @property
+    @cached_property
     def width(self) -> float:
-        """How wide the interval is, in units of the noise."""
-        return (self.high - self.low) / self.scale
+        """How wide the interval is, in units of the noise, rounded up."""
+        return ceil_float((Fraction(self.high) - Fraction(self.low)) / Fraction(self.scale))
 
     @abstractmethod
     def _place(self, epsilon: Floats) -> Floats:
@@ -70,21 +78,33 @@ class _IntervalKernel(Kernel):
     @property
     def ultra_mixing(self) -> float:
         """1 − e^{−level}: an output at one end, inputs at both."""
-        return -math.expm1(-self.level)
+        return mixing_of(self.level)
 
     @property
     def doeblin(self) -> float:
         """Equal to the Dobrushin coefficient."""
         return self.dobrushin
 
-    def _inside(self, inputs: Any) -> Floats:
+    def sample(self, inputs: Any, rng: np.random.Generator) -> Any:
+        """Return one random output for each input: the middle of its cell, never outside of the interval."""
         values = np.asarray(inputs, dtype=np.float64)
         if not np.all(np.isfinite(values)):
             raise InvalidData("the inputs of a kernel must be finite")
-        return (np.clip(values, self.low, self.high) - self.low) / self.scale
+        values, cells = np.clip(values, self.low, self.high), EvenCells.beside(min(self.scale, self.high - self.low))
+        if is_secure(rng):
+            found = (find_cell(self._exactly(Fraction(x)), cells, LazyUniform(rng)) for x in values.ravel().tolist())
+            out = np.array([cells.value(k) for k in found]).reshape(values.shape)
+        else:
+            out = cells.round(self.low + self.scale * self._quickly((values - self.low) / self.scale, rng))
+        return np.clip(out, self.low, self.high)[()]
 
-    def _outside(self, places: Floats) -> Any:
-        return np.clip(self.low + self.scale * places, self.low, self.high)
+    @abstractmethod
+    def _exactly(self, centre: Fraction) -> BallFunction:
+        """Return the distribution function of the output for an input, in balls."""
+
+    @abstractmethod
+    def _quickly(self, x: Floats, rng: np.random.Generator) -> Floats:
+        """Return outputs in doubles by inverting the distribution function; both in units from `low`."""
 
 
 @dataclass(frozen=True)
@@ -100,14 +120,18 @@ class TruncatedGaussianKernel(_IntervalKernel):
     word: ClassVar[str] = "truncated-gaussian"
 
     def spread(self, epsilon: Floats) -> Floats:
-        """Return D_{e^ε} between the two ends."""
+        """Return D_{e^ε} between the two ends, rounded up."""
         if self.width <= _NARROW:
             return super().spread(epsilon)
         place = self._place(epsilon)
         inside = place > 0  # elsewhere nothing is more than e^ε likelier
         place = np.where(inside, place, self.width / 2)
-        gap = self._below(place) - np.exp(np.where(inside, epsilon, 0.0) + self._log_below_far(place))
-        return np.where(inside, np.clip(gap, 0.0, 1.0), 0.0)
+        epsilon, half = np.where(inside, epsilon, 0.0), special.ndtr(self.width) - 0.5
+        near, end = special.log_ndtr(place - self.width), special.log_ndtr(-self.width)
+        size = np.exp(epsilon + near) / half
+        gap = (special.ndtr(place) - 0.5) / half + size * np.expm1(end - near)
+        lost = _LOST * ((8 + epsilon + np.abs(near)) * size + 4)  # exponents round by their size
+        return np.where(inside, np.clip(gap + lost, sys.float_info.min, 1.0), 0.0)
 
     def _apart(self, place: Floats) -> Floats:
         r"""Return it in a narrow interval, where the two laws are so alike that their difference has no digits left.
@@ -125,29 +149,21 @@ class TruncatedGaussianKernel(_IntervalKernel):
     def _place(self, epsilon: Floats) -> Floats:
         return np.asarray(self.width / 2 * (1 + 2 * _LOST) - epsilon / self.width)
 
-    def _below(self, place: Floats) -> Floats:
-        """Return the probability of an output below a place for an input at `low`."""
-        return np.asarray((special.ndtr(place) - 0.5) / (special.ndtr(self.width) - 0.5))
-
-    def _log_below_far(self, place: Floats) -> Floats:
-        """Return the logarithm of the same for an input at `high`."""
-        near, end = special.log_ndtr(place - self.width), special.log_ndtr(-self.width)
-        return np.asarray(near + log1mexp(end - near) - math.log(special.ndtr(self.width) - 0.5))
-
     @property
     def level(self) -> float:
         """w²/2."""
-        return max(self.width**2 / 2, sys.float_info.min)
+        return max(product_up(self.width, self.width, 0.5), sys.float_info.min)
 
-    def sample(self, inputs: Any, rng: np.random.Generator) -> Any:
-        """Return one random output for each input, by inverting the distribution function."""
-        x = self._inside(inputs)
+    def _exactly(self, centre: Fraction) -> BallFunction:
+        return ball_function(NormalLaw(centre, Fraction(self.scale) ** 2, Fraction(self.low), Fraction(self.high)))
+
+    def _quickly(self, x: Floats, rng: np.random.Generator) -> Floats:
         # In the half below zero the distribution function keeps its digits; the other half is its mirror image.
         side = np.where(x > self.width / 2, -1.0, 1.0)
         centre = np.where(side > 0, x, self.width - x)
         first, last = special.ndtr(-centre), special.ndtr(self.width - centre)
         y = centre + special.ndtri(first + rng.random(x.shape) * (last - first))
-        return self._outside(np.where(side > 0, y, self.width - y))
+        return np.where(side > 0, y, self.width - y)
 
 
 @dataclass(frozen=True)
@@ -174,10 +190,25 @@ class LaplaceIntervalKernel(_IntervalKernel):
         """The width w."""
         return self.width
 
-    def sample(self, inputs: Any, rng: np.random.Generator) -> Any:
-        """Return one random output for each input, by inverting the distribution function."""
-        x = self._inside(inputs)
+    def _exactly(self, centre: Fraction) -> BallFunction:
+        scale, middle = Fraction(self.scale), float(centre)
+
+        def lower(x: Fraction, bits: int) -> Ball:
+            del bits
+            tail = ball(-abs(x - centre) / scale).exp() / 2
+            return tail if x <= centre else 1 - tail
+
+        def upper(x: Fraction, bits: int) -> Ball:
+            return lower(2 * centre - x, bits)
+
+        def inverse(u: float, complement: float) -> float:
+            side, tail = (1.0, u) if u <= complement else (-1.0, complement)
+            return middle + side * self.scale * math.log(2 * max(tail, sys.float_info.min))
+
+        ends = Fraction(self.low), Fraction(self.high)
+        return BallFunction(ends, (None, None), lower, upper, inverse, centre)
+
+    def _quickly(self, x: Floats, rng: np.random.Generator) -> Floats:
         below, above = -np.expm1(-x), -np.expm1(x - self.width)
         u = rng.random(x.shape) * (below + above) - below
-        y = x + np.where(u < 0, np.log1p(np.minimum(u, 0.0)), -np.log1p(-np.maximum(u, 0.0)))
-        return self._outside(y)
+        return np.asarray(x + np.where(u < 0, np.log1p(np.minimum(u, 0.0)), -np.log1p(-np.maximum(u, 0.0))))

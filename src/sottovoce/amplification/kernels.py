@@ -27,8 +27,9 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.registry import Registry
+from sottovoce.privacy.rounding import LEAST, UP
 
-__all__ = ["KERNELS", "FiniteKernel", "Kernel", "randomized_response"]
+__all__ = ["KERNELS", "FiniteKernel", "Kernel", "mixing_of", "randomized_response"]
 
 _HERE = "sottovoce.amplification"
 KERNELS = Registry(
@@ -43,7 +44,6 @@ KERNELS = Registry(
 )
 """Every kind of kernel by its word."""
 
-_ROUND_UP = 1 + 1e-15
 _NEAR, _MORE = 1e-12, 160
 """How near to an edge doubles are not trusted, and so many bytes more that the least double has 250 bits of its own."""
 _BLOCK = 1 << 22
@@ -110,7 +110,7 @@ class FiniteKernel(Kernel):
     Examples
     --------
     >>> kernel = FiniteKernel([[0.75, 0.25], [0.25, 0.75]])
-    >>> kernel.dobrushin, kernel.doeblin, round(kernel.ultra_mixing, 4)
+    >>> round(kernel.dobrushin, 4), round(kernel.doeblin, 4), round(kernel.ultra_mixing, 4)
     (0.5, 0.5, 0.6667)
     """
 
@@ -139,7 +139,8 @@ class FiniteKernel(Kernel):
 
     def spread(self, epsilon: Floats) -> Floats:
         """Return the largest D_{e^ε} between two rows."""
-        flat = np.minimum(np.ravel(epsilon), 700.0)
+        given = np.ravel(epsilon)
+        flat = np.minimum(given, 700.0)
         out = np.empty(flat.shape)
         inputs, outputs = self.matrix.shape
         some = max(1, _BLOCK // (inputs * inputs * outputs))
@@ -147,27 +148,37 @@ class FiniteKernel(Kernel):
             scale = np.exp(flat[first : first + some, None, None, None])
             gaps = np.maximum(self.matrix[:, None, :] - scale * self.matrix[None, :, :], 0.0).sum(axis=-1)
             out[first : first + some] = gaps.max(axis=(1, 2))
-        return np.minimum(out.reshape(np.shape(epsilon)), 1.0)
+        # Sums of so many differences of products, of rows that add up to nearly one.
+        lost = out * (outputs * 2.0**-52) + np.where(given > 0, 2.0**-50, 2.0**-52) + self._off
+        out = np.where((out > 0) | (given < self.level), np.minimum(out + lost, 1.0), 0.0)
+        return out.reshape(np.shape(epsilon))
+
+    @cached_property
+    def _off(self) -> float:
+        """How far the rows lie, beside themselves, from the probabilities that are drawn, which add up to one."""
+        return 2 * max(abs(math.fsum((*row, -1.0))) for row in self.rows)
 
     @property
     def doeblin(self) -> float:
-        """1 − Σ_y min_x K(x, y)."""
-        return max(0.0, 1 - math.fsum(self.matrix.min(axis=0)))
+        """1 − Σ_y min_x K(x, y), rounded up."""
+        left = 1 - math.fsum(self.matrix.min(axis=0))
+        return min(1.0, left + 2.0**-52 + self._off) if left > 0 or self.level > 0 else 0.0
 
     @property
     def ultra_mixing(self) -> float:
-        """1 − min K(x, y)/K(x', y)."""
-        return -math.expm1(-self.level)
+        """1 − min K(x, y)/K(x', y), rounded up."""
+        return mixing_of(self.level)
 
     @cached_property
     def level(self) -> float:
-        """The largest log K(x, y)/K(x', y)."""
+        """The largest log K(x, y)/K(x', y), rounded up."""
         low, high = self.matrix.min(axis=0), self.matrix.max(axis=0)
         low, high = low[high > 0], high[high > 0]
         with np.errstate(divide="ignore", over="ignore"):
             # Of two probabilities nearly alike, logarithms would share all their digits.
             above = (high - low) / low
-            return float(np.max(np.where(np.isinf(above), np.log(high) - np.log(low), np.log1p(above)))) * _ROUND_UP
+            found = float(np.max(np.where(np.isinf(above), np.log(high) - np.log(low), np.log1p(above))))
+        return found * UP + self._off if found > 0 else 0.0
 
     def sample(self, inputs: Any, rng: np.random.Generator) -> Any:
         """Return a random column for each row number, with the very probabilities of its row, however small."""
@@ -190,6 +201,11 @@ class FiniteKernel(Kernel):
         return sum(draw * ends[-1] >= end for end in ends[:-1])
 
 
+def mixing_of(level: float) -> float:
+    """Return the ultra-mixing coefficient 1 − e^{−level} of a level of local privacy, rounded up."""
+    return min(-math.expm1(-level) * UP, 1.0)
+
+
 def randomized_response(categories: int, epsilon: float) -> FiniteKernel:
     r"""Return randomized response: keep the category with probability e^ε/(e^ε+d−1), else any other.
 
@@ -200,7 +216,8 @@ def randomized_response(categories: int, epsilon: float) -> FiniteKernel:
     whole("categories", categories, 2)
     if not (epsilon >= 0 and math.isfinite(epsilon)):
         raise InvalidValue(f"epsilon must be finite and >= 0. Got {epsilon}")
-    other = 1 / (math.exp(epsilon) + categories - 1)
+    # Beyond, e^ε is no double: the least there is for every other category, which is no less private.
+    other = max(1 / (math.exp(epsilon) + categories - 1) if epsilon < 700 else math.exp(-epsilon), LEAST)
     matrix = np.full((categories, categories), other)
     np.fill_diagonal(matrix, 1 - (categories - 1) * other)
     return FiniteKernel(matrix)  # type: ignore[arg-type]

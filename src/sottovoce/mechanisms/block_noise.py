@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.discrete_gaussian import DiscreteGaussianProfile
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.laplace import DiscreteLaplaceProfile
-from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.numbers import Floats, as_floats, ceil_float
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import ApproxDP, Promise
 from sottovoce.privacy.pure import PureProfile
@@ -38,10 +39,10 @@ def _one_noise(noise: IntegerNoise, movement: Movement) -> tuple[Profile, int]:
     if noise.kind == "laplace":
         if movement.cells:
             return DiscreteLaplaceProfile(noise.scale, movement.width), movement.cells
-        return PureProfile(float(movement.total or 0) / noise.scale), 1
+        return PureProfile(ceil_float(Fraction(movement.total or 0) / Fraction(noise.scale))), 1
     if movement.cells in (1, 2) and noise.scale <= DiscreteGaussianProfile.most:
         return DiscreteGaussianProfile(noise.scale, movement.width, movement.cells), 1
-    return ZeroConcentratedProfile(movement.squares / (2 * noise.scale**2)), 1
+    return ZeroConcentratedProfile(ceil_float(Fraction(movement.squares) / (2 * Fraction(noise.scale) ** 2))), 1
 
 
 def adds_up(movement: Movement) -> bool:

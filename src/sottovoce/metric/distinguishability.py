@@ -18,7 +18,7 @@ from scipy import special
 from sottovoce.metric.metric import MetricDP
 from sottovoce.privacy.errors import IncompatibleNotions, InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
-from sottovoce.privacy.numbers import real, shown, whole
+from sottovoce.privacy.numbers import log_up, real, shown, whole
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import PureProfile
 
@@ -42,7 +42,7 @@ def one_guess(error: float = 0.05) -> PureProfile:
     (2.9444, 0.9)
     """
     e = _error(error, below=0.5)
-    return PureProfile(math.log1p(-e) - math.log(e), basis=Basis.EXACT)
+    return PureProfile(log_up(1 - Fraction(e), Fraction(e)), basis=Basis.EXACT)
 
 
 def best_guess(profile: Profile) -> float:

@@ -24,6 +24,7 @@ from sottovoce.privacy.numbers import Floats, shown, sum_up, whole
 from sottovoce.privacy.profile import Basis, Profile, shared_relation
 from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.roots import decreasing_root
+from sottovoce.privacy.rounding import lifted, log_lifted, root_of_squares
 from sottovoce.privacy.slack import SlackProfile
 
 __all__ = ["ComposedProfile", "compose"]
@@ -67,12 +68,11 @@ def compose(profiles: Sequence[Profile], counts: Sequence[int] | None = None) ->
     zcdps = {p: k for p, k in loud.items() if isinstance(p, ZeroConcentratedProfile)}
     rest = {p: k for p, k in loud.items() if p not in gaussians and p not in zcdps}
     if gaussians:
-        # To the nearest: rounding up again at each of many sums would drift away from the truth.
-        mu = _root_of_squares([(k, p.mu) for p, k in gaussians.items()])
+        mu = root_of_squares((k, p.mu) for p, k in gaussians.items())
         weakest = Basis.weakest(p.basis for p in gaussians)
         rest[GaussianProfile(mu, basis=weakest, relation=relation)] = 1
     if zcdps:
-        rho = math.fsum(k * p.rho for p, k in zcdps.items())
+        rho = sum_up((k, p.rho) for p, k in zcdps.items())
         weakest = Basis.weakest(p.basis for p in zcdps)
         rest[ZeroConcentratedProfile(rho, basis=weakest, relation=relation)] = 1
     if len(rest) == 1 and (next(iter(rest.values())) == 1 or (len(loud) == 1 and not next(iter(loud)).pure())):
@@ -107,14 +107,6 @@ def _pairs(profiles: Any, counts: Any) -> list[tuple[Profile, int]]:
     return [(profile, whole("a count", count, 1, _MOST)) for profile, count in zip(profiles, given, strict=True)]
 
 
-def _root_of_squares(terms: Sequence[tuple[int, float]]) -> float:
-    """Return √Σ count·value²; no square over- or underflows."""
-    most = max(x for _, x in terms)
-    if not 0 < most < math.inf:
-        return most
-    return most * math.sqrt(math.fsum(k * (x / most) ** 2 for k, x in terms))
-
-
 @dataclass(frozen=True)
 class ComposedProfile(Profile):
     """Several releases together; made by `+`, `*` and `compose`."""
@@ -147,7 +139,7 @@ class ComposedProfile(Profile):
 
     def gdp(self) -> float:
         """Return the root of the sum of the parts' μ², rounded up."""
-        return _root_of_squares([(k, p.gdp()) for p, k in self._each()]) * (1 + 1e-15)
+        return root_of_squares((k, p.gdp()) for p, k in self._each())
 
     @cached_property
     def _pooled(self) -> list[tuple[Profile, int]]:
@@ -170,7 +162,7 @@ class ComposedProfile(Profile):
         total = np.zeros(np.shape(order))
         for part, count in self._pooled:
             total = total + count * part._renyi(order)
-        return np.asarray(total)
+        return lifted(total, 1 + 2.0**-52 * (len(self._pooled) + 3))
 
     def _log_delta(self, epsilon: Floats) -> Floats:
         out = np.minimum(renyi_log_delta(self._renyi, epsilon, self.pole), self._convolved(epsilon))
@@ -195,7 +187,7 @@ class ComposedProfile(Profile):
         places = zip(epsilon.ravel().tolist(), np.searchsorted(losses, epsilon.ravel()).tolist(), strict=True)
         flat = [float(-np.expm1(e - losses[k:]) @ probabilities[k:]) for e, k in places]  # lower losses add nothing
         with np.errstate(divide="ignore"):
-            return np.log(np.minimum(flat, 1.0)).reshape(epsilon.shape)
+            return log_lifted(np.log(flat)).reshape(epsilon.shape)
 
     @cached_property
     def _binomial(self) -> tuple[Floats, Floats] | None:

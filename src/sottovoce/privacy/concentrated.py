@@ -11,8 +11,12 @@ from sottovoce.privacy.convert import renyi_epsilon, renyi_log_delta
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats, real
 from sottovoce.privacy.profile import Basis, Profile
+from sottovoce.privacy.rounding import lifted, product_up
 
 __all__ = ["RenyiProfile", "ZeroConcentratedProfile"]
+
+_UP = 1 + 2.0**-48
+"""What a chord between two orders may have lost, and more."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class ZeroConcentratedProfile(Profile):
         return renyi_epsilon(self._renyi, log_delta) if self.rho else np.zeros(log_delta.shape)
 
     def _renyi(self, order: Floats) -> Floats:
-        return np.maximum(self.rho * order, min(self.rho, 5e-324))
+        return product_up(order, self.rho)
 
     def pure(self) -> float:
         """Return infinity, or zero for ρ = 0."""
@@ -93,7 +97,7 @@ class RenyiProfile(Profile):
     def _renyi(self, order: Floats) -> Floats:
         orders, values = np.array(self.orders), np.array(self.epsilons)
         with np.errstate(divide="ignore", invalid="ignore"):
-            chord = np.interp(order - 1, orders - 1, (orders - 1) * values) / (order - 1)
+            chord = lifted(np.interp(order - 1, orders - 1, (orders - 1) * values) / (order - 1), _UP)
         out = np.where(order <= orders[0], values[0], chord)
         out = np.minimum(out, values[np.minimum(np.searchsorted(orders, order), orders.size - 1)])
         return np.where(order > orders[-1], np.inf, out)

@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.pure import atoms_renyi
+from sottovoce.privacy.rounding import log_down, product_up
 
 if TYPE_CHECKING:
     from sottovoce.privacy.profile import Profile
@@ -84,12 +86,15 @@ def divergences(order: float, limit: float, make: Callable[[float, float], Promi
     return Counting(words, limit, lambda profile: float(profile.renyi(order)), functools.partial(make, order))
 
 
-def squares_of_mu(limit: float, make: Callable[[float], Promise], order: Order | None = None) -> Counting:
-    """Count μ²; `make` makes the promise of a μ."""
+def squares_of_mu(
+    limit: float, make: Callable[[float], Promise], order: Order | None = None, *, own: float = 0.0
+) -> Counting:
+    """Count μ², rounded up; `make` makes the promise of a μ, and the whole limit pays for the budget's own."""
 
     def cost(profile: Profile) -> float:
         mu = profile.gdp()
-        return mu * mu or min(mu, 5e-324)
+        square = product_up(mu, mu)
+        return min(square, limit) if mu <= own and limit > 0 else square
 
     return Counting("μ² of Gaussian privacy", limit, cost, lambda cost: make(_root_down(cost)), order)
 
@@ -127,14 +132,16 @@ def gaussian_allowance(epsilon: float, delta: float) -> float:
     """
     from scipy import optimize  # noqa: PLC0415 - most commands need none of it
 
+    target = float(log_down(delta))
+
     def over(log_mu: float) -> float:
         with np.errstate(divide="ignore"):
-            return float(GaussianProfile(math.exp(log_mu)).log_delta(epsilon)) - math.log(delta)
+            return float(GaussianProfile(math.exp(log_mu)).log_delta(epsilon)) - target
 
     if over(-300.0) > 0:
         raise InvalidValue(f"nothing fits a budget of approx:{epsilon:g},{delta:g}; use a larger epsilon or delta")
     mu = math.exp(float(optimize.brentq(over, -300.0, 30.0, xtol=1e-13)))
-    while GaussianProfile(mu).log_delta(epsilon) > math.log(delta):
+    while GaussianProfile(mu).log_delta(epsilon) > target:
         mu *= 1 - 1e-13
     return mu * mu * (1 - 2**-51)
 
@@ -155,4 +162,6 @@ def coins(chance: Floats, more: float | Floats, order: float | Floats) -> Floats
 
 def _root_down(value: float) -> float:
     root = math.sqrt(value)
-    return math.nextafter(root, 0.0) if root * root > value else root
+    while Fraction(root) ** 2 > value:
+        root = math.nextafter(root, 0.0)
+    return root

@@ -10,6 +10,7 @@ from scipy import special
 
 from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.profile import Basis, Profile
+from sottovoce.privacy.rounding import product_up
 
 __all__ = ["GaussianProfile"]
 
@@ -63,7 +64,7 @@ class GaussianProfile(Profile):
         return np.minimum(out + _LIFT, 0.0)
 
     def _renyi(self, order: Floats) -> Floats:
-        return np.maximum(order * self.zcdp(), min(self.mu, 5e-324))
+        return product_up(order, self.zcdp())
 
     def pure(self) -> float:
         """Return infinity, or zero for μ = 0."""
@@ -71,7 +72,7 @@ class GaussianProfile(Profile):
 
     def zcdp(self) -> float:
         """Return ρ = μ²/2."""
-        return self.mu**2 / 2 or min(self.mu, 5e-324)
+        return product_up(self.mu, self.mu, 0.5)
 
     def gdp(self) -> float:
         """Return μ."""

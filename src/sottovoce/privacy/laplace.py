@@ -10,14 +10,17 @@ import numpy as np
 from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, ceil_float, expm1mx, log1mexp, real, round_up, whole
+from sottovoce.privacy.numbers import Floats, ceil_float, expm1mx, log1mexp, real, whole
 from sottovoce.privacy.profile import Basis, Profile
-from sottovoce.privacy.pure import atoms_renyi, gaussian_margin
+from sottovoce.privacy.pure import PureProfile, atoms_renyi, bounded_renyi, gaussian_margin
+from sottovoce.privacy.rounding import UP, epsilon_up, half_gap, lifted, log_lifted, product_up
 
 __all__ = ["DiscreteLaplaceProfile", "LaplaceProfile"]
 
 _LARGEST = 1e150
 """Beyond this the noise is none."""
+_UP = 1 + 2.0**-46
+"""What a divergence of few terms, or a quantile of the normal law, may have lost, and more."""
 _FEW = 2048
 """Up to this many atoms of the privacy loss are summed one by one."""
 
@@ -52,10 +55,10 @@ class LaplaceProfile(Profile):
         _check_level(self.sensitivity / self.scale)
 
     def _log_delta(self, epsilon: Floats) -> Floats:
-        return log1mexp(np.minimum((epsilon - self.pure()) / 2, 0.0))
+        return log_lifted(log1mexp(half_gap(epsilon, self.pure())))
 
     def _epsilon(self, log_delta: Floats) -> Floats:
-        return round_up(self.pure() + 2 * log1mexp(log_delta), self.pure())
+        return epsilon_up(self.pure() + 2 * log1mexp(log_delta), self.pure())
 
     def _renyi(self, order: Floats) -> Floats:
         t, gap = self.pure(), order - 1
@@ -63,9 +66,8 @@ class LaplaceProfile(Profile):
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             little = up * expm1mx(gap * t) + down * expm1mx(-order * t)
             large = np.logaddexp(np.log(up) + gap * t, np.log(down) - order * t)
-            value = np.where(little < 1, np.log1p(little), large) / gap
-        most = order * self.zcdp()  # R(λ)/λ only falls
-        return np.fmax(np.fmin(np.where(order == 1, self.zcdp(), value), np.minimum(most, t)), min(t, 5e-324))
+            value = lifted(np.where(little < 1, np.log1p(little), large) / gap, _UP)
+        return bounded_renyi(value, order, self.zcdp(), t)  # R(λ)/λ only falls
 
     def pure(self) -> float:
         """Return sensitivity / scale, rounded up."""
@@ -73,13 +75,15 @@ class LaplaceProfile(Profile):
 
     def zcdp(self) -> float:
         """Return t - 1 + e^-t, the divergence at order 1: R(λ)/λ only falls from there."""
-        return float(expm1mx(np.asarray(-self.pure()))) or min(self.pure(), 5e-324)
+        t = self.pure()
+        most = product_up(t, t, 0.5)
+        return most if t < 1e-100 else min(float(lifted(expm1mx(np.asarray(-t)), _UP)), most)
 
     def gdp(self) -> float:
         """Return μ; the gap to a Gaussian trade-off is largest at its fixed point."""
         if self.pure() < 1:
             return 2 * gaussian_margin(float(-np.expm1(-self.pure() / 2)))
-        return -2 * float(special.ndtri(np.exp(-self.pure() / 2) / 2))
+        return float(lifted(-2 * special.ndtri_exp(-self.pure() / 2 - np.log(2.0)), _UP))
 
 
 @dataclass(frozen=True)
@@ -104,20 +108,17 @@ class DiscreteLaplaceProfile(Profile):
         _check_level(self.sensitivity / self.scale)
 
     def _log_delta(self, epsilon: Floats) -> Floats:
-        t, steps = 1 / self.scale, self.sensitivity
-        m = np.ceil((steps - epsilon / t) / 2) - 1  # the last k whose loss exceeds ε
+        # A larger t is no more private: what has more noise is what has less, with noise added.
+        t, steps = ceil_float(1 / Fraction(self.scale)), self.sensitivity
+        last = np.ceil((steps - epsilon / t) / 2) - 1  # the last k whose loss exceeds ε
+        best = np.zeros(epsilon.shape)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            value = -np.exp(-t) * np.expm1(-t * m) - np.expm1(np.minimum(epsilon - t * (steps - m), 0.0))
-            return np.where((m >= 0) & (epsilon < self.pure()), np.log(value) - np.log1p(np.exp(-t)), -np.inf)
-
-    def _epsilon(self, log_delta: Floats) -> Floats:
-        # δ is 1 - e^(-tm) where the loss of k = m is ε, and between two such places linear in e^ε.
-        t, steps, delta = 1 / self.scale, self.sensitivity, np.exp(log_delta)
-        m = np.floor(-np.log1p(-delta) / t)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            over = -np.exp(-t) * np.expm1(-t * m)
-            rest = np.log1p(over - delta * (1 + np.exp(-t))) + 4e-16 * (over + 2 * delta)
-        return round_up(np.where(2 * m < steps, t * (steps - m) + rest, 0.0), self.pure())
+            # δ is the largest over all k, and the last one may have been rounded across a whole number.
+            for m in (np.clip(last + k, 0, steps) for k in (-1, 0, 1)):
+                value = -np.exp(-t) * np.expm1(-t * m) - np.expm1(epsilon - t * (steps - m))
+                best = np.fmax(best, value)
+            best = lifted(best + 2.0**-51 * np.minimum(epsilon + t * steps, 1e3))
+            return np.where(epsilon < self.pure(), log_lifted(np.log(best) - np.log1p(np.exp(-t))), -np.inf)
 
     def _renyi(self, order: Floats) -> Floats:
         t, steps = 1 / self.scale, self.sensitivity
@@ -125,8 +126,9 @@ class DiscreteLaplaceProfile(Profile):
             k = np.arange(steps + 1.0)
             log_p = -t * k + np.log(np.tanh(t / 2))
             log_p[[0, -1]] = -np.array([0.0, t * steps]) - np.log1p(np.exp(-t))
-            values = np.minimum(atoms_renyi(order, t * (steps - 2 * k), log_p), self.pure())
-            return np.maximum(values, min(self.pure(), 5e-324))
+            level = self.pure()
+            values = atoms_renyi(order, t * (steps - 2 * k), log_p)
+            return bounded_renyi(values, order, PureProfile(level).zcdp(), level)
         # The same sum as a geometric series. Its rounding is covered by rounding up.
         mean = t * steps + 2 * t * np.exp(-t) * np.expm1(-t * steps) / -np.expm1(-2 * t)
         lam = np.maximum(order, 1 + 1e-4)
@@ -135,7 +137,7 @@ class DiscreteLaplaceProfile(Profile):
         ends = np.logaddexp(0.0, -rate * steps) - np.log1p(np.exp(-t))
         value = t * steps + np.logaddexp(ends, middle) / (lam - 1)
         value = value * (1 + 1e-12) + 1e-14 * (1 + t * steps) / (lam - 1)
-        return np.asarray(np.minimum(np.where(order == 1, mean + 1e-15 * t * steps, value), self.pure()))
+        return np.asarray(np.minimum(np.where(order == 1, mean + 4e-15 * t * steps, value), self.pure()))
 
     def pure(self) -> float:
         """Return sensitivity / scale, rounded up."""
@@ -151,5 +153,5 @@ class DiscreteLaplaceProfile(Profile):
         knots = np.array([(steps + 1) // 2, steps + 1 - (steps + 1) // 2])
         if self.pure() < 1:
             shares = (-np.expm1(-t * knots) - np.exp(-t) * np.expm1(-t * (knots - 1))) / (1 + np.exp(-t))
-            return sum(map(gaussian_margin, shares.tolist()))
-        return -float(special.ndtri(np.exp(-t * knots) / (1 + np.exp(-t))).sum())
+            return sum(map(gaussian_margin, lifted(shares).tolist())) * UP
+        return float(lifted(-special.ndtri_exp(-t * knots - np.log1p(np.exp(-t))).sum(), _UP))

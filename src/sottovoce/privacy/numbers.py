@@ -32,11 +32,11 @@ __all__ = [
     "log_up",
     "mixed",
     "real",
-    "round_up",
     "shown",
     "slip",
     "sqrt_up",
     "sum_up",
+    "two_product",
     "whole",
 ]
 
@@ -147,10 +147,11 @@ def sqrt_up(exact: Fraction) -> float:
     >>> sqrt_up(Fraction(9, 4)), Fraction(sqrt_up(Fraction(2))) ** 2 >= 2
     (1.5, True)
     """
-    root = math.sqrt(ceil_float(exact)) * (1 - 2.0**-51)
-    while Fraction(root) ** 2 < exact:
-        root = math.nextafter(root, math.inf)
-    return root
+    # 64 digits or more of a whole number 4^shift times as large, however small or large the fraction is.
+    shift = 64 + max(0, exact.denominator.bit_length() - exact.numerator.bit_length()) // 2
+    scaled = exact * (1 << 2 * shift)
+    root = math.isqrt(math.floor(scaled))
+    return ceil_float(Fraction(root + (root * root < scaled), 1 << shift))
 
 
 def log_up(numerator: Fraction, denominator: Fraction) -> float:
@@ -193,12 +194,6 @@ def expm1mx(x: Floats) -> Floats:
     with np.errstate(over="ignore"):
         found = np.asarray(np.expm1(x) - x)
     return _with_series(found, x, 0.05, _EXPONENTIAL)
-
-
-def round_up(epsilon: Floats, most: float) -> Floats:
-    """Return ε lifted by its own rounding error, inside [0, most]: never a smaller claim than the truth."""
-    lifted = np.minimum(epsilon + 2 * math.ulp(most), most)
-    return np.where(epsilon > 0, lifted, 0.0)
 
 
 def log1mexp(x: Floats) -> Floats:
@@ -333,7 +328,7 @@ def mixed(x: Floats, step: Floats, order: Floats, rest: float = 0.0) -> Floats:
     """
     t = order - 1
     lost = -1 - (t - order)
-    high, low = _product(t, step)
+    high, low = two_product(t, step)
     total = x - high
     with np.errstate(invalid="ignore", over="ignore"):
         fine = total + (slip(x, -high, total) - low - lost * step - t * rest)
@@ -346,7 +341,7 @@ def slip(a: Any, b: Any, total: Any) -> Any:
     return (a - (total - back)) + (b - back)
 
 
-def _product(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+def two_product(a: Floats, b: Floats) -> tuple[Floats, Floats]:
     """Return a·b as a rounded product and what rounding took (Dekker 1971)."""
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         product = a * b

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import json
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -21,11 +20,9 @@ from sottovoce.privacy.promise import Promise
 from sottovoce.privacy.registry import Registry
 from sottovoce.privacy.relation import REPLACE_ONE, Relation, check_same, shown_with_relation
 from sottovoce.privacy.roots import decreasing_root
+from sottovoce.privacy.rounding import LEAST, lifted, log_down
 
 __all__ = ["PROFILES", "Basis", "Profile", "shared_relation"]
-
-_LEAST = 5e-324
-"""A δ too small for a double is told as the least there is: 0 would say that there is none."""
 
 PROFILES = Registry(
     "profile",
@@ -102,6 +99,11 @@ class Profile(ABC):
     def _renyi(self, order: Floats) -> Floats:
         """Return the Rényi curve at orders >= 1."""
 
+    def _delta(self, epsilon: Floats) -> Floats:
+        """Return δ(ε); one too small for a double as the least there is: 0 would say that there is none."""
+        log_delta = self._log_delta(epsilon)
+        return np.where(np.isneginf(log_delta), 0.0, np.minimum(lifted(np.maximum(np.exp(log_delta), LEAST)), 1.0))
+
     def _epsilon(self, log_delta: Floats) -> Floats:
         """Return the smallest ε with log δ(ε) <= log_delta; -inf asks for pure privacy."""
         out = np.zeros(log_delta.shape)
@@ -154,8 +156,7 @@ class Profile(ABC):
     def delta(self, epsilon: ArrayLike) -> float | Floats:
         """Return the smallest δ known to go with each ε >= 0; 0 only where there is none, however small it is."""
         array = as_floats("epsilon", epsilon, 0.0)
-        log_delta = self._log_delta(np.atleast_1d(array))
-        return _same_shape(np.where(np.isneginf(log_delta), 0.0, np.maximum(np.exp(log_delta), _LEAST)), array)
+        return _same_shape(self._delta(np.atleast_1d(array)), array)
 
     @overload
     def log_delta(self, epsilon: float) -> float: ...
@@ -173,10 +174,9 @@ class Profile(ABC):
     def epsilon(self, delta: float | ArrayLike) -> float | Floats:
         """Return the smallest ε known to go with each δ in [0, 1); δ = 0 asks for pure privacy."""
         if isinstance(delta, float) and 0.0 < delta < 1.0:  # the common case, without the price of the general one
-            return float(self._epsilon(np.array([math.log(delta)]))[0])
+            return float(self._epsilon(log_down([delta]))[0])
         array = as_floats("delta", delta, 0.0, below=1.0)
-        with np.errstate(divide="ignore"):
-            return _same_shape(self._epsilon(np.log(np.atleast_1d(array))), array)
+        return _same_shape(self._epsilon(log_down(np.atleast_1d(array))), array)
 
     @overload
     def renyi(self, order: float) -> float: ...

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,10 +25,12 @@ from sottovoce.privacy.counting import (
 )
 from sottovoce.privacy.errors import InvalidPromise, InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
+from sottovoce.privacy.numbers import floor_float
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promise import Promise, parse_promise
 from sottovoce.privacy.pure import ApproxProfile, PureProfile
 from sottovoce.privacy.risk import hits, rounded_chance, success
+from sottovoce.privacy.rounding import log_down
 
 __all__ = [
     "ApproxDP",
@@ -88,7 +91,9 @@ class ApproxDP(Promise):
     def _excess(self, profile: Profile) -> float:
         if self.delta == 0:
             return profile.pure() - self.epsilon
-        return profile.log_delta(self.epsilon) - math.log(self.delta)
+        # By logarithms, as δ may be too small for a double; what is δ itself keeps it in any case.
+        over = profile.log_delta(self.epsilon) - float(log_down(self.delta))
+        return 0.0 if over > 0 and profile.delta(self.epsilon) <= self.delta else over
 
     def _simplest(self) -> Promise:
         return self if self.delta else PureDP(self.epsilon, relation=self.relation)
@@ -178,7 +183,7 @@ class GaussianDP(Promise):
         return profile.gdp() - self.mu
 
     def _counting(self, order: Any = None) -> Counting:
-        return squares_of_mu(self.mu * self.mu, GaussianDP)
+        return squares_of_mu(floor_float(Fraction(self.mu) ** 2), GaussianDP, own=self.mu)
 
     def worst(self) -> Profile:
         """Return all that the promise says, as a curve."""

@@ -8,16 +8,25 @@ from typing import ClassVar
 import numpy as np
 from scipy import special
 
-from sottovoce.privacy.numbers import Floats, expm1mx, log1mexp, real, round_up
+from sottovoce.privacy.numbers import Floats, expm1mx, log1mexp, real
 from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.rounding import LEAST, epsilon_up, half_gap, lifted, log_down, log_lifted, product_up
 
-__all__ = ["ApproxProfile", "BoundedRangeProfile", "PureProfile", "atoms_renyi", "gaussian_margin"]
+__all__ = ["ApproxProfile", "BoundedRangeProfile", "PureProfile", "atoms_renyi", "bounded_renyi", "gaussian_margin"]
+
+_LITTLE = 1e-17
+"""Losses times orders up to here have divergences that are λρ to the last digit."""
+_NARROW = 1e-3
+"""Windows up to here are so narrow that a slope in the middle is a difference, to eight digits and more."""
+_SUM_UP = 1 + 2.0**-46
+"""What a sum of the terms of a divergence may have lost, and more."""
 
 
 def atoms_renyi(order: Floats, loss: Floats, log_p: Floats) -> Floats:
     r"""Return the Rényi divergence of a finite distribution of privacy losses.
 
-    E exp((λ-1)L) - 1 = Σ p·[E((λ-1)L) + (λ-1)·E(-L)] with E(x) = e^x-1-x, in which every term is positive.
+    E exp((λ-1)L) - 1 = Σ p·[E((λ-1)L) + (λ-1)·E(-L)] with E(x) = e^x-1-x, in which every term is positive. Rounded up;
+    losses so small that their squares are no doubles are left to the caller.
     """
     gap = order[..., None] - 1
     # The sum above keeps its digits when it is small; plain log-sum-exp does when it is large.
@@ -31,23 +40,25 @@ def atoms_renyi(order: Floats, loss: Floats, log_p: Floats) -> Floats:
         top = np.where(np.isfinite(top), top, 0.0)
         large = top[..., 0] + np.log(np.sum(np.exp(exponents - top), axis=-1))
         value = np.where(little < 1, np.log1p(little), large) / gap[..., 0]
-    return np.asarray(np.where(order == 1, np.sum(each, axis=-1), value))
-
-
-def _lifted(log_delta: Floats) -> Floats:
-    """Return log δ, no larger than 0, with what rounding may have taken from it and will take from e to its power."""
-    with np.errstate(invalid="ignore"):
-        return np.where(np.isneginf(log_delta), -np.inf, np.minimum(log_delta + 1e-15 * (2.0 - log_delta), 0.0))
+    return lifted(np.where(order == 1, np.sum(each, axis=-1), value), _SUM_UP)
 
 
 def gaussian_margin(share: float) -> float:
     """Return -Φ⁻¹((1 - share)/2), which keeps its digits for a small share, rounded up."""
-    return float(np.sqrt(2.0) * special.erfinv(share)) * (1 + 2e-15)
+    return float(lifted(np.sqrt(2.0) * special.erfinv(share)))
 
 
-def _at_most(values: Floats, most: float) -> Floats:
-    """Return a divergence that is above zero where the loss is, and never above the loss itself."""
-    return np.asarray(np.clip(np.fmin(values, most), min(5e-324, most), most))
+def bounded_renyi(values: Floats, order: Floats, rho: float, most: float) -> Floats:
+    """Return divergences of a loss of at most `most`: never above that nor λρ, which little ones are."""
+    known = np.where(order * most < _LITTLE, np.inf, values)  # squares of less may be no doubles
+    return np.asarray(np.fmin(known, np.minimum(product_up(order, rho), most)))
+
+
+def _less(most: float, log_share: Floats, log_delta: Floats, log_whole: Floats, times: int) -> Floats:
+    """Return most + times·log(1 - share), rounded up, of a logarithm that was made of two others."""
+    fine = log_share - 2.0**-51 * (np.abs(log_delta) + np.abs(log_whole))  # a smaller share takes less away
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return epsilon_up(most + times * log1mexp(np.minimum(fine, 0.0)), most)
 
 
 def _log_sinhc(x: Floats) -> Floats:
@@ -56,6 +67,13 @@ def _log_sinhc(x: Floats) -> Floats:
     y = np.where(small, x, 0.0) ** 2
     series = y * (1 / 6 - y * (1 / 180 - y * (1 / 2835 - y * (1 / 37800 - y / 467775))))
     return np.where(small, series, x + log1mexp(-2 * x) - np.log(2 * x))
+
+
+def _slope_left(x: Floats) -> Floats:
+    """Return 1 + 1/x - coth(x), what the slope of log(sinh(x)/x) lacks to one."""
+    y = np.where(x < 0.1, x, 0.1)
+    near = 1 - y / 3 * (1 - y * y / 15 * (1 - 2 * y * y / 21 * (1 - y * y / 10)))
+    return np.where(x < 0.1, near, 1 / x - 2 / np.expm1(2 * x))
 
 
 @dataclass(frozen=True)
@@ -78,16 +96,15 @@ class PureProfile(Profile):
         object.__setattr__(self, "level", real("level", self.level))
 
     def _log_delta(self, epsilon: Floats) -> Floats:
-        return _lifted(special.log_expit(self.level) + log1mexp(np.minimum(epsilon - self.level, 0.0)))
+        return log_lifted(special.log_expit(self.level) + log1mexp(np.minimum(epsilon - self.level, 0.0)))
 
     def _epsilon(self, log_delta: Floats) -> Floats:
-        # Kept off zero, where the logarithm would be infinite; that lifts ε, if anything.
-        inside = np.log1p(-np.exp(np.minimum(log_delta - special.log_expit(self.level), -2e-16)))
-        return round_up(self.level + inside, self.level)
+        share = np.asarray(special.log_expit(self.level))
+        return _less(self.level, log_delta - share, log_delta, share, 1)
 
     def _renyi(self, order: Floats) -> Floats:
         loss = np.array([self.level, -self.level])
-        return _at_most(atoms_renyi(order, loss, special.log_expit(loss)), self.level)
+        return bounded_renyi(atoms_renyi(order, loss, special.log_expit(loss)), order, self.zcdp(), self.level)
 
     def pure(self) -> float:
         """Return ε."""
@@ -95,16 +112,16 @@ class PureProfile(Profile):
 
     def zcdp(self) -> float:
         """Return ρ = ε·tanh(ε/2), the divergence at order 1."""
-        rho = self.level * float(np.tanh(self.level / 2)) * (1 + 4e-16)
-        return min(rho or 5e-324, self.level)
+        share = min(float(lifted(np.tanh(self.level / 2))), 1.0)
+        return min(product_up(self.level, share) or LEAST, self.level)
 
     def gdp(self) -> float:
         """Return μ: the trade-off curve has one knot, so the Gaussian one need only pass below that."""
         if self.level < 1:
             return 2 * gaussian_margin(float(np.tanh(self.level / 2)))
         if self.level < 700:
-            return -2 * float(special.ndtri(special.expit(-self.level)))
-        return -2 * float(special.ndtri_exp(-self.level))
+            return float(lifted(-2 * special.ndtri(special.expit(-self.level)), _SUM_UP))
+        return float(lifted(-2 * special.ndtri_exp(-self.level), _SUM_UP))
 
     def _twice(self) -> Profile:
         return PureProfile(2 * self.level, basis=self.basis)
@@ -132,15 +149,14 @@ class BoundedRangeProfile(Profile):
     def _log_delta(self, epsilon: Floats) -> Floats:
         if self.width == 0:
             return np.full(epsilon.shape, -np.inf)
-        inside = log1mexp(np.minimum((epsilon - self.width) / 2, 0.0))
-        return _lifted(2 * inside - log1mexp(np.asarray(-self.width)))
+        inside = log1mexp(half_gap(epsilon, self.width))
+        return log_lifted(2 * inside - log1mexp(np.asarray(-self.width)))
 
     def _epsilon(self, log_delta: Floats) -> Floats:
         if self.width == 0:
             return np.zeros(log_delta.shape)
-        half = (log_delta + log1mexp(np.asarray(-self.width))) / 2
-        with np.errstate(divide="ignore"):
-            return round_up(self.width + 2 * log1mexp(np.minimum(half, 0.0)), self.width)
+        share = log1mexp(np.asarray(-self.width))
+        return _less(self.width, (log_delta + share) / 2, log_delta, share, 2)
 
     def _renyi(self, order: Floats) -> Floats:
         if self.width == 0:
@@ -151,10 +167,12 @@ class BoundedRangeProfile(Profile):
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             near = eta / 2 + _log_sinhc(eta * gap / 2) - _log_sinhc(eta * order / 2)
             away = np.log1p(1 / gap) + log1mexp(-eta * gap) - log1mexp(-eta * order)
+            if eta < _NARROW:  # the two logarithms share their digits: their slope in the middle
+                near = away = eta / 2 * _slope_left(eta * (order + gap) / 4)
             v = np.clip(np.where(eta * gap < 1, near, away), 0.0, eta)
             share = np.log(np.stack([np.expm1(-v), np.exp(-v) * np.expm1(v - eta)], axis=-1) / np.expm1(-eta))
             values = atoms_renyi(order, np.stack([eta - v, -v], axis=-1), share)
-            return _at_most(np.fmin(values * (1 + 1e-14), order * (eta * (eta / 8))), eta)
+            return bounded_renyi(values, order, self.zcdp(), eta)
 
     def pure(self) -> float:
         """Return η."""
@@ -162,7 +180,7 @@ class BoundedRangeProfile(Profile):
 
     def zcdp(self) -> float:
         """Return ρ = η²/8."""
-        return self.width * (self.width / 8) or min(self.width, 5e-324)
+        return product_up(self.width, self.width, 0.125)
 
     def gdp(self) -> float:
         """Return the μ that η-privacy implies."""
@@ -192,8 +210,16 @@ class ApproxProfile(Profile):
 
     def _log_delta(self, epsilon: Floats) -> Floats:
         with np.errstate(divide="ignore"):
-            inside = np.exp(PureProfile(self.level)._log_delta(epsilon))
-            return np.asarray(np.log(self.slack + (1 - self.slack) * inside))
+            return log_lifted(np.log(self._delta(epsilon)))
+
+    def _delta(self, epsilon: Floats) -> Floats:
+        inside = PureProfile(self.level)._delta(epsilon)
+        return np.where(inside > 0, np.minimum(lifted(self.slack + (1 - self.slack) * inside), 1.0), self.slack)
+
+    def _epsilon(self, log_delta: Floats) -> Floats:
+        # The pair itself, which rounding up would else put a hair beyond its own δ.
+        own = self.slack > 0 and log_delta == log_down(self.slack)
+        return np.where(own, self.level, super()._epsilon(log_delta))
 
     def _renyi(self, order: Floats) -> Floats:
         return PureProfile(self.level)._renyi(order) if self.slack == 0 else np.full(order.shape, np.inf)

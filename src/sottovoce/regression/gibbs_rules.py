@@ -16,6 +16,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import real, whole
 from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.rounding import UP
 
 __all__ = [
     "gibbs_profile",
@@ -47,7 +48,7 @@ def gibbs_profile(
     m = real("prior_convexity", prior_convexity) + whole("n", n, 1) * b * real("loss_convexity", loss_convexity)
     if not m > 0:
         raise InvalidValue("the prior or the loss must be strongly convex; else an exact sample may cost anything")
-    return GaussianProfile(2 * b * L / math.sqrt(m) * (1 + 1e-15))
+    return GaussianProfile(2 * b * L / math.sqrt(m) * UP)
 
 
 def minami_temperature(epsilon: float, delta: float, lipschitz: float, prior_convexity: float) -> float:

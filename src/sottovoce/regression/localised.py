@@ -14,6 +14,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.promises import GaussianDP, Promise
+from sottovoce.privacy.rounding import root_of_squares
 from sottovoce.readings import Rows
 from sottovoce.regression.design import Design, check_design
 from sottovoce.regression.losses import Logistic
@@ -61,7 +62,7 @@ def run_phases(
 
 def total_mu(phases: Sequence[DiffusedRegression], draws: int) -> float:
     """Return the μ of all phases of all draws: adaptive Gaussian composition."""
-    return math.sqrt(draws * sum(phase.chain.mu**2 for phase in phases))
+    return root_of_squares((draws, phase.chain.mu) for phase in phases)
 
 
 def check_phases(design: Design, n: int, phases: Sequence[DiffusedRegression], draws: int) -> None:

@@ -17,6 +17,7 @@ from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.profile import Basis
 from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.rounding import UP, root_of_squares
 from sottovoce.readings import Rows
 from sottovoce.regression.certificate import Chain, mixing_steps
 from sottovoce.regression.design import Design, check_design
@@ -165,13 +166,13 @@ class _Chains(RegressionMechanism):
         """What all the samples together cost, whether the chains have converged or not."""
         chain = self.chain
         basis = Basis.BOUND if chain.rounding else check_precision(self.precision)
-        return GaussianProfile(chain.mu * math.sqrt(self.draws), basis=basis)
+        return GaussianProfile(root_of_squares([(self.draws, chain.mu)]), basis=basis)
 
     @property
     def exact_profile(self) -> GaussianProfile:
         """What exact samples would cost: μ = s/√m (Gopi, Lee and Liu 2022); the chains never cost more."""
-        mu = self.design.sensitivity(self.data_weight) / math.sqrt(self.prior_precision)
-        return GaussianProfile(mu * math.sqrt(self.draws), basis=Basis.BOUND)
+        mu = self.design.sensitivity(self.data_weight) / math.sqrt(self.prior_precision) * UP
+        return GaussianProfile(root_of_squares([(self.draws, mu)]), basis=Basis.BOUND)
 
     @classmethod
     def example(cls) -> Self:
