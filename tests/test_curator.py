@@ -269,9 +269,17 @@ class TestPublicFacts:
     def test_a_budget_that_pays_for_nothing_is_not_opened(self, data: Path, tmp_path: Path, nothing: Promise) -> None:
         with pytest.raises(InvalidValue, match="pays for no answer, and would never change; name a larger one"):
             Curator(data, tmp_path / "nothing.ledger", nothing)
+        assert not (tmp_path / "nothing.ledger").exists()
         with Curator(data, tmp_path / "nothing.ledger", BUDGET) as curator:
             assert curator.left() == "100 % left"
             assert curator.left(curator.open_part("nobody", nothing)) == "0 % left"
+
+    def test_who_opens_a_budget_that_protects_nobody_is_warned(
+        self, data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        for epsilon, said in ((1.0, 0), (50.0, 1), (50.0, 1)):  # once, when it is opened
+            Curator(data, tmp_path / f"{epsilon}.ledger", PureDP(epsilon)).close()
+            assert caplog.text.count("next to no protection") == said
 
     def test_a_budget_must_have_been_opened(self, curator: Curator, data: Path, place: Path, tmp_path: Path) -> None:
         with pytest.raises(InvalidValue, match=r"'others' has no budget .*; where these are the data of '.*', moved"):

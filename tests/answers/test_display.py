@@ -53,6 +53,15 @@ def test_every_number_lies_on_the_scale_at_its_place(rows: list[dict[str, Any]])
             ElementTree.fromstring(one.picture)
 
 
+def test_scales_reach_to_the_end_of_doubles_and_write_millions_short() -> None:
+    ends = {"estimate": 0.0, "low": -1.7e308, "high": 1.7e308}
+    scale = scale_of([ends])
+    assert (scale.place(-1.7e308), scale.place(0.0), scale.place(1.7e308)) == (0.0, 50.0, 100.0)
+    assert all(math.isfinite(tick) for tick in scale.ticks) and len(scale.ticks) > 2
+    millions = scale_of([{"estimate": 1.5e7, "low": 0.0, "high": 2.1e7}]).axis()
+    assert ">20M<" in millions and "e+" not in millions
+
+
 def test_a_picture_shows_the_interval_and_the_part_that_is_not_noise() -> None:
     _, (drawn,), scale = drawn_rows([row(2.0, 1.0, 4.0, noise=0.75)])
     rest, plain = re.findall(r'x1="([\d.]+)%" x2="([\d.]+)%"', drawn.picture)

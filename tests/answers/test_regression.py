@@ -225,6 +225,29 @@ def test_what_is_refused_costs_nothing(curator, formula: str) -> None:
     assert curator.left().startswith("100 % left")
 
 
+@pytest.mark.parametrize(
+    ("formula", "x", "y"),
+    [
+        ("y ~ x", (0, 1), (-8e307, 8e307)),
+        ("y ~ x", (0, 1), (0, 1e160)),
+        ("y ~ x", (0, 1), (0, 1e-300)),
+        ("f ~ x", (-8e307, 8e307), (0, 1)),
+        ("y ~ x", (0, 1e119), (0, 1e-119)),  # an interval of no width
+        ("f ~ x*z", (0, 1e-119), (0, 1)),
+    ],
+)
+def test_bounds_beyond_what_doubles_hold_are_refused_and_cost_nothing(
+    tmp_path: Path, formula: str, x: tuple[float, float], y: tuple[float, float]
+) -> None:
+    facts = sv.Facts(x=sv.Number(*x), z=sv.Number(*x), y=sv.Number(*y), f=sv.Flag())
+    some = pd.DataFrame({"x": [0.0, 1.0] * 50, "z": [0.0, 1.0] * 50, "y": [0.5] * 100, "f": [True, False] * 50})
+    with sv.Curator(some, tmp_path / "l", sv.ApproxDP(1.0, 1e-6), facts=facts, dataset="d") as made:
+        for ask in (made.regress, made.plan):
+            with pytest.raises(InvalidValue, match=r"use (an)?other unit"):
+                ask(formula, spend=0.5)
+        assert made.left() == "100 % left"
+
+
 def test_the_budget_is_never_overspent_and_a_retry_is_free(curator) -> None:
     first = curator.regress("smoker ~ age", spend=0.9, idempotency_key="once")
     assert curator.regress("smoker ~ age", spend=0.9, idempotency_key="once").rows == first.rows

@@ -198,6 +198,25 @@ def test_a_question_that_makes_no_sense_costs_nothing(
     assert curator.history() == []
 
 
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda c: c.mean("sbp", spent=0.1), "mean takes no 'spent'; did you mean 'spend'"),
+        (lambda c: c.mean("sbp", wher="age > 3"), "mean takes no 'wher'; did you mean 'where'"),
+        (lambda c: c.counts("ward", idempotencykey="a"), "counts takes no 'idempotencykey'; did you mean"),
+        (lambda c: c.mean("sbp", prior=2), "mean takes no 'prior'"),
+        (lambda c: c.regress("smoker ~ age", by="ward"), "regress takes no 'by'"),
+        (lambda c: c.plan("smoker ~ age", imagine=["smoker=20%"]), "plan takes no 'imagine'; did you mean 'imagined'"),
+        (lambda c: c.ask("mean of sbp", xyz="red"), "mean takes no 'xyz'; it takes column, by"),
+    ],
+)
+def test_a_misspelt_option_is_named_and_costs_nothing(curator: Curator, ask: Any, said: str) -> None:
+    before = curator.left()
+    with pytest.raises(InvalidValue, match=said):
+        ask(curator)
+    assert curator.left() == before
+
+
 def test_a_long_title_stays_within_its_figure_and_rows_left_out_are_told(tmp_path: Path) -> None:
     names = [f"ward number {k}" for k in range(9)]
     rows = pa.table({"ward": names * 9, "ill": [True, False, False] * 27})

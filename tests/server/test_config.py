@@ -85,6 +85,7 @@ def test_secrets_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.M
         ('source = "patients.parquet"', "", "[datasets.patients] lacks source"),
         ('source = "patients.parquet"', "source = 3", "source in [datasets.patients] must be a text. Got 3"),
         ("approx:1,1e-6", "approx:1", "budget in [datasets.patients]"),
+        ("approx:1,1e-6", "pure:0", "budget in [datasets.patients]: a budget of pure:0 pays for no answer"),
         ("pure:0.5", "pure:-1", "patients in [analysts.ada.budgets]: epsilon must be >= 0"),
         ("{ patients =", "{ patents =", "[analysts.ada.budgets] has no 'patents'; known: patients"),
         ("[datasets.patients]", "[datasets.'../etc']", "is no name"),

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from sottovoce.facts import Category, Facts, Person
 from sottovoce.privacy.errors import InvalidData
-from sottovoce.readings import BallSum, CategoryCounts, ClippedSum, CrossCounts
+from sottovoce.readings import BallSum, CategoryCounts, ClippedSum, CrossCounts, PersonCells
 from sottovoce.tables import Table, delimited, open_table
 from sottovoce.tables.delimited import SEPARATOR, cells, separated
 
@@ -203,6 +204,16 @@ def test_a_column_may_have_any_name(name: str, tmp_path: Path) -> None:
 
 YES = ("true", "TRUE", "yes", "Yes", " y ", "t", "1", "1.0", "1e0")
 NO = ("false", "no", "No ", "N", "f", "0", "0.0", "-0")
+
+
+def test_nobody_is_called_na(tmp_path: Path) -> None:
+    """As R writes what is missing; as a category, NA is a word like any other."""
+    path = tmp_path / "x.csv"
+    path.write_text("who,ward\n1,NA\nNA,A\n,A\nNA,A\n2,A\nNAN,A\n")
+    facts = Facts(who=Person(), ward=Category(["NA", "A"]))
+    with open_table(path, facts=facts) as table:
+        seen = table.read(PersonCells((False,), (("NA", "A"),), (-1,)), ["ward", "who"])
+    assert seen.n == 3 and (seen.total / 2**20).tolist() == [1, 2, 0]
 
 
 @pytest.mark.parametrize("missing", ["", "NA", "unknown", "2", "nan", "inf", "0.5"])

@@ -29,6 +29,8 @@ __all__ = [
 ]
 
 _NUMBERS = ("estimate", "low", "high")
+_FAR = 1e300
+"""What lies beyond is drawn at the end of a scale: its length is no number any more."""
 
 
 def shown(value: Any) -> str:
@@ -123,13 +125,15 @@ class Scale:
 
 
 def _tick(value: float) -> str:
-    return f"{value:,.0f}" if value == round(value) and 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
+    if 1e6 <= abs(value) < 1e9:
+        return f"{value / 1e6:.4g}M"
+    return f"{value:,.0f}" if value == round(value) and 1e4 <= abs(value) < 1e6 else f"{value:.4g}"
 
 
 def scale_of(rows: Iterable[Mapping[str, Any]]) -> Scale:
     """Return the scale that holds the interval of every row; zero is on it where that costs little room."""
     ends = [float(row[name]) for row in rows for name in _NUMBERS if row[name] is not None]
-    ends = [value for value in ends if math.isfinite(value)] or [0.0, 1.0]
+    ends = [min(max(value, -_FAR), _FAR) for value in ends if math.isfinite(value)] or [0.0, 1.0]
     low, high = min(ends), max(ends)
     if low > 0 and low < 0.6 * high:
         low = 0.0

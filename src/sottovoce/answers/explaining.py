@@ -23,7 +23,7 @@ from sottovoce.privacy.profile import Basis, Profile, shared_relation
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.risk import advantage, how_sure, success
 
-__all__ = ["Explanation", "explain", "only_budget", "texts", "together"]
+__all__ = ["Explanation", "explain", "is_weak", "only_budget", "texts", "together"]
 
 _PEOPLE = 1000
 _KINDS = 8
@@ -187,6 +187,20 @@ def together(entries: Sequence[Entry]) -> Profile:
     basis = Basis.weakest([Basis.BOUND, *(profile.basis for profile in kinds)])
     curve = tuple(_ORDERS[known].tolist()), tuple((total[known] * (1 + 1e-12)).tolist())
     return RenyiProfile(*curve, basis=basis, relation=shared_relation(kinds))
+
+
+def is_weak(promise: Promise) -> bool:
+    """Say whether a promise is next to no protection: a toss of a coin between two data sets is all but won.
+
+    >>> from sottovoce.privacy.promises import PureDP
+    >>> is_weak(PureDP(1.0)), is_weak(PureDP(20.0))
+    (False, True)
+    """
+    with np.errstate(all="ignore"):
+        try:
+            return "weak" in explain(promise).parts
+        except InvalidValue:  # a number so large that no curve is drawn for it
+            return True
 
 
 def _up(chance: float, people: int, least: int) -> int:

@@ -12,7 +12,7 @@ from sottovoce.answers.noisy_cells import NoisyCells
 from sottovoce.answers.purse import Purse, Spend
 from sottovoce.answers.questions import Question
 from sottovoce.answers.regression import Regression
-from sottovoce.answers.verbs import Verbs, regression_room
+from sottovoce.answers.verbs import Verbs, check_options, regression_room
 from sottovoce.facts.imagined import Imagined
 from sottovoce.ledger import Budget
 from sottovoce.ledger.charging import price
@@ -51,6 +51,7 @@ class PaidVerbs(Verbs, Purse):
         **options: Any,
     ) -> Answer:
         """Answer a question: charged durably before any record is read, recorded before anyone sees it."""
+        check_options(getattr(Verbs, question.verb), options)
         level = checked_level(level)  # before anything is spent
         mechanism = self.mechanism_for(question, spend, part)
         done = self.answered(mechanism, where=question.where, part=part, **options)
@@ -73,6 +74,7 @@ class PaidVerbs(Verbs, Purse):
         **options: Any,
     ) -> Regression:
         """Fit a regression: charged once, durably, before any record is read, however often it looks at them."""
+        check_options(Verbs.regress, options)
         level = checked_level(level)
         budget = self.budget if part is None else part
         mechanism = self.looks_for(formula, spend, part)
@@ -91,8 +93,10 @@ class PaidVerbs(Verbs, Purse):
         level: float = 0.95,
         records: int | None = None,
         imagined: Imagined | Iterable[str] | None = None,
+        **options: Any,
     ) -> RegressionPlan:
         """Return how wide the intervals of `regress` will be: a forecast of every term, free; nothing is read."""
+        check_options(Verbs.plan, options, ())
         asked = self.formula(formula, family=family, where=where, prior=prior)
         mechanism = self.looks_for(asked, spend, part)
         made: RegressionPlan = regression_room().plan_looks(

@@ -12,6 +12,7 @@ from sottovoce.ledger import Budget, Entry, Ledger
 from sottovoce.mechanisms import Mechanism
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import Order, PrivacyFilter
+from sottovoce.privacy.numbers import percent
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.privacy.relation import REPLACE_ONE, check_same
@@ -116,7 +117,7 @@ class Purse(ABC):
         budget = self.budget if part is None else part
         share = max(0.0, round(self.share_left(part), 9))  # a hair left is nothing
         last = self._ledger.last_cost(budget)
-        text = f"{100 * share:.3g} % left"
+        text = f"{percent(share)} left"
         if last is None or not last > 0:
             return text
         more = int(share * budget.limit / last * (1 + 1e-9))

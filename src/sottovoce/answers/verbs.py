@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sottovoce.answers.answer import Answer
@@ -24,7 +26,11 @@ if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.regression.formula import Formula
     from sottovoce.regression.planned import RegressionPlan
 
-__all__ = ["Verbs", "regression_room"]
+__all__ = ["OPTIONS", "Verbs", "check_options", "regression_room"]
+
+OPTIONS = ("level", "idempotency_key", "purpose", "who", "rng", "accept_unproven", "missing", "draws", "about", "then")
+"""What is passed on to where an answer is paid for; a client refuses some of it."""
+
 
 Columns = str | Sequence[str] | None
 Groups = Columns | Cells
@@ -218,6 +224,7 @@ class Verbs(ABC):
         level: float = 0.95,
         records: int | None = None,
         imagined: Imagined | Iterable[str] | None = None,
+        **options: Any,
     ) -> RegressionPlan:
         """Return how wide the intervals of `regress` will be: a forecast of every term, free of cost; nothing is read.
 
@@ -277,6 +284,20 @@ class Verbs(ABC):
         made = Question(verb, columns, self.facts, **given)  # type: ignore[arg-type]
         check_levels(made.where, self.facts)
         return made
+
+
+def check_options(verb: Callable[..., Any], options: Mapping[str, Any], known: Collection[str] = OPTIONS) -> None:
+    """Refuse an option that nobody takes, by its name, before anything is made or charged.
+
+    >>> check_options(Verbs.mean, {"spent": 0.1})
+    Traceback (most recent call last):
+    sottovoce.privacy.errors.InvalidValue: mean takes no 'spent'; did you mean 'spend'?
+    """
+    for name in (name for name in options if name not in known):
+        taken = [one for one in inspect.signature(verb).parameters if one not in ("self", "options", name)]
+        close = difflib.get_close_matches(name, [*taken, *known], n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"it takes {', '.join(taken)}"
+        raise InvalidValue(f"{verb.__name__} takes no {name!r}; {hint}")
 
 
 def regression_room() -> Any:

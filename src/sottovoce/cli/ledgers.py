@@ -61,7 +61,6 @@ def open_budget(
     }
     with Curator(data, place, parse_promise(budget), **options) as curator:
         opened = curator.budget
-    shared.warn_if_weak(opened.promise)
     if as_json:
         emit({"dataset": opened.dataset, "n": opened.n, "schema": dict(opened.schema)} | dict(opened.filter))
         return

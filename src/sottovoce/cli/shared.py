@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,9 +20,8 @@ if TYPE_CHECKING:
     from sottovoce.curator.records import Records
     from sottovoce.mechanisms import Mechanism
 
-__all__ = ["beside", "check_payable", "curator_beside", "paid", "places", "warn_if_weak"]
+__all__ = ["beside", "check_payable", "curator_beside", "paid", "places"]
 
-_log = logging.getLogger(__name__)
 
 Data = Annotated[str, typer.Argument(help="A Parquet, CSV or Arrow file, or a database address.")]
 PublicFacts = Annotated[
@@ -95,22 +93,6 @@ def check_payable(
     if not has_budget(ledger, dataset, records):
         purse = Unopened(dataset or data, promise, whom, n)
         purse.check(mechanism_for(purse), draws)
-        warn_if_weak(promise)
-
-
-def warn_if_weak(promise: Promise) -> None:
-    """Warn whoever opens a budget that protects hardly anybody: it is opened for good."""
-    import numpy as np  # noqa: PLC0415 - whoever only asks for help waits for nothing
-
-    from sottovoce.answers.explaining import explain  # noqa: PLC0415 - numpy
-
-    with np.errstate(all="ignore"):
-        try:
-            weak = "weak" in explain(promise).parts
-        except InvalidValue:  # a number so large that no curve is drawn for it
-            weak = True
-    if weak:
-        _log.warning("a budget of %s is next to no protection, and for good; sottovoce explain says why", promise)
 
 
 @contextlib.contextmanager

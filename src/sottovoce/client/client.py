@@ -15,7 +15,7 @@ from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.purse import Spend
 from sottovoce.answers.questions import Question
 from sottovoce.answers.regression import Regression
-from sottovoce.answers.verbs import Verbs, regression_room
+from sottovoce.answers.verbs import Verbs, check_options, regression_room
 from sottovoce.client.errors import NotAllowed, NotFound, ServerUnreachable
 from sottovoce.client.wire import Wire
 from sottovoce.facts import Facts
@@ -116,6 +116,7 @@ class Client(Verbs):
         purpose
             What the answer is for; recorded with it.
         """
+        check_options(getattr(Verbs, question.verb), options)
         _own(part, options)
         verb: Verb = CATALOGUE[question.verb]
         stated: dict[str, Any] = {"idempotency_key": idempotency_key, "purpose": purpose}
@@ -134,6 +135,7 @@ class Client(Verbs):
         **options: Any,
     ) -> Regression:
         """Fit a regression, as `Curator.regression` does; `regress` comes here."""
+        check_options(Verbs.regress, options)
         _own(part, options)
         given = CATALOGUE["regress"].arguments_of(formula)
         stated: dict[str, Any] = {"idempotency_key": idempotency_key, "purpose": purpose}
@@ -152,8 +154,10 @@ class Client(Verbs):
         level: float = 0.95,
         records: int | None = None,
         imagined: Imagined | Iterable[str] | None = None,
+        **options: Any,
     ) -> RegressionPlan:
         """Return how wide the intervals of `regress` will be, as `Curator.plan` does; the server makes the plan."""
+        check_options(Verbs.plan, options, ())
         _own(part, {})
         said = imagined_of(imagined, self.facts)
         body: dict[str, Any] = {

@@ -14,7 +14,7 @@ from sottovoce.answers.notebook import curator_html
 from sottovoce.answers.paid_verbs import PaidVerbs
 from sottovoce.answers.rows_kept import RowsOfPersons
 from sottovoce.curator.door import Door
-from sottovoce.curator.opening import hides_n, is_new, open_budget
+from sottovoce.curator.opening import check_pays, hides_n, is_new, open_budget
 from sottovoce.curator.protected import Protected
 from sottovoce.curator.records import open_records
 from sottovoce.curator.source import origin_of
@@ -126,8 +126,12 @@ class Curator(Door, PaidVerbs, RowsOfPersons):
                     raise InvalidValue("this ledger is open already; say anchor=... where it is opened")
                 self._ledger = ledger
             else:
-                if budget is not None and not hides_n(budget, n) and is_new(ledger):
-                    self._public_n  # noqa: B018 - without records no budget is opened, and no ledger left behind
+                if budget is not None:
+                    hidden = hides_n(budget, n)
+                    if is_new(ledger):
+                        check_pays(budget, order)  # a budget that is refused leaves no ledger behind
+                        if not hidden:
+                            self._public_n  # noqa: B018 - nor do data without records
                 self._ledger = opened.enter_context(Ledger(ledger, create=budget is not None, anchor=anchor))
             about: dict[str, Any] = {"promise": budget, "said": n, "order": order, "who": self.who}
             about |= {"named": dataset is not None, "count": lambda: self._public_n}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from sottovoce.answers.explaining import is_weak
 from sottovoce.curator.protected import Protected
 from sottovoce.curator.records import Records
 from sottovoce.curator.source import Source, origin_of, same_data
@@ -19,8 +21,9 @@ from sottovoce.privacy.filter import Order, PrivacyFilter
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.relation import ADD_REMOVE
 
-__all__ = ["has_budget", "hides_n", "is_new", "open_budget"]
+__all__ = ["check_pays", "has_budget", "hides_n", "is_new", "open_budget"]
 
+_log = logging.getLogger(__name__)
 _PATIENCE = 30.0
 """Seconds to wait for a ledger's database, as `Ledger` does."""
 
@@ -65,16 +68,23 @@ def open_budget(
     if found is None:
         if promise is None:
             raise InvalidValue(f"{dataset!r} has no budget in {ledger.url}; {_what_to_say(ledger, source.schema)}")
-        if not PrivacyFilter(promise, order).limit:
-            raise InvalidValue(f"a budget of {promise} pays for no answer, and would never change; name a larger one")
+        check_pays(promise, order)
         public: dict[str, Any] = {"n": n, "schema": source.schema, "order": order, "who": who}
         found = ledger.open_budget(dataset, promise, **public, source=source.noted())
+        if is_weak(promise):
+            _log.warning("a budget of %s is next to no protection, and for good; sottovoce explain says why", promise)
     else:
         protected.check(found)
         _check_same(found, promise, order, n, source, protected.units)
         source.check(dataset, found.source)
     known = found.source is not None and source.origin is not None
     return found, replace(source, seen=source.state()) if known else source
+
+
+def check_pays(promise: Promise, order: Order | None = None) -> None:
+    """Refuse a budget that pays for nothing, which would be opened for good."""
+    if not PrivacyFilter(promise, order).limit:
+        raise InvalidValue(f"a budget of {promise} pays for no answer, and would never change; name a larger one")
 
 
 def _what_to_say(ledger: Ledger, schema: Mapping[str, str]) -> str:

@@ -182,7 +182,8 @@ class Person(Column):
     """Whose row it is: an identifier that is never shown. A table has at most one such column.
 
     With it a promise protects a person, all rows of theirs together, and n is the number of persons. Rows without an
-    identifier belong to nobody and are left out; ``NA`` is an identifier like any other, so write it as missing.
+    identifier belong to nobody and are left out, and so are those of ``NA`` in a CSV file; elsewhere ``NA`` is an
+    identifier like any other, so write it as missing.
 
     Parameters
     ----------

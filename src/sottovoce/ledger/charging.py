@@ -17,6 +17,7 @@ from sottovoce.ledger.chain import canonical
 from sottovoce.ledger.records import Budget, Entry, State
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, LedgerUnavailable
 from sottovoce.privacy.filter import Order, PrivacyFilter, checked_cost
+from sottovoce.privacy.numbers import percent
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 
@@ -88,9 +89,8 @@ def charged(budget: Budget, spent: Fraction, cost: float) -> Fraction:
             return Fraction(above, below)
     why = _drawn_down(budget, spent).refusal(cost)
     if math.isfinite(cost) and budget.limit > 0:
-        asked = f"{100 * (cost / budget.limit):.3g} %"
-        left = f"{100 * float(1 - spent / Fraction(budget.limit)):.3g} %"
-        why = f"it takes {asked} of it and {left} is left ({why})"
+        left = float(1 - spent / Fraction(budget.limit))
+        why = f"it takes {percent(cost / budget.limit)} of it and {percent(left)} is left ({why})"
     raise BudgetExceeded(f"the budget of {budget.dataset} does not cover it: {why}; nothing was spent")
 
 

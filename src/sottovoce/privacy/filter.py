@@ -140,7 +140,8 @@ class PrivacyFilter:
         if math.isinf(cost):
             hint = "open the budget with a lower order" if ordered else "use another mechanism"
             return f"this release never fits a budget of {self.budget}: its cost{at} is infinite; {hint}"
-        kept = f"{left:.6g} of {self.limit:.6g} is left of the budget {self.budget}"
+        some = f"{left:.6g}" if not 0 < left < 1e-9 * self.limit else "next to nothing"
+        kept = f"{some} of {self.limit:.6g} is left of the budget {self.budget}"
         return f"the release costs {cost:.6g}{at} and {kept}"
 
     def remaining(self) -> Promise:

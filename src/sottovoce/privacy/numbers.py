@@ -112,6 +112,19 @@ def shown(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
+def percent(share: float) -> str:
+    """Return a share in percent as people write it: neither powers of ten nor more than three digits.
+
+    >>> percent(0.05), percent(2e-12), percent(0.0), percent(1234.5), percent(1e200)
+    ('5 %', 'less than 0.001 %', '0 %', '123,450 %', 'more than 1,000,000 %')
+    """
+    if 0 < share < 1e-5:
+        return "less than 0.001 %"
+    if share > 1e4:
+        return "more than 1,000,000 %"
+    return f"{100 * share:,.0f} %" if share >= 10 else f"{100 * share:.3g} %"
+
+
 def sum_up(terms: Iterable[tuple[int, float]]) -> float:
     """Return Σ count·value over non-negative terms, the exact sum rounded up to a float.
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sottovoce.facts import Facts
-from sottovoce.facts.columns import Category, Column
+from sottovoce.facts.columns import Category, Column, Number
 from sottovoce.facts.conditions import check_columns
 from sottovoce.facts.encodings import Encoding
 from sottovoce.facts.formulas import ParsedFormula, parse_formula
@@ -20,12 +20,15 @@ from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.plain import mapping, restoring
 from sottovoce.readings import Look, PersonLook
 from sottovoce.readings.families import Family, LinearFamily, family_of
+from sottovoce.readings.grid import check_span
 from sottovoce.readings.look import fine_bits
 from sottovoce.readings.look_parts import PARTS
 from sottovoce.regression.veil import NARROWEST
 
 __all__ = ["Formula"]
 
+_FARTHEST = 1e140
+"""Coefficients are counted in units up to this, and down to one over it: their squares are doubles, too."""
 _IMAGINED = 2048
 _WIDER = 2.0
 """The prior of an intercept beside that of the linear predictor."""
@@ -74,10 +77,15 @@ class Formula:
     def __post_init__(self) -> None:
         parsed = parse_formula(self.text, self.facts)
         conditions = check_columns(self.where, self.facts)
-        named = dict.fromkeys([*parsed.encoding.names, parsed.response, *conditions])
+        read = [*parsed.encoding.names, parsed.response]
+        named = dict.fromkeys([*read, *conditions])
         object.__setattr__(self, "facts", self.facts.about(named))
         if self.facts.person in named:
             raise InvalidValue(f"{self.facts.person!r} says whose a row is; nobody is asked about it")
+        for name in read:
+            column = self.facts[name]
+            if isinstance(column, Number):
+                check_span(column.low, column.high, f"the bounds of {name!r}")
         persons = self.facts.persons
         if persons is not None and (persons.rows or 0) > 1:
             raise InvalidValue(
@@ -90,6 +98,10 @@ class Formula:
         real("prior", self.prior, above=0.0)
         real("spread", self.spread, above=0.0)
         self.model  # noqa: B018 - a response of the wrong kind is refused here
+        with np.errstate(all="ignore"):
+            sizes = np.abs(self.units[0])
+        if not np.all((sizes == 0) | ((sizes > 1 / _FARTHEST) & (sizes < _FARTHEST))):
+            raise InvalidValue("coefficients of columns with such bounds are too large or too small; use other units")
         if self.groups and self.model.outputs > 1:
             raise InvalidValue("groups (1 | column) go with families of one linear predictor, not multinomial")
 

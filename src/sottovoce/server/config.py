@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from sottovoce.curator.opening import check_pays
 from sottovoce.facts import Category, Column, Facts, Person, read_facts
 from sottovoce.mechanisms.choices import CONJUGATE, known_names, names_for
 from sottovoce.privacy.errors import InvalidValue
@@ -236,6 +237,10 @@ def _dataset(name: str, section: Section) -> DatasetConfig:
     if order is not None and order != GAUSSIAN and not numbered:
         raise section.fail("order", f'a number > 1, or "{GAUSSIAN}"', order)
     n, budget = section.take("n"), _promise(section, "budget")
+    try:
+        check_pays(budget)  # before there is a ledger
+    except InvalidValue as error:
+        raise InvalidValue(f"budget in [{section.where}]: {error}") from None
     if n not in (None, "private"):
         raise section.fail("n", '"private", or left out', n)
     if n is not None:  # in what is explained of it, too

@@ -152,7 +152,7 @@ def _path(path: str, types: Mapping[str, str] | None, facts: Facts | None) -> Ta
     complaint = f"{name} cannot be read as {kind}; it is damaged or of another kind"
     readers: dict[str, Callable[[], Found]] = {
         "Parquet": lambda: _parquet(connection, files),
-        "CSV": lambda: _csv(connection, files, types or {}),
+        "CSV": lambda: _csv(connection, files, types or {}, None if facts is None else facts.person),
         "Arrow": lambda: Found(_register(connection, _arrow_files(files))),
     }
     found = _or_close(close, readers[kind], complaint)
@@ -183,10 +183,10 @@ def _or_close(close: Callable[[], None], work: Callable[[], T], complaint: str) 
         raise
 
 
-def _csv(connection: Any, files: Sequence[str], types: Mapping[str, str]) -> Found:
+def _csv(connection: Any, files: Sequence[str], types: Mapping[str, str], person: str | None) -> Found:
     from sottovoce.tables.text_files import read_csv  # noqa: PLC0415 - it brings pandas and 45 MB along
 
-    records = read_csv(connection, files, types)
+    records = read_csv(connection, files, types, person)
     return Found(records, untyped=frozenset(records.columns) - types.keys())
 
 

@@ -50,11 +50,11 @@ class _Scan:
             yield kept.select(self._schema.names)
 
 
-def read_csv(connection: Any, paths: Sequence[str], types: Mapping[str, str]) -> Any:
+def read_csv(connection: Any, paths: Sequence[str], types: Mapping[str, str], person: str | None = None) -> Any:
     """Return the table of one or several files, every column text but those in `types`.
 
-    A cell that does not fit its type, an empty cell and one that its line lacks are missing; cells beyond the names
-    are ignored.
+    A cell that does not fit its type, an empty cell and one that its line lacks are missing, and so is ``NA`` where it
+    would say whose a row is: nobody is called that. Cells beyond the names are ignored.
     """
     names = header(paths[0])
     if any(header(path) != names for path in paths[1:]):
@@ -71,12 +71,16 @@ def read_csv(connection: Any, paths: Sequence[str], types: Mapping[str, str]) ->
             raise InvalidValue(f"a type is one of {', '.join(KINDS)}. Got {kind!r}")
     connection.con.register("lines", _Lines(paths))
     cut = ", ".join(
-        f"nullif(string_split(line, chr({SEPARATOR[0]}))[{place}], '') AS {_quoted(name)}"
-        for place, name in enumerate(names, 1)
+        f"nullif({_cell(place, name == person)}, '') AS {_quoted(name)}" for place, name in enumerate(names, 1)
     )
     connection.con.execute(f"CREATE VIEW records AS SELECT {cut} FROM lines")
     text = connection.table("records")
     return text.mutate(*(_typed(text[name], kind).name(name) for name, kind in types.items()))  # one may be "self"
+
+
+def _cell(place: int, whose: bool) -> str:
+    cell = f"string_split(line, chr({SEPARATOR[0]}))[{place}]"
+    return f"nullif({cell}, 'NA')" if whose else cell
 
 
 def _typed(text: Any, kind: str) -> Any:
