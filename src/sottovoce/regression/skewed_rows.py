@@ -23,8 +23,8 @@ _LEAST = 0.1
 """A skewness below this is none."""
 _NEAREST = 1 / 3
 """No mean is taken to be nearer to an end than this part of the spread: noise may have put it there."""
-_PART = 0.5
-"""How far, as a part of it, the skewness of a number may be from what its public bounds say."""
+_PART, _AT_LEAST = 0.5, 1.2
+"""How far the skewness of a number may be from what its public bounds say: a part of it, and no less than this."""
 
 
 def skewness(encoding: Encoding, means: Floats, sds: Floats) -> Floats:
@@ -39,9 +39,9 @@ def more_skewed(skews: Floats) -> Floats:
     """Return how skewed entries may be that their bounds say are so skewed.
 
     >>> more_skewed(np.array([0.0, -1.0, 4.0])).tolist()
-    [0.0, -1.5, 6.0]
+    [0.0, -2.2, 6.0]
     """
-    return np.asarray((1 + _PART) * skews)
+    return np.asarray(skews + np.sign(skews) * np.maximum(_PART * np.abs(skews), _AT_LEAST))
 
 
 def skewed(noise: Floats, skews: Floats) -> Floats:
