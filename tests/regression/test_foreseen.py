@@ -159,7 +159,7 @@ def test_a_plan_tells_itself_in_words():
     head, body = plan.lines()
     assert (head, [line[0] for line in body]) == (["term", "if even", "if rare", "no privacy"], formula.terms)
     lines = plan.summary().splitlines()
-    assert all(len(line) <= 80 for line in lines) and lines[0] == plan.question
+    assert all(len(line) <= 80 for line in lines[2 + len(body) :]) and lines[0] == plan.question
     assert [line.split()[0] for line in lines[2 : 2 + len(body)]] == formula.terms
     words = " ".join(lines[2 + len(body) :])
     for part in ("in 95 of 100 answers, for 800 records. Widths are of log-odds", "Which of the two married may be"):

@@ -1,5 +1,7 @@
 """A column near an end of its public bounds is skewed, and on imagined rows the mean bends as on the records."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ import sottovoce as sv
 from sottovoce.facts.encodings import Encoding
 from sottovoce.readings import HeldRecords
 from sottovoce.regression import skewed_rows
-from sottovoce.regression.glances import Glance
+from sottovoce.regression.glances import Glance, round_shape
 from sottovoce.regression.guesses import Guesses
 from sottovoce.regression.imagined import Imagined
 from sottovoce.regression.skewed_rows import skewed, skewness
@@ -36,39 +38,61 @@ def test_noise_is_made_as_skewed_as_asked(asked: float) -> None:
     assert (made**3).mean() == pytest.approx(asked, abs=0.15)
 
 
+FORMULA = sv.regression.Formula("y ~ x", sv.Facts(y=sv.Count(12), x=sv.Number(0, 20)), "poisson")
+
+
+def at(intercept: float, slope: float) -> Any:
+    """Return coefficients of the rows."""
+    A, b = FORMULA.units
+    return np.linalg.solve(A, np.array([intercept, slope]) - b)
+
+
+def missed(x: Any, centre: Any, theta: Any, room: float | None = None, **how: Any) -> float:
+    """Return how far, beside it, what the mean bends on imagined rows is from what it does on the records.
+
+    With `room` rows are round, and those longer than so many times their average are cut.
+    """
+    columns, first = (x, np.random.default_rng(5).poisson(0.5, N).astype(float)), FORMULA.look(N)
+
+    def seen(matrix: Any, norm: float) -> Glance:
+        look = FORMULA.look_at(N, centre, matrix, norm, first.parts)
+        total = look.steps(HeldRecords(columns).look(look)).astype(float)
+        return Glance.of(look, N, total, dict.fromkeys(look.parts, 1e-9))
+
+    glance, rows = seen(np.array(first.matrix), first.norm), FORMULA.encoding.rows([x], N)[0]
+    if room is not None:
+        shape, weights = round_shape(glance), glance.look.model.slope(rows @ centre)
+        glance = seen(shape, room * float(np.sqrt(np.average(((rows @ shape.T) ** 2).sum(axis=1), weights=weights))))
+    look = glance.look
+    z = rows @ look.matrix.T
+    v = look.weights((z * z).sum(axis=1))
+    goal, start = np.linalg.solve(look.matrix.T, theta), look.predictors[0]
+    sums = (v * (look.model.mean(z @ goal) - look.model.mean(z @ start))) @ z
+    straight = (z.T * (v * look.model.slope(z @ start))) @ z
+    bends = np.linalg.solve(straight, sums) - (goal - start)
+    imagined = Imagined.of([glance], [Guesses.of([glance], several=False)[0].mean], **how)
+    gap = imagined.way(goal[None])[0][0] - (goal - start) - bends
+    return float(np.sqrt((gap @ straight @ gap) / (bends @ straight @ bends)))
+
+
 @pytest.mark.parametrize("to", [0.1, 0.5])
 @pytest.mark.parametrize("turned", [False, True])
 def test_the_mean_bends_on_imagined_rows_as_on_records_with_a_skewed_column(
     to: float, turned: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An exponential column, from 0 up or from 20 down; the look is taken where its slope is 0.3."""
-    formula = sv.regression.Formula("y ~ x", sv.Facts(y=sv.Count(12), x=sv.Number(0, 20)), "poisson")
-    rng = np.random.default_rng(5)
-    x = rng.exponential(size=N).clip(0, 20)
+    x = np.random.default_rng(5).exponential(size=N).clip(0, 20)
     side, x = (-1.0, 20 - x) if turned else (1.0, x)
-    columns = (x, rng.poisson(0.5, N).astype(float))
-    A, b = formula.units
-    centre, theta = (
-        np.linalg.solve(A, np.array([-0.8 - (20 * s if turned else 0), s]) - b) for s in (side * 0.3, side * to)
-    )
-    first = formula.look(N)
-    look = formula.look_at(N, centre, np.array(first.matrix), first.norm, first.parts)
-    total = look.steps(HeldRecords(columns).look(look)).astype(float)
-    glance = Glance.of(look, N, total, dict.fromkeys(look.parts, 1e-9))
-    z = formula.encoding.rows([x], N)[0] @ look.matrix.T
-    v = look.weights((z * z).sum(axis=1))
-    goal = np.linalg.solve(look.matrix.T, theta)
-    start = look.predictors[0]
-    sums = (v * (look.model.mean(z @ goal) - look.model.mean(z @ start))) @ z
-    straight = (z.T * (v * look.model.slope(z @ start))) @ z
-    bends = np.linalg.solve(straight, sums) - (goal - start)
-
-    def missed() -> float:
-        imagined = Imagined.of([glance], [Guesses.of([glance], several=False)[0].mean])
-        told = imagined.way(goal[None])[0][0] - (goal - start)
-        gap, whole = told - bends, bends
-        return float(np.sqrt((gap @ straight @ gap) / (whole @ straight @ whole)))
-
-    skew = missed()
+    ways = [at(-0.8 - (20 * s if turned else 0), s) for s in (side * 0.3, side * to)]
+    skew = missed(x, *ways)
     monkeypatch.setattr(skewed_rows, "_LEAST", np.inf)
-    assert skew < 0.5 * missed()
+    assert skew < 0.5 * missed(x, *ways)
+
+
+@pytest.mark.parametrize("off", [-0.06, 0.06])
+@pytest.mark.parametrize("room", [0.6, 1.2])
+def test_rows_far_out_bend_the_mean_at_the_last_look_no_more_than_it_weighs_them(off: float, room: float) -> None:
+    """Steep counts beside a gamma column of shape 1/2: few records are far out, and have most of what is counted."""
+    x = np.random.default_rng(5).gamma(0.5, 2.0, N).clip(0, 20)
+    centre, theta = (at(-0.5 - s * x.mean(), s) for s in (0.4 + off, 0.4))
+    assert missed(x, centre, theta, room, last=True) < 0.75 * missed(x, centre, theta, room)

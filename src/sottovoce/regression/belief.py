@@ -30,8 +30,6 @@ __all__ = ["Asked", "Belief", "believe", "believe_all"]
 
 _TOGETHER = 48
 """So many guesses at most are worked on together: of more the numbers would not stay near the processor."""
-_SKEWED = 0.5
-"""How far, as a part of it, the skewness of a number may be from what its public bounds say."""
 _UNSURE = 0.5
 """How far the score's variation altogether may differ from what the model says, where noise hides it."""
 _PLAIN = 0.25
@@ -152,7 +150,7 @@ def _believed(asked: Sequence[Asked], guesses: Sequence[Guesses]) -> list[Belief
     glances, counts = [one.glance for one in asked], [len(one.mean) for one in guesses]
     H = np.concatenate([one.information for one in guesses])
     told = [one.mean for one in guesses]
-    imagined = Imagined.of(glances, told)
+    imagined = Imagined.of(glances, told, last=asked[0].last)
     bends = glances[0].look.model.curved and asked[0].noisy and imagined.skewed
     priors = [one.prior(some.spread) for one, some in zip(asked, guesses, strict=True)]
     T = _each((glance.shape for glance in glances), counts).transpose(0, 2, 1)
@@ -164,7 +162,7 @@ def _believed(asked: Sequence[Asked], guesses: Sequence[Guesses]) -> list[Belief
         at = _each((np.linalg.solve(shape, at) for shape, at in given), counts)
     way = Way(
         imagined,
-        Imagined.of(glances, told, 1 + _SKEWED) if bends else None,
+        Imagined.of(glances, told, more=True, last=asked[0].last) if bends else None,
         H,
         _variation(asked, imagined, H),
         np.asarray(np.linalg.solve(T, roots), dtype=np.float64),

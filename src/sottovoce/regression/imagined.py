@@ -17,7 +17,7 @@ from sottovoce.readings.families import Family
 from sottovoce.regression.flagged_rows import flagged_rows
 from sottovoce.regression.glances import Glance
 from sottovoce.regression.guesses import whole_weight
-from sottovoce.regression.skewed_rows import skewness
+from sottovoce.regression.skewed_rows import more_skewed, skewness
 
 __all__ = ["Imagined"]
 
@@ -59,10 +59,11 @@ class Imagined:
     skewed: bool
 
     @classmethod
-    def of(cls, glances: Sequence[Glance], means: Sequence[Floats], times: float = 1.0) -> Self:
+    def of(cls, glances: Sequence[Glance], means: Sequence[Floats], *, more: bool = False, last: bool = False) -> Self:
         """Return rows for each guess of the information, averaged over linear predictors, of each look.
 
-        Numbers are `times` as skewed as their bounds say.
+        Numbers are as skewed as their bounds say, or as much `more` as they may be. At the `last` look, which tells,
+        skewed rows count as it weighs them: those far out would have the mean bend as no record it sees does.
         """
         look, counts = glances[0].look, tuple(map(len, means))
         noise = _noise(look.encoding.size)
@@ -83,7 +84,8 @@ class Imagined:
             spread = mean / weight[:, :, None] - middle[:, :, None] * middle[:, None, :]
             centres, covariances = (back @ middle[:, :, None])[:, :, 0], back @ spread @ back.transpose(0, 2, 1)
             sds = np.sqrt(np.maximum(np.diagonal(covariances, axis1=1, axis2=2), 0.0))
-            skews = times * skewness(look.encoding, centres, sds)
+            skews = skewness(look.encoding, centres, sds)
+            skews = more_skewed(skews) if more else skews
             skewed = bool(skews.any())
         if skewed or (wholes and ones.any()):
             rows, odds = flagged_rows(centres, covariances, ones, noise, skews, counts)
@@ -91,6 +93,9 @@ class Imagined:
         else:
             rows = noise @ _root(spread) + (middle[:, None] if wholes else 0.0)
             odds = np.ones(rows.shape[:2])
+        if last and skewed:
+            seen = _seen(rows, [glance.look for glance in glances], counts)
+            odds = np.where(np.any(skews != 0, axis=1, keepdims=True), odds * seen, odds)
         total = whole / np.maximum(((rows**2).sum(axis=2) * odds).mean(axis=1), 1e-300)
         centre = np.repeat([glance.look.predictors for glance in glances], counts, axis=0)
         found = cls(rows, odds, total, centre, tuple(glance.look.model for glance in glances), counts, skewed)
@@ -163,8 +168,7 @@ class Imagined:
         rows tell most of a coefficient, as of a rare flag's, the score varies by far less than the information says.
         """
         told = self._here[1]
-        squares = np.split((self.rows**2).sum(axis=2), np.cumsum(self.counts)[:-1])
-        v = np.concatenate([look.weights(some) for look, some in zip(looks, squares, strict=True)])
+        v = _seen(self.rows, looks, self.counts)
         varies = replace(self, weights=self.weights * v * (1 + _ROUGH * (1 - v)))._here[1]
         sides = _power(information, 0.5) @ _power(told, -0.5)
         return np.asarray(sides @ varies @ sides.transpose(0, 2, 1))
@@ -203,6 +207,12 @@ class Imagined:
                 part = (turned * (self.weights * slope[:, :, k, m])[:, None]) @ self.rows
                 total[:, k * d : (k + 1) * d, m * d : (m + 1) * d] = part
         return sums, total
+
+
+def _seen(rows: Floats, looks: Sequence[Look], counts: Sequence[int]) -> Floats:
+    """Return how much of each row its look sees: long ones are cut."""
+    squares = np.split((rows**2).sum(axis=2), np.cumsum(counts)[:-1])
+    return np.concatenate([look.weights(some) for look, some in zip(looks, squares, strict=True)])
 
 
 def _squeezed(t: Floats) -> Floats:

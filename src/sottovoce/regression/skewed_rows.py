@@ -17,12 +17,14 @@ import numpy as np
 from sottovoce.facts.encodings import Encoding, scale_of
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["skewed", "skewness"]
+__all__ = ["more_skewed", "skewed", "skewness"]
 
 _LEAST = 0.1
 """A skewness below this is none."""
 _NEAREST = 1 / 3
 """No mean is taken to be nearer to an end than this part of the spread: noise may have put it there."""
+_PART, _AT_LEAST = 0.5, 1.2
+"""How far the skewness of a number may be from what its public bounds say: a part of it, and no less than this."""
 
 
 def skewness(encoding: Encoding, means: Floats, sds: Floats) -> Floats:
@@ -31,6 +33,15 @@ def skewness(encoding: Encoding, means: Floats, sds: Floats) -> Floats:
     low, high = (_beyond(sds, room) for room in (means - ends[:, 0], ends[:, 1] - means))
     numbers = (ends[:, 0] < ends[:, 1]) & ~encoding.ones
     return np.asarray(np.where(numbers & (np.abs(low - high) >= _LEAST), low - high, 0.0))
+
+
+def more_skewed(skews: Floats) -> Floats:
+    """Return how skewed entries may be that their bounds say are so skewed.
+
+    >>> more_skewed(np.array([0.0, -1.0, 4.0])).tolist()
+    [0.0, -2.2, 6.0]
+    """
+    return np.asarray(skews + np.sign(skews) * np.maximum(_PART * np.abs(skews), _AT_LEAST))
 
 
 def skewed(noise: Floats, skews: Floats) -> Floats:
