@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sottovoce.regression.veil import NARROWEST, POWER, Veil
+from sottovoce.regression.veil import NARROWEST, POWER, Veil, turns
 
 SHAPE = np.array([[1.1, 0.2, 0.0], [0.0, 1.5, -0.3], [0.1, 0.0, 2.0]])
 WHOLE = 400.0
@@ -40,7 +40,8 @@ def test_spreads_means_and_correlations_rank_among_guesses_as_if_they_were_guess
     rng, ranks = np.random.default_rng(5), []
     for _ in range(5):
         truths = [drawn(rng) for _ in range(10)]
-        veil = Veil.over([(seen(*truth, 40.0, rng), BEFORE, WHOLE) for truth in truths], HIDDEN, 39)
+        veil = Veil.over([(seen(*truth, 40.0, rng), BEFORE, WHOLE) for truth in truths], [HIDDEN] * 10, 39)
+        veil.hidden = [HIDDEN]
         veil.lifted(390)  # guesses of ten at once, which know nothing of each other
         sds = np.sqrt(np.diagonal(veil.covariances, axis1=1, axis2=2)[:, 1:])
         guesses = np.split(np.column_stack([sds, veil.means[:, 1:], veil.covariances[:, 1, 2] / sds.prod(axis=1)]), 10)
@@ -56,7 +57,7 @@ def test_rows_and_what_is_left_stay_in_step_with_the_guesses() -> None:
     rng = np.random.default_rng(2)
     means, covariances = drawn(rng)
     glance = seen(means, covariances, 20.0, rng)
-    veil = Veil.over([(glance, BEFORE, WHOLE)], HIDDEN, 6)
+    veil = Veil.over([(glance, BEFORE, WHOLE)], [HIDDEN], 6)
     stretch = veil.lifted(6)
     found = stretch @ BEFORE @ stretch.transpose(0, 2, 1)
     moments = veil.covariances + veil.means[:, :, None] * veil.means[:, None]
@@ -65,11 +66,13 @@ def test_rows_and_what_is_left_stay_in_step_with_the_guesses() -> None:
     assert veil.left == pytest.approx(left, rel=1e-5, abs=1e-5)
 
 
-def test_guesses_of_a_look_are_the_same_beside_those_of_another() -> None:
+def test_guesses_of_a_look_are_the_same_beside_those_of_others_that_hide_other_columns() -> None:
     rng = np.random.default_rng(3)
-    looks = [(seen(*drawn(rng), noise, rng), BEFORE, WHOLE) for noise in (20.0, 40.0)]
-    together = Veil.over(looks, HIDDEN, 6).lifted(6)
-    alone = [Veil.over([look], HIDDEN, 6).lifted(6) for look in looks]
+    looks = [(seen(*drawn(rng), noise, rng), BEFORE, WHOLE) for noise in (20.0, 40.0, 30.0)]
+    hidden = [HIDDEN, HIDDEN, np.array([False, False, True])]
+    assert [turns(columns) for columns in hidden] == [40, 40, 20]  # the last has long come to its end
+    together = Veil.over(looks, hidden, 6).lifted(6)
+    alone = [Veil.over([look], [columns], 6).lifted(6) for look, columns in zip(looks, hidden, strict=True)]
     assert together == pytest.approx(np.concatenate(alone), rel=1e-6, abs=1e-9)
 
 
@@ -78,7 +81,7 @@ def test_information_that_no_records_have_gives_finite_guesses(size: float) -> N
     """Nothing at all, columns that are sums of others, and noise beyond everything."""
     glance = seen(np.array([1.0, 0.0, 0.0]), np.diag([0.0, 1e-4, 1e-4]), 1.0, np.random.default_rng(4))
     alike = np.array([1.0, 1.0, 1.0])
-    stretch = Veil.over([(glance, size * np.outer(alike, alike), WHOLE)], HIDDEN, 5).lifted(5)
+    stretch = Veil.over([(glance, size * np.outer(alike, alike), WHOLE)], [HIDDEN], 5).lifted(5)
     assert np.isfinite(stretch).all()
 
 

@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 
 from sottovoce.privacy.numbers import Floats
 from sottovoce.regression.glances import Glance
-from sottovoce.regression.veil import NARROWEST, Veil
+from sottovoce.regression.veil import NARROWEST, Veil, turns
 
 __all__ = ["MANY", "Guesses", "whole_weight"]
 
 MANY = 48
 """How many guesses are made where noise hides a column."""
-_TOGETHER = 4
-"""So many looks' guesses are worked on together: of more the numbers would not stay near the processor."""
+_TOGETHER = 192
+"""So many guesses are worked on together: of more the numbers would not stay near the processor."""
 _CERTAIN = 6.0
 """A column whose own information is this many times its noise is taken as it was seen."""
 _ALIKE = 0.25
@@ -125,22 +125,17 @@ class Guesses:
 def _stretches(
     glances: Sequence[Glance], averages: Sequence[Floats], hidden: Sequence[NDArray[np.bool_]], count: int
 ) -> dict[int, Floats]:
-    """Return for each look with hidden columns, by its place, what its guesses stretch rows by.
-
-    Looks that hide the same columns go together.
-    """
+    """Return for each look with hidden columns, by its place, what its guesses stretch rows by."""
     # Levels that add up to one are what they are: a guess in which they do not would be of no records.
     bound = np.any(glances[0].look.encoding.empty != 0, axis=0)
-    alike: dict[bytes, list[int]] = {}
-    for place, columns in enumerate(hidden):
-        if (columns & ~bound).any():
-            alike.setdefault((columns & ~bound).tobytes(), []).append(place)
+    own = {place: columns & ~bound for place, columns in enumerate(hidden)}
+    places = sorted((place for place in own if own[place].any()), key=lambda place: -turns(own[place]))
     found: dict[int, Floats] = {}
-    for places in alike.values():
-        for some in (places[start : start + _TOGETHER] for start in range(0, len(places), _TOGETHER)):
-            seen = [(glances[k], averages[k], _weight(glances[k], averages[k])) for k in some]
-            lifted = Veil.over(seen, hidden[some[0]] & ~bound, count).lifted(count)
-            found |= dict(zip(some, np.split(lifted, len(some)), strict=True))
+    many = max(_TOGETHER // count, 1)
+    for some in (places[start : start + many] for start in range(0, len(places), many)):
+        seen = [(glances[k], averages[k], _weight(glances[k], averages[k])) for k in some]
+        lifted = Veil.over(seen, [own[k] for k in some], count).lifted(count)
+        found |= dict(zip(some, np.split(lifted, len(some)), strict=True))
     return found
 
 

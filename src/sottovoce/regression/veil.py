@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from sottovoce.privacy.numbers import Floats
 from sottovoce.regression.glances import Glance
 
-__all__ = ["NARROWEST", "POWER", "Veil"]
+__all__ = ["NARROWEST", "POWER", "Veil", "turns"]
 
 POWER = 0.25
 """P(spread < s) = s to this power."""
@@ -51,7 +51,7 @@ class Veil:
     Attributes
     ----------
     constant, hidden
-        The place of the intercept, and which columns are hidden.
+        The place of the intercept, and which columns each look hides.
     shape, metric
         T, and T'T.
     noise, whole
@@ -65,7 +65,7 @@ class Veil:
     """
 
     constant: int | None
-    hidden: NDArray[np.bool_]
+    hidden: Sequence[NDArray[np.bool_]]
     shape: Floats
     metric: Floats
     noise: Floats
@@ -76,7 +76,9 @@ class Veil:
     left: Floats
 
     @classmethod
-    def over(cls, seen: Sequence[tuple[Glance, Floats, float]], hidden: NDArray[np.bool_], count: int) -> Self:
+    def over(
+        cls, seen: Sequence[tuple[Glance, Floats, float]], hidden: Sequence[NDArray[np.bool_]], count: int
+    ) -> Self:
         """Return so many guesses of each of several looks of one regression, all of them what is taken for known; with
         each look the averaged information, and what all records weigh.
         """
@@ -100,47 +102,82 @@ class Veil:
     def lifted(self, count: int) -> Floats:
         """Return for each guess the matrix by which rows, in the coordinates of z, are stretched.
 
-        `count` is how many guesses a look has: those of every look are drawn alike.
+        `count` is how many guesses a look has. Every look draws its own columns, all looks side by side: those that
+        draw most often come first.
         """
-        rng, looks, d = np.random.default_rng(11), len(self.means) // count, self.means.shape[1]
-        columns = [int(k) for k in np.flatnonzero(self.hidden)]
-        others = {j: rng.permutation([k for k in range(d) if k not in (j, self.constant)]).tolist() for j in columns}
-        turns = {j: itertools.cycle(others[j]) for j in columns}
+        looks = [self._turns(columns, count) for columns in self.hidden]
+        while some := [turn for each in looks if (turn := next(each, None)) is not None]:
+            drawn = _Drawn(self, np.repeat([turn.column for turn in some], count))
+            for shared in zip(*(turn.shared for turn in some), strict=True):
+                others, places = zip(*shared, strict=True)
+                drawn.share(np.repeat(others, count), np.concatenate(places))
+            if self.constant is not None:
+                drawn.move(np.concatenate([turn.middle for turn in some]))
+            drawn.spread(np.concatenate([turn.spread for turn in some]))
+            drawn.done()
+        return np.asarray(self.shape @ self.rows @ np.linalg.inv(self.shape))
+
+    def _turns(self, hidden: NDArray[np.bool_], count: int) -> Iterator[_Turn]:
+        """Return what a look draws, one hidden column after the other, again and again."""
+        rng, columns = np.random.default_rng(11), np.flatnonzero(hidden).tolist()
+        rest = {j: [k for k in range(len(hidden)) if k not in (j, self.constant)] for j in columns}
+        others = {j: itertools.cycle(rng.permutation(rest[j]).tolist()) for j in columns}
 
         def evenly() -> Floats:
-            return np.tile((rng.permutation(count) + 0.5) / count, looks)
+            return np.asarray((rng.permutation(count) + 0.5) / count)
 
-        for _ in range(min(max(_DRAWS // len(columns), _LEAST), _MOST)):
+        for _ in range(_times(len(columns))):
             for column in rng.permutation(columns).tolist():
-                drawn = _Drawn(self, column)
-                for other in itertools.islice(turns[column], min(_SHARED, len(others[column]))):
-                    drawn.share(other, np.tile(rng.random(count), looks))
-                if self.constant is not None:
-                    drawn.move(evenly())
-                drawn.spread(evenly())
-                drawn.done()
-        return np.asarray(self.shape @ self.rows @ np.linalg.inv(self.shape))
+                some = itertools.islice(others[column], min(_SHARED, len(rest[column])))
+                shared = [(other, rng.random(count)) for other in some]
+                yield _Turn(column, shared, np.empty(0) if self.constant is None else evenly(), evenly())
+
+
+def turns(hidden: NDArray[np.bool_]) -> int:
+    """Return how often a look that hides these columns draws one of them."""
+    return int(hidden.sum()) * _times(int(hidden.sum()))
+
+
+def _times(columns: int) -> int:
+    return min(max(_DRAWS // max(columns, 1), _LEAST), _MOST)
+
+
+@dataclass(frozen=True, eq=False)
+class _Turn:
+    """A hidden column of a look that is drawn anew, and the places that its numbers have in their laws, by guess.
+
+    `shared` is with which others, and where, `middle` where its mean lies (if there is a constant) and `spread` how far
+    it spreads.
+    """
+
+    column: int
+    shared: list[tuple[int, Floats]]
+    middle: Floats
+    spread: Floats
 
 
 class _Drawn:
-    """A hidden column that is drawn anew: what it shares with others, its mean and its spread.
+    """Hidden columns that are drawn anew, one a guess: what each shares with others, its mean and its spread.
 
     All of that moves but one row and one column of what was seen, so that only they are kept up to date until `done`.
+    Guesses after those that have a column are left as they are.
     """
 
-    def __init__(self, veil: Veil, column: int) -> None:
-        self.veil, self.column = veil, column
-        self.metric, self.left = veil.metric[:, :, column], veil.left[:, :, column].copy()
+    def __init__(self, veil: Veil, column: NDArray[np.intp]) -> None:
+        self.veil, self.column, self.guess = veil, column, np.arange(len(column))
+        self.whole, self.noise = veil.whole[: len(column)], veil.noise[: len(column)]
+        self.metric, self.left = (part[self.guess, :, column] for part in (veil.metric, veil.left))
         self.added = np.zeros_like(self.left)
 
-    def share(self, other: int, places: Floats) -> None:
+    def share(self, other: NDArray[np.intp], places: Floats) -> None:
         """Draw how much it shares with another: with p columns a spread of s has the density s^(1/4 - 1 - p)."""
-        veil, column = self.veil, self.column
-        p = veil.means.shape[1] - (veil.constant is not None)
-        own, both, size = (veil.covariances[:, i, j] for i, j in ((column, column), (column, other), (other, other)))
+        C, each, column = self.veil.covariances, self.guess, self.column
+        p = C.shape[1] - (self.veil.constant is not None)
+        own, both, size = (C[each, i, j] for i, j in ((column, column), (column, other), (other, other)))
         left = np.maximum(own - both**2 / size, 1e-9 * own)
         best, wide, most = -both / size, np.sqrt(left / size / p), np.sqrt(1 / size)
-        change = self._change(veil.covariances[:, other], size)
+        rest = C[each, other]
+        change = self._change(rest, size)
         grid = np.concatenate([best[:, None] + wide[:, None] * _TAILS, change.near(wide)], axis=1)
         grid = _within(grid, -most[:, None], most[:, None])
         grid.sort(axis=1, kind="stable")  # two sorted halves are merged
@@ -154,25 +191,25 @@ class _Drawn:
         b = _drawn(places, grid, logs)
         self._apply(change, b)
         self._add(b, other)
-        row = veil.covariances[:, column] + b[:, None] * veil.covariances[:, other]
-        row[:, column] = left + size * (b - best) ** 2
-        veil.covariances[:, column] = veil.covariances[:, :, column] = row
+        row = C[each, column] + b[:, None] * rest
+        row[each, column] = left + size * (b - best) ** 2
+        C[each, column] = C[each, :, column] = row
 
     def move(self, places: Floats) -> None:
         """Draw where its mean lies."""
-        veil, column = self.veil, self.column
-        change = self._change(veil.means, np.ones(len(veil.means)))
-        grid = _within(change.near(), *(side - veil.means[:, column, None] for side in (-1.0, 1.0)))
+        veil, at = self.veil, (self.guess, self.column)
+        change = self._change(veil.means[: len(at[0])], np.ones(len(at[0])))
+        grid = _within(change.near(), *(side - veil.means[at][:, None] for side in (-1.0, 1.0)))
         b = _drawn(places, grid, change.fits(grid))
         self._apply(change, b)
-        veil.rows[:, column, veil.constant] += b
-        veil.means[:, column] += b
+        veil.rows[*at, veil.constant] += b
+        veil.means[at] += b
 
     def spread(self, places: Floats) -> None:
         """Draw how far it spreads about its mean: its covariances go with it."""
-        veil, column = self.veil, self.column
-        square = veil.covariances[:, column, column]
-        change = self._change(veil.covariances[:, column], square)
+        C, each, column = self.veil.covariances, self.guess, self.column
+        square = C[each, column, column]
+        change = self._change(C[each, column], square)
         least, most = (np.log(end) - np.log(square)[:, None] / 2 for end in (NARROWEST, 1.0))
         near = np.log(np.maximum(1 + change.near(1.0), 1e-300))
         logs = _within(np.concatenate([least + (most - least) * _EVENLY, near], axis=1), least, most)
@@ -180,40 +217,41 @@ class _Drawn:
         a = np.exp(_drawn(places, logs, POWER * logs + change.fits(np.expm1(logs))))
         self._apply(change, a - 1)
         self._add(a - 1, column)
-        veil.covariances[:, column] *= a[:, None]
-        veil.covariances[:, :, column] *= a[:, None]
+        C[each, column] *= a[:, None]
+        C[each, :, column] *= a[:, None]
 
     def done(self) -> None:
         """Bring all of what was seen up to date."""
         added = self.added[:, :, None] * self.metric[:, None]
-        self.veil.left -= added
-        self.veil.left -= added.transpose(0, 2, 1)
+        left = self.veil.left[: len(added)]
+        left -= added
+        left -= added.transpose(0, 2, 1)
 
-    def _add(self, b: Floats, other: int) -> None:
+    def _add(self, b: Floats, other: NDArray[np.intp]) -> None:
         """Add to its rows so many times what another column, or itself, is about its mean."""
         veil = self.veil
-        row = veil.rows[:, other].copy()
+        row = veil.rows[self.guess, other]
         if veil.constant is not None:
-            row[:, veil.constant] -= veil.means[:, other]
-        veil.rows[:, self.column] += b[:, None] * row
+            row[:, veil.constant] -= veil.means[self.guess, other]
+        veil.rows[self.guess, self.column] += b[:, None] * row
 
     def _change(self, functional: Floats, size: Floats) -> _Change:
-        veil, column = self.veil, self.column
-        lean = veil.whole[:, None] * (veil.metric @ functional[:, :, None])[:, :, 0]
+        whole, at = self.whole, (self.guess, self.column)
+        lean = whole[:, None] * (self.veil.metric[: len(whole)] @ functional[:, :, None])[:, :, 0]
         return _Change(
-            self.metric[:, column],
-            lean[:, column],
-            veil.whole * np.add.reduce(functional * lean, axis=1),
-            veil.whole * np.add.reduce(functional * self.left, axis=1),
-            self.left[:, column],
+            self.metric[at],
+            lean[at],
+            whole * np.add.reduce(functional * lean, axis=1),
+            whole * np.add.reduce(functional * self.left, axis=1),
+            self.left[at],
             lean,
-            veil.whole * size,
-            veil.noise,
+            whole * size,
+            self.noise,
         )
 
     def _apply(self, change: _Change, b: Floats) -> None:
         added = b[:, None] * (change.lean + (b * change.size / 2)[:, None] * self.metric)
-        self.left -= added * change.along[:, None] + self.metric * added[:, self.column, None]
+        self.left -= added * change.along[:, None] + self.metric * added[self.guess, self.column][:, None]
         self.added += added
 
 
