@@ -141,6 +141,13 @@ def test_every_verb_and_words_too(client: Client) -> None:
     assert client.counts(cells, spend=some).question.cells == cells
     with pytest.raises(InvalidValue, match="in words cells are all values"):
         client.counts(Cells(client.facts, {"age": 4, "ward": ...}, missing="cell"), spend=some)
+    for by in ("age: under 40, 40+", Cells(client.facts, {"age": [0, 40, 100]})):
+        told = client.mean("wait", by=by, spend=some)
+        assert [row["age"] for row in told.rows] == ["under 40", "40 and over"]
+    with pytest.raises(InvalidValue, match="mean takes no 'spent'; did you mean 'spend'"):
+        client.mean("age", spent=0.1)
+    with pytest.raises(InvalidValue, match="rng= is for a curator"):
+        client.mean("age", rng=1)
     assert [row["quantile"] for row in client.quantiles("age", (0.1, 0.9), spend=some).rows] == [0.1, 0.9]
     assert client.ask("pooled mean of age by ward", spend=0.001).question.pool
     assert client.asked("mean", column="age", spend="0.1%", level=0.5).level == 0.5

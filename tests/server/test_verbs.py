@@ -276,6 +276,8 @@ def test_the_page_asks_by_bands(client: httpx.Client, office: Config) -> None:
     form = {"seal": visitor.seal(page), "verb": "mean", "column": "wait", "by": "age: under 40, 40+", "spend": "1"}
     told = client.post("/data/patients/answer", data=form | {"by:smoker": "on", "key": "bands-on-the-page"})
     assert told.status_code == 200 and "40 and over" in told.text and 'value="age: under 40, 40+"' in told.text
+    both = client.post("/data/patients/answer", data=form | {"by": "age: 2 bands, visits: 0, 1+", "key": "two-bands"})
+    assert both.status_code == 200 and "1 and over" in both.text and "50 and over" in both.text
     wrong = client.post("/data/patients/answer", data=form | {"by": "age: <b>", "key": "bands-on-the-page-2"})
     assert wrong.status_code == 422 and "no band" in wrong.text and "<b>" not in wrong.text
     client.cookies.clear()

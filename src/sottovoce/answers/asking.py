@@ -9,18 +9,19 @@ from sottovoce.answers.questions import VERBS
 from sottovoce.facts.bands import BANDS
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["parse_question", "parse_spend"]
+__all__ = ["parse_groups", "parse_question", "parse_spend"]
 
 _FLAGS = re.VERBOSE | re.IGNORECASE | re.DOTALL
 # Each part is read in one way, and never gone back on: no text takes long.
 _NAME = r"(?>`[^`]++`|'[^']++'|\"[^\"]++\"|\b(?!and(?![\w.\-]))[^\W\d][\w.\-]*+)"
 _GROUP = rf"(?>{_NAME}(?:\s*+:\s*+{BANDS})?+)"
 _NEXT = r"(?:\s*+,\s*+|\s++and\s++)"
+_GROUPS = rf"{_GROUP}(?:{_NEXT}{_GROUP})*+"
 _GRAMMAR = re.compile(
     rf"""\s*+(?:(?P<pool>pooled)\s++)?+(?P<verb>\w++)\s*+(?P<at>[\d.]++(?:\s*+,\s*+[\d.]++)*+)?+\s*+(?:of\s++)?+
     (?P<columns>{_NAME}(?:{_NEXT}{_NAME})*+)
     (?:\s++per\s++(?P<exposure>{_NAME}))?+
-    (?:\s++by\s++(?P<by>{_GROUP}(?:{_NEXT}{_GROUP})*+))?+
+    (?:\s++by\s++(?P<by>{_GROUPS}))?+
     (?:\s++where\s++(?P<where>\S.*+))?+\s*+""",
     _FLAGS,
 )
@@ -60,12 +61,23 @@ def parse_question(text: str) -> dict[str, Any]:
     if found["exposure"]:
         asked["exposure"] = _names(found["exposure"])[0]
     if found["by"]:
-        asked["by"] = tuple(_unquoted(group[0]) for group in re.finditer(_GROUP, found["by"], _FLAGS))
+        asked["by"] = parse_groups(found["by"])
     if found["where"]:
         asked["where"] = found["where"].rstrip()
     if found["pool"]:
         asked["pool"] = True
     return asked
+
+
+def parse_groups(text: str) -> tuple[str, ...]:
+    """Return the groups that a text names, one after the other; what reads like none is left as it is.
+
+    >>> parse_groups("age: under 18, 18-64, 65+, ward"), parse_groups("age: old")
+    (('age: under 18, 18-64, 65+', 'ward'), ('age: old',))
+    """
+    if not re.fullmatch(_GROUPS, text, _FLAGS):
+        return (text,)
+    return tuple(_unquoted(group[0]) for group in re.finditer(_GROUP, text, _FLAGS))
 
 
 def parse_spend(text: str) -> float | str:

@@ -75,7 +75,7 @@ def group_texts(given: tuple[str, ...] | Cells) -> tuple[str, ...]:
     ('age: under 18, 18 to under 65, 65 and over', 'ward')
     """
     if not isinstance(given, Cells):
-        return tuple(" ".join(one.split()) if ":" in one else one for one in given)
+        return given
     if given.missing != "out":
         raise InvalidValue("groups have no cell of missing values: by=Cells(facts, {...}), without missing='cell'")
     return tuple(_cut(given, axis) for axis in given.axes)

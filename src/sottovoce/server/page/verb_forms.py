@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from sottovoce.answers.asking import parse_groups
 from sottovoce.answers.catalogue import CATALOGUE, Argument, Verb
 from sottovoce.facts import Category, Column, Count, Day, Flag, Number
 from sottovoce.facts.imagined import split_imagined
@@ -118,8 +119,8 @@ def _value(argument: Argument, form: Mapping[str, str]) -> Any:
     if argument.kind == "columns":
         prefix = f"{argument.name}:"
         ticked = [name.removeprefix(prefix) for name in form if name.startswith(prefix)]
-        bands = [text] if argument.bands and (text := form.get(argument.name, "").strip()) else []
-        return [*ticked, *bands] or None
+        said = form.get(argument.name, "").strip() if argument.bands else ""
+        return [*ticked, *(parse_groups(said) if said else ())] or None
     text = form.get(argument.name, "").strip()
     if not text:
         return None
