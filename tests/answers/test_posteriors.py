@@ -7,6 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 from papers.verb_coverage import Cell, cover
+from papers.verb_worlds import question_of, world
 from scipy import special, stats
 
 import sottovoce as sv
@@ -155,6 +156,22 @@ def test_intervals_of_means_hold_at_every_level_where_noise_hides_the_spread() -
     half, most = np.mean(held, axis=0)
     assert 0.45 < half < 0.56
     assert 0.935 < most < 0.99
+
+
+def test_stated_probabilities_come_true_as_often_as_they_say() -> None:
+    """Of shares from the prior: claims that one group lies above another, where it is not plain which."""
+    rng, cell, stated, true = seeded_rng(9), Cell("proportion", 200, 0.5, 4), [], []
+    mech = NoisyCells.calibrate(question_of(cell), cell.n, cell.promise)
+    for _ in range(100):
+        records, truth = world(cell, rng)
+        draws = mech.release(records, rng).value.draws
+        for a, b in itertools.permutations(range(4), 2):
+            stated.append(np.mean(draws[:, a] > draws[:, b]))
+            true.append(truth[a] > truth[b])
+    for low, high in ((0.55, 0.8), (0.8, 0.97)):
+        inside = (low < np.array(stated)) & (np.array(stated) < high)
+        assert inside.sum() > 80
+        assert np.mean(np.array(true)[inside]) == pytest.approx(np.mean(np.array(stated)[inside]), abs=0.08)
 
 
 @pytest.mark.parametrize(("size", "total", "square"), [(0.0, 5.0, -7.0), (1.0, -900.0, 1e6), (3.0, 1e9, -1e9)])
