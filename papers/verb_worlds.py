@@ -99,7 +99,7 @@ def world(cell: Cell, rng: np.random.Generator) -> tuple[dict[str, Any], Floats]
             records["yes"] = np.where(gone, -1, rng.random(n) < truth[group])
         case "mean" if cell.shape == "plain" and not cell.fixed:
             truth = rng.uniform(0, 100, groups)
-            varied = np.minimum(rng.beta(0.25, 0.5, groups), 1 - 1e-6)  # the variance, beside the largest there can be
+            varied = np.minimum(rng.beta(0.5, 0.5, groups), 1 - 1e-6)  # the variance, beside the largest there can be
             strength = (1 / varied - 1)[group]
             values = 100 * rng.beta(strength * truth[group] / 100, strength * (1 - truth[group] / 100))
             records["x"] = np.where(gone, np.nan, values)

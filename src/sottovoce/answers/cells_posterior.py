@@ -164,7 +164,7 @@ class CellsPosterior:
         parts = self.reading.split(self.cells)[reading.counted :]
         noises = self.noises[reading.counted :]
         variances = (noises[0].variance / STEPS**2, noises[-1].variance / STEPS**2)
-        prior = (_LEAN if self.question.verb == "rate" else 0.0, _VARY if self.question.shares_of_yes else -0.5)
+        prior = (_LEAN if self.question.verb == "rate" else 0.0, _VARY if self.question.shares_of_yes else 0.0)
         totals, squares = parts[0] / STEPS, parts[-1] / STEPS
         found = [
             mean_draws(sizes[:, i], totals[i], squares[i], variances, draws, rng, self.noise, *prior)

@@ -42,7 +42,7 @@ def mean_draws(
     rng: np.random.Generator,
     kind: NoiseKind = "gaussian",
     lean: float = 0.0,
-    vary: float = -0.5,
+    vary: float = 0.0,
 ) -> tuple[Floats, Floats, Floats]:
     """Return draws of the mean of t, of its spread, and of N, given the noisy Σt and Σt² of one group.
 
@@ -134,9 +134,9 @@ def _weigh(
     second = np.minimum(own * (2 * _TAILS * spread + 4 * squares), most) - both * slope
     left = square - n * (squares + spread) - slope * off
     log = log_density(off, own, noise[0], kind) + log_density(left, second, noise[1], kind)
-    # The part r has a density of 1/√(r(1 - r²)), unless said: columns that hardly vary are common, and so are those of
-    # nothing but the two bounds, whose part is one. (A prior on the spread's logarithm favours small ones so much that
-    # Σt² then says that |μ| is large, and means lean towards a bound.)
+    # The part r has a density of r^vary/√(1 - r²): columns of nothing but the two bounds, whose part is one, are
+    # common. (A prior that favours small spreads, which noise can hide, is too sure of means: with 1/√r beside it 50 %
+    # intervals of common columns held two fifths. One on the spread's logarithm makes means lean towards a bound, too.)
     log += np.log(half) + np.log(np.diff(np.arcsin(edges)) * _middle(edges) ** vary)[None, :, None]
     log += np.log(_WEIGHTS)
     if lean:

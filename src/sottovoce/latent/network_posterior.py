@@ -76,7 +76,10 @@ class NetworkPosterior(QueriedDraws):
         return found
 
     def synthetic(self, count: int, rng: np.random.Generator | None = None) -> dict[str, NDArray[Any]]:
-        """Return synthetic records by column, parents before children, all under one draw of the tables."""
+        """Return synthetic records by column, parents before children, all under one draw of the tables.
+
+        They are no data: an analysis that takes one such table for the records is far too sure.
+        """
         whole("count", count, 1)
         rng = secure_rng() if rng is None else rng
         draw = int(rng.integers(len(self)))

@@ -111,7 +111,10 @@ class RandomFieldPosterior(QueriedDraws):
         return np.where(outside, -np.inf, total)
 
     def synthetic(self, count: int, rng: np.random.Generator | None = None) -> dict[str, NDArray[Any]]:
-        """Return synthetic records by column, drawn exactly, all under one draw of the parameters."""
+        """Return synthetic records by column, drawn exactly, all under one draw of the parameters.
+
+        They are no data: an analysis that takes one such table for the records is far too sure.
+        """
         whole("count", count, 1)
         rng = secure_rng() if rng is None else rng
         codes = self.family.tree.sample(self.potentials[int(rng.integers(len(self)))], count, rng)
