@@ -114,8 +114,9 @@ def once_each(matrix: Any, outputs: int) -> Floats:
 def _levelled(glance: Glance) -> Floats:
     """Return an information in which levels of one group never meet: no record has two of them.
 
-    So each level's weight is a number of its own, seen with the noise of one, and what two levels share is none. Freed
-    of its noise as a whole, the matrix would have rare levels weigh as much as their mean.
+    So each level's weight is a number of its own, seen with the noise of one, and what two levels share is none; and
+    what there is of the columns beside them is seen as if they were alone. Freed of its noise as a whole, the matrix
+    would have rare levels weigh as much as their mean, and those columns too.
     """
     assert glance.information is not None
     blocks = [np.array(whole) for whole in glance.look.encoding.wholes if len(whole) > 1]
@@ -128,12 +129,13 @@ def _levelled(glance: Glance) -> Floats:
     noise = glance.tau**2 / 2 * (np.outer(lengths.diagonal(), lengths.diagonal()) + lengths**2)
     rest = np.setdiff1d(np.arange(len(T)), np.concatenate([*blocks, [-1 if constant is None else constant]]))
     weights = [_positive(seen[block, block], np.sqrt(noise[block, block])) for block in blocks]
-    # What all levels are together is known as well as before.
-    everywhere = made[blocks[0]].sum(axis=0)
-    total, means = float(everywhere[blocks[0]].sum()), np.zeros(len(T))
+    # All levels together are a constant.
+    beside = _beside(glance, np.vstack([back[blocks[0]].sum(axis=0), back[rest]]))
+    total, means = float(beside[0, 0]), np.zeros(len(T))
     for block, own in zip(blocks, weights, strict=True):
         means[block] = own * (total / own.sum())
-    means[rest] = everywhere[rest]
+    means[rest] = beside[0, 1:]
+    made[rest[:, None], rest] = beside[1:, 1:]
     for place, block in enumerate(blocks):
         made[block[:, None], block] = np.diag(means[block])
         for others in (*blocks[place + 1 :], rest):
@@ -147,6 +149,14 @@ def _levelled(glance: Glance) -> Floats:
     values, vectors = np.linalg.eigh(T @ made @ T.T)
     least = min(0.02 * float(np.median(values)), glance.tau)
     return np.asarray((vectors * np.maximum(values, least)) @ vectors.T)
+
+
+def _beside(glance: Glance, some: Floats) -> Floats:
+    """Return the information of some functionals of a row, the first a constant, freed of their own noise alone."""
+    root = np.linalg.cholesky(some @ some.T)
+    across = np.linalg.solve(root, some)
+    found = denoised(across @ np.asarray(glance.information) @ across.T, glance.tau, np.eye(len(some))[:, :1])
+    return np.asarray(root @ found @ root.T)
 
 
 def _differ(seen: Floats, noise: Floats, weights: Floats) -> Floats:

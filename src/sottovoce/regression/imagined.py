@@ -36,8 +36,8 @@ class Imagined:
     ----------
     rows
         By guess, row and coordinate, with the moments of the records as the look weighs them: normal, but that beside
-        an intercept, or levels that add up to one, flags and levels are zero or one, those of groups excepted, and
-        numbers near an end of their public bounds are skewed.
+        an intercept, or levels that add up to one, flags and levels are zero or one, those of groups at the last look
+        alone, and numbers near an end of their public bounds are skewed.
     weights
         How many records each stands for, but for a factor: a record at which the mean is flat weighs little in a look.
     total
@@ -67,8 +67,8 @@ class Imagined:
         """
         look, counts = glances[0].look, tuple(map(len, means))
         noise = _noise(look.encoding.size)
-        # Effects of groups, whose levels add up to one, are held together by how far they spread: no step is long.
-        ones = look.encoding.ones & ~np.any(look.encoding.empty != 0, axis=0)
+        # On the way to the last look levels of groups may be normal: where it is taken, their effects are told anew.
+        ones = look.encoding.ones & (last | ~np.any(look.encoding.empty != 0, axis=0))
         T = np.repeat([glance.look.matrix for glance in glances], counts, axis=0)
         mean = np.concatenate(means)
         whole = np.trace(mean, axis1=1, axis2=2)

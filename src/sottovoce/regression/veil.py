@@ -3,9 +3,10 @@ r"""What noise hides of some columns of a look: guesses of their spreads, their 
 The information of a look, averaged over the linear predictors, is that of n weighed records with means m and
 covariances C; it was seen with noise of a known size. Every guess is the end of a chain that draws, again and again and
 for one hidden column at a time, given all else: how much it shares with another column, where its mean lies, how far it
-spreads. Chains begin at what is taken for known: columns that share nearly all, such as a number, its square and its
-cube, part only slowly, and from where they share nothing would never meet. Before anything is seen a mean may lie
-anywhere in the public range, all correlations are as likely, and
+spreads. Chains begin at what is taken for known, for columns that share nearly all, such as a number, its square and
+its cube, would not meet from where they share nothing; but columns of which noise hides even how far they spread begin
+there, for what they seem to share is noise. Before anything is seen a mean may lie anywhere in the public range, all
+correlations are as likely, and
 
 .. math:: p(s) \propto s^{1/4 - 1}, \qquad 0 < s \le 1,
 
@@ -40,6 +41,8 @@ _SHARED = 3
 _FINE, _COARSE = 128, 48
 """Points of a grid of spreads, and of a grid about a normal law's middle."""
 _SIDES = 6.0
+_CERTAIN = 6.0
+"""A column that spreads by this many times the noise of it is seen to spread."""
 _NONE = 1e-6
 """The least part of a column, as a square, that the others do not explain."""
 
@@ -79,12 +82,13 @@ class Veil:
     def over(
         cls, seen: Sequence[tuple[Glance, Floats, float]], hidden: Sequence[NDArray[np.bool_]], count: int
     ) -> Self:
-        """Return so many guesses of each of several looks of one regression, all of them what is taken for known; with
-        each look the averaged information, and what all records weigh.
+        """Return so many guesses of each of several looks of one regression, all of them what is taken for known but
+        that columns that spread less than noise does share nothing; with each look the averaged information, and what
+        all records weigh.
         """
         constant = seen[0][0].constant
         parts = []
-        for glance, average, whole in seen:
+        for (glance, average, whole), columns in zip(seen, hidden, strict=True):
             T = glance.look.matrix
             back = np.linalg.inv(T)
             moments = back @ average @ back.T / whole
@@ -94,9 +98,16 @@ class Veil:
                 means[constant] = 1.0
                 covariances[constant] = covariances[:, constant] = 0.0
             assert glance.information is not None
-            left = T.T @ (glance.averaged(glance.information) - average) @ T
-            sound = _sound(covariances, constant)
-            parts.append((T, T.T @ T, glance.noise, whole, means, sound, np.eye(len(T)), left))
+            left = glance.averaged(glance.information) - average
+            about = back if constant is None else back - np.outer(means, back[constant])
+            told = np.diag(about @ (average + left) @ about.T)
+            alone = columns & (told < _CERTAIN * glance.noise * (about**2).sum(axis=1))
+            covariances = _sound(covariances, constant)
+            apart = np.where((alone | alone[:, None]) & ~np.eye(len(T), dtype=bool), 0.0, covariances)
+            rows = _parted(covariances, apart, means, alone, constant)
+            metric = T.T @ T
+            left = T.T @ left @ T + whole * metric @ (covariances - apart) @ metric
+            parts.append((T, metric, glance.noise, whole, means, apart, rows, left))
         return cls(constant, hidden, *(np.repeat(np.array(part), count, axis=0) for part in zip(*parts, strict=True)))
 
     def lifted(self, count: int) -> Floats:
@@ -265,6 +276,19 @@ def _sound(covariances: Floats, constant: int | None) -> Floats:
     if constant is not None:
         found[constant] = found[:, constant] = 0.0
     return np.asarray(found)
+
+
+def _parted(
+    covariances: Floats, apart: Floats, means: Floats, alone: NDArray[np.bool_], constant: int | None
+) -> Floats:
+    """Return by what rows are multiplied that have other covariances then, of some columns alone."""
+    order = [k for k in np.argsort(alone, kind="stable") if k != constant]
+    some = np.ix_(order, order)
+    rows = np.eye(len(means))
+    rows[some] = np.linalg.cholesky(apart[some]) @ np.linalg.inv(np.linalg.cholesky(covariances[some]))
+    if constant is not None:
+        rows[order, constant] = means[order] - rows[some] @ means[order]
+    return rows
 
 
 @dataclass(frozen=True, eq=False)
