@@ -18,11 +18,13 @@ from benchmarks.fitting import fit
 from benchmarks.timing import show
 from sottovoce.answers.crossed_centres import crossed_centres
 from sottovoce.facts import Category, Count, Facts, Flag, Number
+from sottovoce.facts.imagined import Imagined
 from sottovoce.mechanisms import NoisyStatistics
 from sottovoce.privacy.promises import ApproxDP, PureDP
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings import Statistics
 from sottovoce.regression import AdaptiveLooks, Formula, plan_looks
+from sottovoce.regression.foreseen import _Records, rarely
 from sottovoce.systems import BetaBernoulli, DirichletCategorical
 
 _COLUMNS = {
@@ -131,21 +133,23 @@ def plans(repeats: int) -> None:
     """Show how long plans of regressions take beside one regression of records as they imagine them."""
     rows = []
     for name, (text, n, epsilon) in PLANS.items():
-        facts = Facts(_COLUMNS | {"y": Flag(), "k": Count(12)})
+        formula = Formula(text, Facts(_COLUMNS | {"y": Flag(), "k": Count(12)}))
         promise = ApproxDP(epsilon, 1e-6)
-        mechanism = AdaptiveLooks.calibrate(Formula(text, facts), n, promise)
-        rng = seeded_rng(2)
-        x = mechanism.system.encoding.samples(n)
-        y = rng.integers(0, 2, n).astype(np.float64)
+        mechanism = AdaptiveLooks.calibrate(formula, n, promise)
+        rng, beside = seeded_rng(2), []
         plan = call(lambda m=mechanism, p=promise: plan_looks(m, p), repeats)  # type: ignore[misc]
-        alone = call(lambda m=mechanism, x=x, y=y, rng=rng: fit(m, x, y, rng), repeats)  # type: ignore[misc]
-        terms = len(mechanism.system.terms)
-        rows.append((name, str(terms), f"{n:,}", f"{epsilon:g}", f"{1e3 * plan:.0f} ms", f"{plan / alone:.1f}"))
+        for said in (Imagined(), rarely(formula)):
+            records = _Records.of(formula, n, said, None)
+            x, y = np.resize(records.rows, (n, formula.encoding.size)), np.resize(records.explained[0], n)
+            alone = call(lambda m=mechanism, x=x, y=y, rng=rng: fit(m, x, y, rng), repeats)  # type: ignore[misc]
+            beside.append(f"{plan / alone:.1f}")
+        rows.append((name, str(len(formula.terms)), f"{n:,}", f"{epsilon:g}", f"{1e3 * plan:.0f} ms", *beside))
     show(
         "Plans of regressions",
-        ("", "terms", "n", "ε", "processor time", "beside one regression"),
+        ("", "terms", "n", "ε", "processor time", "beside one regression of even records", "of rare ones"),
         rows,
-        "A plan takes the looks of ten regressions: of even and of rare columns, four with noise and one without.",
+        "A plan takes the looks of six regressions: of even and of rare columns, with a draw of the noise, with its "
+        "mirror image and without; and of two more where the first two differ much.",
     )
 
 

@@ -166,8 +166,8 @@ def foresee_all(
         raise InvalidValue("how many records there are is a secret; say n=..., how many to imagine")
     count, quiet = whole("n", count, 1), replace(mechanism, rho=_QUIET)
     sorts = [_Records.of(mechanism.system, count, said, pause) for said in imagined]
-    # Where the mean is straight, noise and its mirror image do the same to how far responses seem to spread.
-    pairs = range(1 if mechanism.system.model.curved else 2)
+    # How far responses of a straight mean, or groups, seem to spread noise and its mirror image change alike.
+    pairs = range(1 if mechanism.system.model.curved and not mechanism.system.groups else 2)
     walks = [
         (one.quietly(quiet, level), *(each for k in pairs for each in one.pair(mechanism, k, level))) for one in sorts
     ]

@@ -232,8 +232,7 @@ class Formula:
         """Return a look at θ in the coordinates z = Tx."""
         places = centre.reshape(self.model.outputs, -1)
         moved = np.linalg.solve(shape.T, places.T).T
-        rows = tuple(tuple(float(value) for value in row) for row in shape)
-        centres = tuple(float(value) for value in moved.ravel())
+        rows, centres = tuple(map(tuple, shape.tolist())), tuple(moved.ravel().tolist())
         kind = PersonLook if self.averaged else Look
         bits = fine_bits(n)
         return kind(self.encoding, self.response, self.family, centres, rows, float(norm), bits, parts, cap, extra)
