@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging.config
 import os
 import socket
 
@@ -35,6 +36,7 @@ def serve(config: Config) -> None:
     Everything is opened once before the first worker starts, so that a mistake is one clear error here and not
     one in every worker.
     """
+    logging.config.dictConfig(LOGGING)  # what is said while budgets are opened is a line like all others
     Service(config).close()
     os.environ[CONFIG_VARIABLE] = str(config.path)
     uvicorn.run(
