@@ -21,6 +21,7 @@ from sottovoce.privacy.laplace import DiscreteLaplaceProfile, LaplaceProfile
 from sottovoce.privacy.numbers import sqrt_up
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.privacy.pure import ApproxProfile, BoundedRangeProfile, PureProfile
+from sottovoce.privacy.risk import hits
 from sottovoce.privacy.rounding import product_up, root_of_squares
 
 ULP = 2.0**-52
@@ -290,3 +291,13 @@ def test_squares_of_a_gaussian_budget_never_add_up_to_more(mu):
     assert spent + Fraction(rest.mu) ** 2 <= Fraction(mu) ** 2
     purse.spend(GaussianProfile(rest.mu))
     assert PrivacyFilter(GaussianDP(1e-200)).can_spend(GaussianProfile(1e-200)) is False  # of which no square is told
+
+
+@pytest.mark.parametrize("chance", [0.0, 1e-300, 1e-260, 1e-9, 0.05, 0.5, 0.99])
+@pytest.mark.parametrize("delta", [0.0, 1e-12, 0.3])
+def test_chances_of_a_promise_round_up(chance, delta):
+    for epsilon in (0.0, 1e-9, 0.3, 1.0, 20.0, 598.0, 690.0):
+        e, d, a = mp.mpf(epsilon), mp.mpf(delta), mp.mpf(chance)
+        truth = min(mp.exp(e) * a + d, 1 - mp.exp(-e) * (1 - d - a), mp.mpf(1))
+        found = hits(epsilon, delta, chance)
+        assert truth <= found <= truth * (1 + mp.mpf(1e-15) * (8 - mp.log(max(a, mp.mpf(1e-300))) + e))

@@ -35,10 +35,12 @@ from sottovoce.privacy.numbers import Floats, as_floats
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.roots import decreasing_root
+from sottovoce.privacy.rounding import log_lifted
+from sottovoce.privacy.subsampling import mixed_divergence
 
 __all__ = ["AmplifiedProfile", "amplify", "mixing_bounds"]
 
-_ROUND_UP = 1e-13
+_ROUND_UP = 1e-12
 """Claims are rounded towards less privacy by more than the arithmetic here can be off."""
 
 _ROUNDING = 1e-14
@@ -141,17 +143,11 @@ class AmplifiedProfile(Profile):
         local = tilted(epsilon, before)
         with np.errstate(divide="ignore"):
             after = before + np.log(self.kernel.spread(local) + _ROUNDING * np.clip(local, 1.0, 1e3))
-        return np.where(epsilon >= self.pure(), -np.inf, np.minimum(before, after))
+        return np.where(epsilon >= self.pure(), -np.inf, np.minimum(before, log_lifted(after)))
 
     def _renyi(self, order: Floats) -> Floats:
-        before = self.profile._renyi(order)
-        gap, gamma = order - 1, min(1.0, self.kernel.dobrushin + _ROUNDING)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            power = gap * before
-            large = np.logaddexp(np.log1p(-gamma), np.log(gamma) + power)
-            shrunk = np.where(power < 1, np.log1p(gamma * np.expm1(power)), large) / gap
-        shrunk = np.where(gap > 0, shrunk, gamma * before) * (1 + _ROUND_UP)
-        best = np.minimum(before, np.where(np.isnan(shrunk), np.inf, shrunk))
+        gamma = self.kernel.dobrushin
+        best = mixed_divergence(self.profile._renyi(order), order, gamma) if gamma > 0 else np.zeros(order.shape)
         level = self.pure()
         return np.minimum(best, PureProfile(level)._renyi(order)) if math.isfinite(level) else best
 

@@ -15,6 +15,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Basis, Profile
+from sottovoce.privacy.rounding import lifted, log_lifted
 
 __all__ = ["GroupOfTwo"]
 
@@ -76,21 +77,22 @@ class GroupOfTwo(Profile):
 
     def _log_delta(self, epsilon: Floats) -> Floats:
         first = epsilon[..., None] * _SPLITS
-        second = np.maximum(epsilon[..., None] - first, 0.0)
+        second = np.maximum(np.nextafter(epsilon[..., None] - first, 0.0), 0.0)  # the two are never more than ε
         shape = first.shape
         near, far = (self.one._log_delta(part.ravel()).reshape(shape) for part in (first, second))
         with np.errstate(invalid="ignore"):
-            best = np.nanmin(np.logaddexp(near, first + far), axis=-1) + 1e-14 * (1 + epsilon)
+            lost = 1e-15 * (4 + first + np.abs(far))
+            best = log_lifted(np.nanmin(np.logaddexp(near, first + far + np.where(np.isinf(far), 0.0, lost)), axis=-1))
         if np.isfinite(mu := self.gdp()):
             best = np.minimum(best, GaussianProfile(mu)._log_delta(epsilon))
-        return np.where(epsilon >= self.pure(), -np.inf, np.minimum(best, 0.0))
+        return np.where(epsilon >= self.pure(), -np.inf, best)
 
     def _renyi(self, order: Floats) -> Floats:
         rate = order[..., None]
         with np.errstate(divide="ignore"):
             even = np.clip(np.sqrt(rate / (rate - 1)), None, 1e9)  # both orders alike: near a pole no other g will do
         g = np.concatenate([np.broadcast_to(_SHARES, (*order.shape, _SHARES.size)), even], axis=-1)
-        first, second = rate + (rate - 1) * g, rate + rate / g
+        first, second = lifted(rate + (rate - 1) * g), lifted(rate + rate / g)  # a curve never falls
         one, other = (self.one._renyi(part.ravel()).reshape(g.shape) for part in (first, second))
         factor = (1 + g) / (1 + g * (rate - 1) / rate)
         with np.errstate(invalid="ignore"):

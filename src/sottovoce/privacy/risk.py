@@ -163,10 +163,13 @@ def rounded_chance(chance: float) -> float:
 
 def hits(epsilon: float, delta: float, chance: float) -> float:
     """Return the hits that (ε, δ) leaves at a false-alarm rate, rounded up."""
-    exponent = epsilon + math.log(chance) if chance > 0 else -math.inf
-    many = (math.exp(exponent) if exponent < 1 else math.inf) + delta
+    if chance == 0:
+        return delta
+    log = math.log(chance)
+    many = (math.exp(epsilon + log) if epsilon + log < 1 else math.inf) + delta
     most = -math.expm1(-epsilon) + math.exp(-epsilon) * (delta + chance)
-    return min(1.0, max(min(many, most) * (1 + 4e-16 * (4 + abs(exponent))) if chance > 0 else min(many, most), chance))
+    # The exponent rounds by the size of what it is made of.
+    return min(1.0, max(min(many, most) * (1 + 8e-16 * (4 + epsilon - log)), chance))
 
 
 def _hits(profile: Profile, alphas: Floats) -> Floats:

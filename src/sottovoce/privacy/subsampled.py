@@ -24,7 +24,8 @@ from sottovoce.privacy.losses import Losses, discretise
 from sottovoce.privacy.numbers import Floats, real, shown
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import PureProfile
-from sottovoce.privacy.subsampling import subsampled_epsilon
+from sottovoce.privacy.rounding import log_lifted
+from sottovoce.privacy.subsampling import mixed_divergence, subsampled_epsilon
 
 __all__ = ["SubsampledProfile"]
 
@@ -82,13 +83,13 @@ class SubsampledProfile(Profile):
         near = np.where(np.isinf(ratio), np.log(np.maximum(np.expm1(small), q)) - math.log(q) - 1e-12, np.log1p(ratio))
         far = epsilon - math.log(q) + np.log1p(-(1 - q) * np.exp(-np.maximum(epsilon, 30.0)))
         found = np.where(epsilon <= 30, near, far)
-        return np.asarray(np.maximum(np.maximum(found * (1 - 1e-15) - 1e-300, epsilon), 0.0))
+        return np.asarray(np.maximum(np.maximum(found * (1 - 4e-15) - 1e-300, epsilon), 0.0))
 
     def _log_delta(self, epsilon: Floats) -> Floats:
         if self.rate == 1:
             return self.one._log_delta(epsilon)
-        found = self.one._log_delta(self._before(epsilon)) + math.log(self.rate) * (1 - 1e-15)
-        return np.where(epsilon >= self.pure(), -np.inf, np.minimum(found, 0.0))
+        found = log_lifted(self.one._log_delta(self._before(epsilon)) + math.log(self.rate))
+        return np.where(epsilon >= self.pure(), -np.inf, found)
 
     def pure(self) -> float:
         """Return log(1 + q(e^ε - 1))."""
@@ -113,22 +114,12 @@ class SubsampledProfile(Profile):
     def _renyi(self, order: Floats) -> Floats:
         if self.rate == 1:
             return self.one._renyi(order)
-        convex = self._by_convexity(order)
+        convex = mixed_divergence(self.one._renyi(order), order, self.rate)
         if not self.has_own_delta:
             return convex
         best = np.fmin(convex, self._by_losses(np.ravel(order)).reshape(np.shape(order)))
         level = self.pure()
         return np.asarray(np.minimum(best, PureProfile(level)._renyi(order)) if math.isfinite(level) else best)
-
-    def _by_convexity(self, order: Floats) -> Floats:
-        """Return log(1 + q(e^((λ-1)R) - 1))/(λ-1), at order 1 qR."""
-        before, gap = self.one._renyi(order), order - 1
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            power = gap * before
-            large = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + power)
-            value = np.where(power < 1, np.log1p(self.rate * np.expm1(power)), large) / gap
-        value = np.where(gap > 0, value, self.rate * before) * _ROUND_UP
-        return np.minimum(before, np.where(np.isnan(value), np.inf, value))
 
     @cached_property
     def _losses(self) -> tuple[Losses, float, float] | None:

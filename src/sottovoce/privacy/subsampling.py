@@ -1,4 +1,4 @@
-"""Amplification by subsampling: what a purely private step costs when it meets a record only by chance."""
+"""Amplification by subsampling: what a step costs when it meets a record only by chance."""
 
 from __future__ import annotations
 
@@ -7,9 +7,27 @@ import math
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import real
+from sottovoce.privacy.numbers import Floats, real
+from sottovoce.privacy.rounding import LEAST, UP, lifted, product_up
 
-__all__ = ["subsampled_epsilon"]
+__all__ = ["mixed_divergence", "subsampled_epsilon"]
+
+
+def mixed_divergence(before: Floats, order: Floats, share: float) -> Floats:
+    r"""Return the Rényi divergence of which a `share` is left of e^((λ-1)R) - 1, rounded up.
+
+    .. math:: \frac{\log\big(1 + q(e^{(\lambda-1)R} - 1)\big)}{\lambda - 1}, \qquad \text{at order 1 } qR
+    """
+    gap = order - 1
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        power = gap * before
+        large = np.logaddexp(math.log1p(-share) if share < 1 else -math.inf, math.log(share) + power)
+        value = np.where(power < 1, np.log1p(share * np.expm1(power)), large) / gap
+        # Where that may be no double: e^x - 1 is at most x + x² up to one.
+        little = product_up(before, share) * (1 + power)
+        few = (power < 1e-9) | ((power < 1) & (share * power < 1e-290))
+        value = lifted(np.where(few, little, value), 1 + 1e-12)
+    return np.minimum(before, np.where(np.isnan(value), np.inf, value))
 
 
 def subsampled_epsilon(epsilon: float, rate: float) -> float:
@@ -41,7 +59,7 @@ def subsampled_epsilon(epsilon: float, rate: float) -> float:
     if q in (0.0, 1.0) or whole == 0:
         return whole if q else 0.0
     if whole < 700:
-        value = math.log1p(q * math.expm1(whole)) * (1 + 1e-15) + 5e-324
+        value = math.log1p(q * math.expm1(whole)) * UP + LEAST
     else:  # the exponential would overflow
         value = float(np.logaddexp(math.log1p(-q), whole + math.log(q))) + 4 * math.ulp(whole)
     return min(whole, value)

@@ -201,9 +201,12 @@ class Tokens:
         return token
 
     def end_session(self, name: str, ends: int, now: float) -> None:
-        """Refuse a session of the page from now on, in every worker; forget those that have ended by themselves."""
+        """Refuse a session of the page from now on, in every worker; forget those that ended by themselves long ago.
+
+        Long ago: a clock that runs ahead and is set right again revives no session that somebody left.
+        """
         with self._connection() as connection:
-            connection.execute(_ended.delete().where(_ended.c.ends < now))
+            connection.execute(_ended.delete().where(_ended.c.ends < now - LIFETIME.total_seconds()))
             if connection.execute(_ended.select().where(_ended.c.name == name)).one_or_none() is None:
                 connection.execute(_ended.insert().values(name=name, ends=ends))
 
