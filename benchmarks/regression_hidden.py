@@ -30,9 +30,7 @@ PAIRS, SOME = ((0, 29), (0, 1), (5, 15), (10, 20), (2, 25)), (0, 5, 12, 20, 29)
 HIGH, FAR = 30, 6.0
 """The bounds of counts, and of the number whose powers are columns."""
 _NAMES = tuple(f"g{k}" for k in range(GROUPS))
-FACTS = Facts(
-    **{"y": Count(HIGH), "x2": Number(0, FAR**2), "x3": Number(0, FAR**3), "f": Flag(), "g": Category(_NAMES)}
-)
+FACTS = Facts(y=Count(HIGH), x2=Number(0, FAR**2), x3=Number(0, FAR**3), f=Flag(), g=Category(_NAMES))
 _FIELDS = ("table", "n", "epsilon", "fits", "slopes", "differences", "predicted", "width")
 
 
@@ -57,10 +55,8 @@ def some_fits(job: tuple[Any, ...]) -> list[tuple[Any, ...]]:
             told, differ = unit[0] + raw[places] @ unit[slopes], unit[slopes]
         else:
             levels = unit[len(unit) - GROUPS :]
-            told, differ = (
-                unit[0] + 0.5 * unit[slopes[0]] + levels[list(SOME)],
-                np.array([levels[i] - levels[j] for i, j in PAIRS]),
-            )
+            told = unit[0] + 0.5 * unit[slopes[0]] + levels[list(SOME)]
+            differ = np.array([levels[i] - levels[j] for i, j in PAIRS])
         held = [np.mean([_held(posterior, row, truth) for row in some]) for some in (unit[slopes], differ, told)]
         found.append(((kind, n, epsilon), *held, float(posterior.sd[slopes[0]])))
     return found
