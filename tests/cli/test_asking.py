@@ -52,6 +52,9 @@ def test_groups_may_be_bands_of_a_number(data: Path) -> None:
         assert json.loads(said.stdout)["question"].endswith("140+")
     with pytest.raises(InvalidValue, match="overlap"):
         ask(*spent, "proportion of smoker by sbp: under 120, 110+")
+    for option, value in (("by", "ward"), ("where", "sbp > 100")):
+        with pytest.raises(InvalidValue, match=f"leave out --{option}"):
+            ask(*spent, "proportion of smoker by sbp: under 120, 120+ where sbp > 90", f"--{option}", value)
 
 
 def test_two_rows_are_compared_and_rows_that_are_not_there_are_refused_before_anything_is_spent(data: Path) -> None:

@@ -19,12 +19,13 @@ from sottovoce.readings import GroupMoments, Reading
 from sottovoce.readings.bands import Bands
 
 FACTS = sv.Facts(
-    {"a: b": sv.Number(0, 1), "blood pressure": sv.Number(60, 250)},
+    {"a": sv.Number(4, 5), "a: b": sv.Number(0, 1), "p:  q": sv.Category(["u", "v"])},
     age=sv.Number(0, 110),
     temperature=sv.Number(-40, 60, missing=20),
     visits=sv.Count(20),
     ward=sv.Category(["A", "B"]),
     born=sv.Day("2020-01-01", "2021-01-01"),
+    **{"blood pressure": sv.Number(60, 250)},
 )
 
 
@@ -34,10 +35,13 @@ FACTS = sv.Facts(
         ("age: 0-17, 18-64, 65+", ("under 18", "18 to under 65", "65 and over")),
         ("age: under 18, 18 to under 65, 65 and over", ("under 18", "18 to under 65", "65 and over")),
         ("age: 0 to 18, 18 – 65, 65 or more", ("under 18", "18 to under 65", "65 and over")),
+        ("age: 0—17, 18‑64, 65+", ("under 18", "18 to under 65", "65 and over")),
+        ("temperature: −40 – −10, −10+", ("under -10", "-10 and over")),
         ("age:0-50,51-110", ("under 51", "51 and over")),
         ("age: 3 bands", ("under 36.6667", "36.6667 to under 73.3333", "73.3333 and over")),
         ("temperature: -40--10, -10 to 0, 0-60", ("under -10", "-10 to under 0", "0 and over")),
         ("a: b: 0-.5, .5-1", ("under 0.5", "0.5 and over")),
+        ("a: 2 bands", ("under 4.5", "4.5 and over")),
         ("`blood pressure`: 2 bands", ("under 155", "155 and over")),
         ("visits: 0, 1-4, 5+", (0, "1 to 4", "5 and over")),
         ("visits: 2 bands", ("0 to 10", "11 and over")),
@@ -55,8 +59,9 @@ def test_bands_are_called_what_is_in_them(text: str, labels: tuple) -> None:
         ("age: old, young", "'old' is no band"),
         ("age: 0-17, 18-64, 65+,", "'' is no band"),
         ("age: 18-64, 65+", "leave out what lies below 18"),
-        ("age: 0-17, 18-64", "leave out what lies above 64"),
-        ("age: 0-17, 18 to under 110", "leave out what lies above 110"),
+        ("age: 0-17, 18-64", r"leave out what lies above 64.*end with '65\+'"),
+        ("age: 0-17, 18 to under 110", r"leave out what lies above 110.*end with '110\+'"),
+        ("visits: 3-1234567, 1234568+", "begin with 'under 3'"),
         ("age: 0-20, 18+", "overlap where one begins at 18"),
         ("age: 0+, 18+", "overlap where one begins at 18"),
         ("visits: 0-5, 5+", "overlap where one begins at 5"),
@@ -72,7 +77,8 @@ def test_bands_are_called_what_is_in_them(text: str, labels: tuple) -> None:
         ("visits: 22 bands", "from 2 to 21 bands"),
         ("visits: 0-1.5, 1.5 to 20", "overlap|whole numbers"),
         ("age: " + ", ".join(f"{k}" for k in range(2000)), "leave out|from 2 to 1000"),
-        ("age: " + "1, " * 10_000, "20000 characters"),
+        ("age: " + "1, " * 30_000, "64000 characters"),
+        ("ghost" * 4000 + ": 2 bands", "name no column 'ghost"),
         ("ward: 2 bands", "its own values are its groups"),
         ("born: 3 bands", "the month of a day"),
         ("ghost: 3 bands", "name no column 'ghost'"),
@@ -90,7 +96,7 @@ def test_every_number_is_in_one_band_and_bands_in_words_are_the_same_ones(edges:
     edges = sorted(edge + 0.0 for edge in edges)
     facts = sv.Facts(x=sv.Number(-2e6, 2e6))
     cells = sv.Cells(facts, {"x": [-math.inf, *edges, math.inf]})
-    (text,) = group_texts(cells)
+    (text,) = group_texts(cells, facts)
     axis = group_axis(text, facts)
     assert axis.marks == (-math.inf, *edges, math.inf) and len(set(axis.labels)) == axis.size
     (place,) = Bands(axis.marks[1:-1]).places([x], other=-1).tolist()
@@ -98,6 +104,34 @@ def test_every_number_is_in_one_band_and_bands_in_words_are_the_same_ones(edges:
         assert place == -1
     else:
         assert axis.marks[place] <= x and (x < axis.marks[place + 1] or x == math.inf)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [sv.Number(-3, -2.5), sv.Number(-0.55, 0.65), sv.Number(0, 60), sv.Number(0, 99), sv.Count(1), sv.Count(9)],
+)
+def test_what_a_refusal_proposes_can_be_asked(column: sv.Number | sv.Count) -> None:
+    facts = sv.Facts(x=column)
+    with pytest.raises(InvalidValue) as refused:
+        group_axis("x", facts)
+    proposed = [text for text in str(refused.value).split("'") if text.startswith("x:")]
+    assert len(proposed) == 2 and all(group_axis(text, facts).size >= 2 for text in proposed)
+
+
+@pytest.mark.parametrize("cut", [900, [0, *np.sort(np.random.default_rng(1).uniform(1e-9, 110, 999)), 110]])
+def test_as_many_bands_as_there_may_be_are_said_as_cells_too(cut) -> None:
+    cells = sv.Cells(FACTS, {"age": cut})
+    (text,) = group_texts(cells, FACTS)
+    assert group_axis(text, FACTS).marks[1:-1] == cells.axes[0].marks[1:-1]
+    with pytest.raises(InvalidValue, match="from 2 to 1000 bands"):
+        group_texts(sv.Cells(FACTS, {"age": 1001}), FACTS)
+
+
+def test_a_name_is_taken_as_it_is_written() -> None:
+    assert Question("mean", ("age",), FACTS, by="p:  q").labels == [("u",), ("v",)]
+    assert Question("mean", ("visits",), FACTS, by="`age` : 2  bands") == Question(
+        "mean", ("visits",), FACTS, by="age: 2 bands"
+    )
 
 
 def test_odd_values_are_where_missing_ones_are() -> None:

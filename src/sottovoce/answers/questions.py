@@ -90,7 +90,7 @@ class Question:
         object.__setattr__(self, "columns_asked", names_of(self.columns_asked))
         by: Any = self.by
         self._check_cut(by)
-        object.__setattr__(self, "by", group_texts(by if isinstance(by, Cells) else names_of(by)))
+        object.__setattr__(self, "by", group_texts(by if isinstance(by, Cells) else names_of(by), self.facts))
         if not self.columns_asked or (self.verb != "counts" and len(self.columns_asked) != 1):
             raise InvalidValue(f"{self.verb} takes one column. Got {len(self.columns_asked)}")
         grouped = [split_group(text, self.facts)[0] for text in self.by]

@@ -76,7 +76,10 @@ def ask(
     if question is not None:
         if verb or column:
             raise InvalidValue("say the question in words or with --verb and --column, not both")
-        asked = parse_question(question) | asked
+        words = parse_question(question)
+        if twice := [name for name in ("by", "where", "exposure") if name in words and name in asked]:
+            raise InvalidValue(f"the question says {twice[0]} itself, so leave out --{twice[0]}, or say it all there")
+        asked = words | asked
     elif verb and column:
         asked |= {"verb": verb, "columns": tuple(column)}
         if verb == "quantiles":

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterator, Sequence
 import numpy as np
 
 from sottovoce.facts.cells import Axis, Cells
-from sottovoce.facts.columns import Category, Count, Day, Flag, Number
+from sottovoce.facts.columns import Category, Column, Count, Day, Flag, Number
 from sottovoce.facts.facts import Facts
 from sottovoce.privacy.errors import InvalidValue
 
@@ -21,15 +21,16 @@ __all__ = ["BANDS", "group_axis", "group_texts", "split_group"]
 
 _MOST = 1000
 """The most bands of one column."""
-_LONGEST = 20_000
-_NUMBER = r"[-+]?(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][-+]?[0-9]++)?+"
+_LONGEST = 64_000
+"""The most characters of them: as many as the most bands can need."""
+_DASH = "[-‐‑‒–—−]"  # as word processors write them, too
+_NUMBER = rf"(?:{_DASH}|\+)?(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][-+]?[0-9]++)?+"
 _BAND = rf"""(?:(?:under|below)\s++{_NUMBER}
-    | {_NUMBER}(?:\s*+\+|\s++(?:and\s++over|or\s++more)\b|\s*+(?:[-–]|\bto\b(?:\s++under\b)?+)\s*+{_NUMBER})?+)"""
+    | {_NUMBER}(?:\s*+\+|\s++(?:and\s++over|or\s++more)\b|\s*+(?:{_DASH}|\bto\b(?:\s++under\b)?+)\s*+{_NUMBER})?+)"""
 BANDS = rf"(?>[0-9]{{1,9}}+\s++bands?\b|{_BAND}(?:\s*+,\s*+{_BAND})*+)"
 """How bands are written, for a pattern with spaces that do not count: it is read in one way, so it never goes back."""
 _EVEN = re.compile(r"([0-9]{1,9}+)\s++bands?", re.IGNORECASE)
 _ONE = re.compile(_BAND, re.VERBOSE | re.IGNORECASE)
-_HOW = "say bands, such as '{0}: under 18, 18-64, 65+' or '{0}: 12 bands'"
 
 
 def group_axis(text: str, facts: Facts) -> Axis:
@@ -60,33 +61,38 @@ def group_axis(text: str, facts: Facts) -> Axis:
             f"categories to the table{day} and name that"
         )
     if not said:
-        raise InvalidValue(f"{name!r} is a {column.word}, so it has no public list of groups; {_HOW.format(name)}")
+        raise InvalidValue(f"{name!r} is a {column.word}, so it has no public list of groups; {_how(name, column)}")
     edges = _even(name, column, int(even[1])) if (even := _EVEN.fullmatch(said)) else _edges(name, column, said)
     filler = -1 if column.missing is None else int(np.searchsorted(edges, column.missing, side="right"))
     marks = (-math.inf, *edges, math.inf)
     return Axis(name, True, marks, _labels(marks, isinstance(column, Count)), filler)
 
 
-def group_texts(given: tuple[str, ...] | Cells) -> tuple[str, ...]:
-    """Return what a question is grouped by as texts, from texts or from `Cells`.
+def group_texts(given: tuple[str, ...] | Cells, facts: Facts) -> tuple[str, ...]:
+    """Return what a question is grouped by as texts, from texts or from `Cells`; the same groups in the same words.
 
     >>> facts = Facts(age=Number(0, 110), ward=Category(["A", "B"]))
-    >>> group_texts(Cells(facts, {"age": [0, 18, 65, 110], "ward": ...}))
+    >>> group_texts(Cells(facts, {"age": [0, 18, 65, 110], "ward": ...}), facts)
     ('age: under 18, 18 to under 65, 65 and over', 'ward')
+    >>> group_texts(("`age` :  2 bands",), facts), group_texts(Cells(facts, {"age": 2}), facts)
+    (('age: 2 bands',), ('age: 2 bands',))
     """
     if not isinstance(given, Cells):
-        return given
+        split = (split_group(one, facts) for one in given)
+        return tuple(f"{name}: {' '.join(said.split())}" if said else name for name, said in split)
     if given.missing != "out":
         raise InvalidValue("groups have no cell of missing values: by=Cells(facts, {...}), without missing='cell'")
     return tuple(_cut(given, axis) for axis in given.axes)
 
 
 def _cut(cells: Cells, axis: Axis) -> str:
-    if axis.numeric:
+    column = cells.facts[axis.name]
+    if isinstance(column, Number | Count):
         if axis.size < 2:
             raise InvalidValue(f"{axis.name!r} is cut into one cell, which groups nothing; leave it out")
-        low, *inner, high = (float(mark) for mark in axis.marks)
-        del low, high
+        inner = tuple(float(mark) for mark in axis.marks[1:-1])
+        if inner == _even(axis.name, column, axis.size):
+            return f"{axis.name}: {axis.size} bands"
         return f"{axis.name}: {', '.join(map(str, _labels((-math.inf, *inner, math.inf), False, exact=True)))}"
     if axis.marks != group_axis(axis.name, cells.facts).marks:
         raise InvalidValue(f"groups are all values of {axis.name!r}: by=Cells(facts, {{{axis.name!r}: ...}})")
@@ -99,16 +105,29 @@ def split_group(text: str, facts: Facts) -> tuple[str, str]:
         return text, ""
     if len(text) > _LONGEST:
         raise InvalidValue(f"bands in words may have {_LONGEST} characters. Got {len(text)}")
-    for place in (found.start() for found in re.finditer(":", text)):
-        name = text[:place].strip()
-        name = name[1:-1] if len(name) > 2 and name[0] == name[-1] and name[0] in "`'\"" else name
-        if name in facts:
-            said = text[place + 1 :].strip()
-            if not said:
-                raise InvalidValue(f"{_HOW.format(name)}. Got {text[:80]!r}")
-            return name, said
-    facts[text.partition(":")[0].strip()]  # which says that there is no such column
+    bare = text.strip()
+    for name in sorted(facts, key=len, reverse=True):
+        for written in (name, f"`{name}`", f"'{name}'", f'"{name}"'):
+            if bare.startswith(written) and (rest := bare[len(written) :].lstrip()).startswith(":"):
+                if said := rest[1:].strip():
+                    return name, said
+                raise InvalidValue(f"{_how(name, facts[name])}. Got {text[:80]!r}")
+    facts[text.partition(":")[0].strip()[:80]]  # which says that there is no such column
     raise InvalidValue(f"no group is called {text[:80]!r}")
+
+
+def _how(name: str, column: Column) -> str:
+    """Return how bands of this column can be said."""
+    low, high = _bounds(column) if isinstance(column, Number | Count) else (0.0, 110.0)
+    whole = isinstance(column, Count)
+    few = int(min(12, high + 1)) if whole else 12
+    middle = _short(math.ceil(low / 2 + high / 2) if whole or high - low >= 2 else low / 2 + high / 2)
+    bands = "under 18, 18-64, 65+" if low < 18 and high >= 65 else f"under {middle}, {middle}+"
+    return f"say bands, such as '{name}: {bands}' or '{name}: {few} bands'"
+
+
+def _bounds(column: Number | Count) -> tuple[float, float]:
+    return (0.0, float(column.high)) if isinstance(column, Count) else (column.low, column.high)
 
 
 def _even(name: str, column: Number | Count, bands: int) -> tuple[float, ...]:
@@ -126,18 +145,19 @@ def _even(name: str, column: Number | Count, bands: int) -> tuple[float, ...]:
 
 def _edges(name: str, column: Number | Count, said: str) -> tuple[float, ...]:
     """Return the inner edges of bands that are written out, or say which of them does not fit the one before it."""
-    low, high = (0.0, float(column.high)) if isinstance(column, Count) else (column.low, column.high)
-    bands = list(_bands(name, said))
+    low, high = _bounds(column)
+    bands = list(_bands(name, column, said))
     first, last = bands[0], bands[-1]
     if first[0] > low:
         raise InvalidValue(
-            f"the bands of {name!r} leave out what lies below {first[0]:g}, and it begins at {low:g}; begin with "
-            f"'under {first[0]:g}'"
+            f"the bands of {name!r} leave out what lies below {_short(first[0])}, and it begins at {_short(low)}; "
+            f"begin with 'under {_short(first[0])}'"
         )
     if last[2] < high or (last[2] == high and last[3]):
+        more = _short(last[1] + (not last[3] and last[1].is_integer() and last[1] + 1 <= high))
         raise InvalidValue(
-            f"the bands of {name!r} leave out what lies above {last[1]:g}, and it ends at {high:g}; end with "
-            f"'{last[0]:g}+' or one band more"
+            f"the bands of {name!r} leave out what lies above {_short(last[1])}, and it ends at {_short(high)}; end "
+            f"with '{more}+'"
         )
     if not 2 <= len(bands) <= _MOST:
         raise InvalidValue(f"{name!r} has from 2 to {_MOST} bands. Got {len(bands)}")
@@ -145,7 +165,9 @@ def _edges(name: str, column: Number | Count, said: str) -> tuple[float, ...]:
         shared = start == end and (under or isinstance(column, Number))
         if not shared and (under or start != end + 1 or not end.is_integer()):
             what = "overlap" if start <= end else "leave a gap"
-            raise InvalidValue(f"the bands of {name!r} {what} where one begins at {start:g}; let them lie side by side")
+            raise InvalidValue(
+                f"the bands of {name!r} {what} where one begins at {_short(start)}; let them lie side by side"
+            )
     edges = tuple(start for start, *_ in bands[1:])
     if not all(low < edge <= high for edge in edges) or not all(a < b for a, b in itertools.pairwise(edges)):
         raise InvalidValue(f"the bands of {name!r} rise and meet between its bounds, {low:g} and {high:g}")
@@ -154,12 +176,12 @@ def _edges(name: str, column: Number | Count, said: str) -> tuple[float, ...]:
     return edges
 
 
-def _bands(name: str, said: str) -> Iterator[tuple[float, float, float, bool]]:
+def _bands(name: str, column: Column, said: str) -> Iterator[tuple[float, float, float, bool]]:
     """Yield of each band where it begins, its end as written, how far it goes, and whether the end is outside."""
     for text in (part.strip() for part in said.split(",")):
         if not _ONE.fullmatch(text):
-            raise InvalidValue(f"{text[:40]!r} is no band of {name!r}; {_HOW.format(name)}")
-        numbers = [float(one) + 0.0 for one in _numbers(text)]  # no zero is below zero
+            raise InvalidValue(f"{text[:40]!r} is no band of {name!r}; {_how(name, column)}")
+        numbers = [float(re.sub(_DASH, "-", one)) + 0.0 for one in _numbers(text)]  # no zero is below zero
         if not all(map(math.isfinite, numbers)):
             raise InvalidValue(f"{text[:40]!r} is no band of {name!r}: its ends are finite; the last may be '65+'")
         words = text.lower()
@@ -179,7 +201,7 @@ def _numbers(text: str) -> list[str]:
     """Return the numbers of a band; a minus between two is none of the second."""
     first = re.search(_NUMBER, text)
     assert first is not None
-    rest = re.sub(r"^\s*(?:[-–]|to(?:\s+under)?)\s*", "", text[first.end() :], flags=re.IGNORECASE)
+    rest = re.sub(rf"^\s*(?:{_DASH}|to(?:\s+under)?)\s*", "", text[first.end() :], flags=re.IGNORECASE)
     second = re.match(_NUMBER, rest)
     return [first[0], *([second[0]] if second else [])]
 
