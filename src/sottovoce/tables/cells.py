@@ -20,6 +20,10 @@ from sottovoce.tables.plans import Asked
 
 __all__ = ["bin_of", "cell_codes", "group_codes", "measured", "place_or_none", "placed_rows", "steps_of"]
 
+_FINEST = 2.0**-30
+"""Bins this narrow beside their numbers lie evenly only because doubles are so coarse there, and the nearest edge of a
+number may be another one."""
+
 
 def group_codes(asked: Asked, reading: GroupMoments, names: Sequence[str]) -> list[Any]:
     """Return the place of each record in every group, null for none."""
@@ -126,6 +130,8 @@ def _even(value: Any, inner: tuple[float, ...]) -> Any:
     if last < 3:
         return None
     about = (inner[-1] - inner[0]) / (last - 1)
+    if not about > _FINEST * max(map(abs, inner)):
+        return None
     for width in (about, math.nextafter(about, 0.0), math.nextafter(about, math.inf)):
         start = inner[0] - width
         if [start + float(k) * width for k in range(1, last + 1)] == list(inner) and math.isfinite(1 / width):

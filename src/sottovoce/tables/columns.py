@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+from decimal import Decimal
 from typing import Any
 
 import ibis
@@ -18,6 +19,8 @@ _YES, _NO = ("true", "yes"), ("false", "no")
 
 _PLACES = 300
 """Decimals of so many places before and after the point are doubles, none too large and none too small."""
+_DIGITS, _POWERS = 15, 22
+"""Whole numbers of so many digits are doubles, and so are powers of ten up to this one: one division rounds once."""
 
 
 def field(table: Any, name: str) -> Any:
@@ -83,22 +86,26 @@ def _word_of_truth(text: Any) -> Any:
 def _signed(column: Any) -> Any:
     """Return whole numbers as int64: an unsigned column cannot be compared with a number below 0 in every engine.
 
-    Numbers from 2⁶³ on become 2⁶³ - 1, which lies beyond every bound that there is.
+    Of unsigned ones of 64 bits half are beyond that; they are doubles, as they are wherever they are numbers.
     """
     kind = column.type()
     if not kind.is_unsigned_integer():
         return column
-    if kind.nbytes == 8:
-        largest = 2**63 - 1
-        column = ibis.cases((column < largest, column), (column >= largest, largest), else_=ibis.null(kind))
-    return column.cast("int64")
+    return column.cast("float64" if kind.nbytes == 8 else "int64")
 
 
 def _double(column: Any) -> Any:
     """Return decimals as doubles; those that a double may not hold (PostgreSQL's) cut off where the cast would fail."""
     kind = column.type()
     if kind.precision is not None and kind.precision - kind.scale <= _PLACES and kind.scale <= _PLACES:
-        return column.cast("float64")
+        if kind.precision <= _DIGITS:
+            return column.cast("float64")
+        # A cast rounds longer ones twice. As text, each is the nearest double on every engine.
+        text = column.cast("string").cast("float64")
+        if kind.scale > _POWERS:
+            return text
+        low, high = (ibis.literal(f"{Decimal(end).scaleb(-kind.scale):f}").cast(kind) for end in (-(2**53), 2**53))
+        return ibis.cases((column.between(low, high), column.cast("float64")), else_=text)
     huge, tiny = (ibis.literal(text).cast("decimal") for text in ("1.7976931348623157e308", "1e-300"))
     size = column.abs()
     return ibis.cases(
