@@ -262,6 +262,7 @@ def test_every_verb_groups_by_bands_of_a_number(client: httpx.Client, ada: dict[
         ("age: 100000 bands", "from 2 to 1000"),
         (["age: 900 bands", "ward"], "at most 2000 rows"),
         ("ghost: 2 bands", "name no column"),
+        ("age: " + "1-2, " * 1000, "2000 characters"),
     ):
         refused = ask(client, ada, verb="proportion", column="smoker", by=groups)
         assert refused.status_code == 422 and why in refused.text
@@ -272,12 +273,14 @@ def test_the_page_asks_by_bands(client: httpx.Client, office: Config) -> None:
     visitor = Visitor(client)
     visitor.log_in(token_for(office))
     page = client.get("/data/patients")
-    assert 'placeholder="age: 4 bands"' in page.text
+    assert 'placeholder="age: 4 bands, ' in page.text
     form = {"seal": visitor.seal(page), "verb": "mean", "column": "wait", "by": "age: under 40, 40+", "spend": "1"}
     told = client.post("/data/patients/answer", data=form | {"by:smoker": "on", "key": "bands-on-the-page"})
     assert told.status_code == 200 and "40 and over" in told.text and 'value="age: under 40, 40+"' in told.text
     both = client.post("/data/patients/answer", data=form | {"by": "age: 2 bands, visits: 0, 1+", "key": "two-bands"})
     assert both.status_code == 200 and "1 and over" in both.text and "50 and over" in both.text
+    two = form | {"by": "age: under 40, 40+, visits: 0, 1+", "key": "bands-on-the-page-3"}
+    assert "mean of wait by age: under 40, 40+, visits: 0, 1+" in client.post("/data/patients/answer", data=two).text
     wrong = client.post("/data/patients/answer", data=form | {"by": "age: <b>", "key": "bands-on-the-page-2"})
     assert wrong.status_code == 422 and "no band" in wrong.text and "<b>" not in wrong.text
     client.cookies.clear()

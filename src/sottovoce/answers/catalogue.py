@@ -139,7 +139,7 @@ _KINDS: dict[str, Any] = {
 }
 _WANTED = {
     "column": "the name of a column",
-    "columns": "the name of a column, or a list of at most 16",
+    "columns": "the name of a column, or a list of at most 16, each of at most 2000 characters",
     "text": "a text of at most 2000 characters",
     "number": "a number",
     "numbers": "a number, or a list of at most 64",

@@ -38,9 +38,7 @@ def form_fields(config: DatasetConfig) -> dict[str, Any]:
     shown["more"] = [field for name, field in fields.items() if name not in _FIRST]
     shown["first"].sort(key=lambda field: _FIRST.index(field["name"]))
     words = [{"word": verb.word, "title": verb.title} for verb in verbs]
-    numbers = [name for name, column in facts.items() if isinstance(column, Number | Count)]
-    bands = f"{numbers[0]}: 4 bands" if numbers else ""
-    return shown | {"verbs": words, "example": _example(facts), "bands": bands}
+    return shown | {"verbs": words, "example": _example(facts), "bands": _bands(facts)}
 
 
 def _field(argument: Argument) -> dict[str, Any]:
@@ -63,6 +61,13 @@ def _example(facts: Mapping[str, Column]) -> str:
         if isinstance(column, Category) and isinstance(column.categories[0], str):
             return f"{quoted} = '{column.categories[0]}'"
     return ""
+
+
+def _bands(facts: Mapping[str, Column]) -> str:
+    """Return bands of one column of this table, or of two, as an example."""
+    numbers = {name: column for name, column in facts.items() if isinstance(column, Number | Count)}
+    sizes = {name: min(4, column.high + 1) if isinstance(column, Count) else 4 for name, column in numbers.items()}
+    return ", ".join([f"{name}: {size} bands" for name, size in sizes.items()][:2])
 
 
 def column_words(column: Column) -> str:
