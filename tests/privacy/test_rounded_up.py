@@ -14,6 +14,8 @@ import pytest
 
 from sottovoce.privacy.composition import compose
 from sottovoce.privacy.concentrated import RenyiProfile, ZeroConcentratedProfile
+from sottovoce.privacy.convert import _epsilon_at, _log_delta_at
+from sottovoce.privacy.discrete_gaussian import DiscreteGaussianProfile
 from sottovoce.privacy.errors import BudgetExceeded
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.gaussian import GaussianProfile
@@ -301,3 +303,30 @@ def test_chances_of_a_promise_round_up(chance, delta):
         truth = min(mp.exp(e) * a + d, 1 - mp.exp(-e) * (1 - d - a), mp.mpf(1))
         found = hits(epsilon, delta, chance)
         assert truth <= found <= truth * (1 + mp.mpf(1e-15) * (8 - mp.log(max(a, mp.mpf(1e-300))) + e))
+
+
+@pytest.mark.parametrize("divergence", [1e-290, 1e-100, 1e-9, 0.3, 1.1, 30.0, 700.0])
+@pytest.mark.parametrize("order", [1 + 1e-4, 1.3, 2.0, 40.0, 1e6])
+def test_conversions_of_one_order_round_up(divergence, order):
+    r, rate = mp.mpf(divergence), mp.mpf(order)
+    gap = rate - 1
+    for given in (1e-290, 1e-9, 0.3, 1.0, 50.0, 700.0):
+        e = mp.mpf(given)
+        tail = gap * (r - e) + gap * mp.log(1 - 1 / rate) - mp.log(rate)
+        moment = mp.log(mp.expm1(gap * r)) - mp.log(rate) - mp.log(mp.expm1(gap * e))
+        apart = mp.log(1 - mp.exp(-r)) / 2
+        found = float(_log_delta_at(np.array(divergence), np.array(order), np.array(given)))
+        assert min(tail, moment, apart) <= found or math.isclose(found, 0.0)
+        d = -e
+        tail = r + mp.log(1 - 1 / rate) - (d + mp.log(rate)) / gap
+        moment = mp.log(1 + mp.expm1(gap * r) / rate * mp.exp(-d)) / gap
+        least = 0 if apart <= d else max(min(tail, moment), 0)
+        assert least <= max(float(_epsilon_at(np.array(divergence), np.array(order), np.array(-given))), 0.0)
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.7, 20.0])
+def test_lines_of_discrete_noise_round_up(scale):
+    claim = DiscreteGaussianProfile(scale, 3, 2)
+    for order in (1.0, 2.0, 17.0, 1e6):  # of whole orders the curve touches its line
+        exact = Fraction(order) * 2 * 9 / (2 * Fraction(scale) ** 2)
+        assert exact <= Fraction(claim.renyi(order)) <= exact * (1 + Fraction(1, 10**13)) or order == 1.0

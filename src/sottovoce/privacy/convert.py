@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.rounding import log_lifted
 
 __all__ = ["renyi_epsilon", "renyi_log_delta"]
 
@@ -68,21 +69,29 @@ def _least(
 def _log_delta_at(renyi: Floats, order: Floats, epsilon: Floats) -> Floats:
     gap = order - 1
     tail = gap * (renyi - epsilon) + gap * np.log1p(-1 / order) - np.log(order)
-    moment = _log_expm1(gap * renyi) - np.log(order) - _log_expm1(gap * epsilon)
-    distance = 0.5 * np.log(-np.expm1(-renyi))
+    before, after = _log_expm1(gap * renyi), _log_expm1(gap * epsilon)
+    moment = before - np.log(order) - after + 1e-15 * (np.abs(before) + np.abs(after))
     # What the large terms may lose in their difference is added back.
-    best = np.fmin(np.fmin(tail, moment) + 1e-15 * (1 + gap * (renyi + epsilon)), distance)
+    lost = 1e-15 * (2 + np.log(order) + gap * (renyi + epsilon))
+    best = np.fmin(np.fmin(tail, moment) + lost, _log_distance(renyi))
     return np.where(np.isfinite(renyi), best, 0.0)
 
 
 def _epsilon_at(renyi: Floats, order: Floats, log_delta: Floats) -> Floats:
     gap = order - 1
     tail = renyi + np.log1p(-1 / order) - (log_delta + np.log(order)) / gap
-    moment = np.logaddexp(0.0, _log_expm1(gap * renyi) - np.log(order) - log_delta) / gap
-    distance = np.where(0.5 * np.log(-np.expm1(-renyi)) <= log_delta, 0.0, np.inf)
-    lost = 1e-15 * (renyi + (1 + np.abs(log_delta)) / gap)
+    before = _log_expm1(gap * renyi)
+    before = before + 1e-15 * np.abs(before)
+    moment = np.logaddexp(0.0, before - np.log(order) - log_delta) / gap
+    distance = np.where(_log_distance(renyi) <= log_delta, 0.0, np.inf)
+    lost = 1e-15 * (renyi + (2 + np.log(order) + np.abs(log_delta)) / gap)
     best = np.fmin(np.fmin(tail, moment) + lost, distance)
     return np.where(np.isfinite(renyi), best, np.inf)
+
+
+def _log_distance(renyi: Floats) -> Floats:
+    """Return log of √(1 - e^-R)."""
+    return log_lifted(0.5 * np.log(-np.expm1(-renyi)))
 
 
 def _log_expm1(x: Floats) -> Floats:
