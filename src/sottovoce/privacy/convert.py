@@ -15,6 +15,8 @@ Curve = Callable[[Floats], Floats]
 _LOG_STEPS = np.linspace(-9.0, 16.0, 126)  # orders 1 + e^-9 ... 1 + e^16 where the curve has no pole
 _APPROACH = np.linspace(-12.0, 12.0, 121)  # logits of (order - 1) / (pole - 1) where it has one
 _REFINE = np.linspace(-1.0, 1.0, 129)
+_LOST = 1e-15
+"""More than a few operations can take from a number, beside its size."""
 
 
 def renyi_log_delta(renyi: Curve, epsilon: Floats, pole: float = np.inf) -> Floats:
@@ -67,22 +69,29 @@ def _least(
 
 def _log_delta_at(renyi: Floats, order: Floats, epsilon: Floats) -> Floats:
     gap = order - 1
-    tail = gap * (renyi - epsilon) + gap * np.log1p(-1 / order) - np.log(order)
-    moment = _log_expm1(gap * renyi) - np.log(order) - _log_expm1(gap * epsilon)
-    distance = 0.5 * np.log(-np.expm1(-renyi))
-    # What the large terms may lose in their difference is added back.
-    best = np.fmin(np.fmin(tail, moment) + 1e-15 * (1 + gap * (renyi + epsilon)), distance)
+    size, up, down = np.log(order), _log_expm1(gap * renyi), _log_expm1(gap * epsilon)
+    # What the terms may lose in their difference is added back.
+    lost = _LOST * (1 + gap * (renyi + epsilon) + size)
+    tail = gap * (renyi - epsilon) + gap * np.log1p(-1 / order) - size
+    moment = up - size - down + _LOST * (np.abs(up) + np.abs(down))
+    best = np.fmin(np.fmin(tail, moment) + lost, _log_distance(renyi))
     return np.where(np.isfinite(renyi), best, 0.0)
 
 
 def _epsilon_at(renyi: Floats, order: Floats, log_delta: Floats) -> Floats:
     gap = order - 1
-    tail = renyi + np.log1p(-1 / order) - (log_delta + np.log(order)) / gap
-    moment = np.logaddexp(0.0, _log_expm1(gap * renyi) - np.log(order) - log_delta) / gap
-    distance = np.where(0.5 * np.log(-np.expm1(-renyi)) <= log_delta, 0.0, np.inf)
-    lost = 1e-15 * (renyi + (1 + np.abs(log_delta)) / gap)
+    size, up = np.log(order), _log_expm1(gap * renyi)
+    lost = _LOST * (renyi + (1 + np.abs(log_delta) + size) / gap)
+    tail = renyi + np.log1p(-1 / order) - (log_delta + size) / gap
+    moment = (np.logaddexp(0.0, up - size - log_delta) + _LOST * np.abs(up)) / gap
+    distance = np.where(_log_distance(renyi) <= log_delta, 0.0, np.inf)
     best = np.fmin(np.fmin(tail, moment) + lost, distance)
     return np.where(np.isfinite(renyi), best, np.inf)
+
+
+def _log_distance(renyi: Floats) -> Floats:
+    """Return log √(1 - e^-R), rounded up."""
+    return np.asarray(0.5 * np.log(-np.expm1(-renyi)) * (1 - _LOST) + _LOST)
 
 
 def _log_expm1(x: Floats) -> Floats:

@@ -15,6 +15,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.lattice import lattice_mu
 from sottovoce.privacy.numbers import Floats, ceil_float, real, whole
 from sottovoce.privacy.profile import Basis, Profile
+from sottovoce.privacy.rounding import product_up
 
 __all__ = ["DiscreteGaussianProfile"]
 
@@ -113,7 +114,7 @@ class DiscreteGaussianProfile(Profile):
             return np.log(np.clip(best, 5e-324, 1.0))  # beyond the table is not nowhere
 
     def _renyi(self, order: Floats) -> Floats:
-        line = order * self.zcdp()
+        line = product_up(order, self.zcdp())
         if self.scale > 3:  # the dip between whole numbers is below e^(-2π²·9)
             return line
         # With o the distance of g = (λ-1)·sensitivity to a whole number and v = scale²,

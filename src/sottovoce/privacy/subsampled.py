@@ -24,6 +24,7 @@ from sottovoce.privacy.losses import Losses, discretise
 from sottovoce.privacy.numbers import Floats, real, shown
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import PureProfile
+from sottovoce.privacy.rounding import LEAST, lifted
 from sottovoce.privacy.subsampling import subsampled_epsilon
 
 __all__ = ["SubsampledProfile"]
@@ -35,6 +36,8 @@ _FAR = -150.0
 _LEAST_ORDER = 1.1
 """A Rényi curve never falls, so that below this order its value there stands; nearer to 1 rounding would drown it."""
 _ROUND_UP = 1 + 1e-12
+_LITTLE = 1e-17
+"""Up to here numbers are their exponential less one, to the last digit."""
 _AT_ONCE = 1 << 9
 """How many orders are worked out at a time."""
 _BLOCK, _STEEP = 64, 100.0
@@ -127,7 +130,10 @@ class SubsampledProfile(Profile):
             power = gap * before
             large = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + power)
             value = np.where(power < 1, np.log1p(self.rate * np.expm1(power)), large) / gap
-        value = np.where(gap > 0, value, self.rate * before) * _ROUND_UP
+            # Of little, log(1 + x) and e^x - 1 are x, and no product is made that might be no double.
+            little = self.rate * np.where(power < _LITTLE, before, np.expm1(power) / gap)
+        value = lifted(np.where(self.rate * power < _LITTLE, little, value), _ROUND_UP)
+        value = np.where(before > 0, np.maximum(value, LEAST), 0.0)
         return np.minimum(before, np.where(np.isnan(value), np.inf, value))
 
     @cached_property
