@@ -11,7 +11,7 @@ from sottovoce.privacy.convert import renyi_epsilon, renyi_log_delta
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats, real
 from sottovoce.privacy.profile import Basis, Profile
-from sottovoce.privacy.rounding import lifted, product_up
+from sottovoce.privacy.rounding import LEAST, lifted, product_up
 
 __all__ = ["RenyiProfile", "ZeroConcentratedProfile"]
 
@@ -96,8 +96,10 @@ class RenyiProfile(Profile):
 
     def _renyi(self, order: Floats) -> Floats:
         orders, values = np.array(self.orders), np.array(self.epsilons)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            chord = lifted(np.interp(order - 1, orders - 1, (orders - 1) * values) / (order - 1), _UP)
+        places, unit = orders - 1, np.frexp(values.max())[1]  # in units of its own no product is too small for a double
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            chord = lifted(np.interp(order - 1, places, places * np.ldexp(values, -unit)) / (order - 1), _UP)
+            chord = np.ldexp(chord, unit) + np.where(chord > 0, LEAST, 0.0)
         out = np.where(order <= orders[0], values[0], chord)
         out = np.minimum(out, values[np.minimum(np.searchsorted(orders, order), orders.size - 1)])
         return np.where(order > orders[-1], np.inf, out)

@@ -130,6 +130,10 @@ class Profile(ABC):
             out[todo] = decreasing_root(self._log_delta, log_delta[todo], np.zeros(high.shape), high, ends=ends)
         return out
 
+    def _of_delta(self, delta: Floats) -> Floats:
+        """Return the smallest ε that goes with each δ itself."""
+        return self._epsilon(log_down(delta))
+
     def pure(self) -> float:
         """Return the smallest ε of pure differential privacy; infinite where there is none."""
         return np.inf
@@ -174,9 +178,9 @@ class Profile(ABC):
     def epsilon(self, delta: float | ArrayLike) -> float | Floats:
         """Return the smallest ε known to go with each δ in [0, 1); δ = 0 asks for pure privacy."""
         if isinstance(delta, float) and 0.0 < delta < 1.0:  # the common case, without the price of the general one
-            return float(self._epsilon(log_down([delta]))[0])
+            return float(self._of_delta(np.array([delta]))[0])
         array = as_floats("delta", delta, 0.0, below=1.0)
-        return _same_shape(self._epsilon(log_down(np.atleast_1d(array))), array)
+        return _same_shape(self._of_delta(np.atleast_1d(array)), array)
 
     @overload
     def renyi(self, order: float) -> float: ...

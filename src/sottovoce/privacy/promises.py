@@ -25,7 +25,7 @@ from sottovoce.privacy.counting import (
 )
 from sottovoce.privacy.errors import InvalidPromise, InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.numbers import floor_float
+from sottovoce.privacy.numbers import ceil_float, floor_float
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promise import Promise, parse_promise
 from sottovoce.privacy.pure import ApproxProfile, PureProfile
@@ -70,9 +70,6 @@ class PureDP(Promise):
 
     def _leaves(self, chance: float) -> float:
         return hits(self.epsilon, 0.0, chance)
-
-    def _tells(self) -> float:
-        return rounded_chance(math.tanh(self.epsilon / 2))
 
 
 @dataclass(frozen=True)
@@ -121,10 +118,6 @@ class ApproxDP(Promise):
 
     def _leaves(self, chance: float) -> float:
         return hits(self.epsilon, self.delta, chance)
-
-    def _tells(self) -> float:
-        less = math.exp(-self.epsilon)
-        return rounded_chance(math.tanh(self.epsilon / 2) + 2 * self.delta * less / (1 + less))
 
 
 @dataclass(frozen=True)
@@ -271,7 +264,9 @@ class MaxSuccess(Promise):
         return rounded_chance(chance + (self.success - self.baseline))
 
     def _tells(self) -> float:
-        return rounded_chance(math.tanh(self._steepness / 2))
+        # tanh of half the steepness: of two chances that nearly agree the logarithm has lost its digits.
+        high, low = Fraction(self.success), Fraction(self.baseline)
+        return ceil_float((high - low) / min(high + low, 2 - high - low))
 
     @property
     def _steepness(self) -> float:

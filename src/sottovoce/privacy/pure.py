@@ -10,7 +10,7 @@ from scipy import special
 
 from sottovoce.privacy.numbers import Floats, expm1mx, log1mexp, real
 from sottovoce.privacy.profile import Profile
-from sottovoce.privacy.rounding import LEAST, epsilon_up, half_gap, lifted, log_down, log_lifted, product_up
+from sottovoce.privacy.rounding import LEAST, epsilon_up, half_gap, lifted, log_lifted, product_up
 
 __all__ = ["ApproxProfile", "BoundedRangeProfile", "PureProfile", "atoms_renyi", "bounded_renyi", "gaussian_margin"]
 
@@ -216,10 +216,11 @@ class ApproxProfile(Profile):
         inside = PureProfile(self.level)._delta(epsilon)
         return np.where(inside > 0, np.minimum(lifted(self.slack + (1 - self.slack) * inside), 1.0), self.slack)
 
-    def _epsilon(self, log_delta: Floats) -> Floats:
-        # The pair itself, which rounding up would else put a hair beyond its own δ.
-        own = self.slack > 0 and log_delta == log_down(self.slack)
-        return np.where(own, self.level, super()._epsilon(log_delta))
+    def _of_delta(self, delta: Floats) -> Floats:
+        # The pair itself, which rounding up would else put a hair beyond its own δ. Below that there is no ε, though
+        # logarithms may be the same.
+        found = np.where(delta < self.slack, np.inf, super()._of_delta(delta))
+        return np.where((delta == self.slack) & (self.slack > 0), self.level, found)
 
     def _renyi(self, order: Floats) -> Floats:
         return PureProfile(self.level)._renyi(order) if self.slack == 0 else np.full(order.shape, np.inf)

@@ -20,6 +20,7 @@ from sottovoce.privacy.counting import coins
 from sottovoce.privacy.numbers import Floats, as_floats, real, whole
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promise import Promise
+from sottovoce.privacy.rounding import LEAST, lifted
 
 __all__ = [
     "advantage",
@@ -153,12 +154,12 @@ def how_sure(found: float, prior: float, false_alarms: float) -> float:
     if prior in (0, 1) or found == 0:
         return prior
     # Divided by the hits first: nothing underflows to a nought over a nought.
-    return min(1.0, prior / (prior + (1 - prior) * (false_alarms / found)) * _LIFT)
+    return rounded_chance(prior / (prior + (1 - prior) * (false_alarms / found)))
 
 
 def rounded_chance(chance: float) -> float:
     """Return a chance made of a few operations, rounded up."""
-    return min(1.0, chance * _LIFT)
+    return min(1.0, chance * _LIFT + LEAST) if chance else 0.0
 
 
 def hits(epsilon: float, delta: float, chance: float) -> float:
@@ -169,7 +170,7 @@ def hits(epsilon: float, delta: float, chance: float) -> float:
     many = (math.exp(epsilon + log) if epsilon + log < 1 else math.inf) + delta
     most = -math.expm1(-epsilon) + math.exp(-epsilon) * (delta + chance)
     # The exponent rounds by the size of what it is made of.
-    return min(1.0, max(min(many, most) * (1 + 8e-16 * (4 + epsilon - log)), chance))
+    return min(1.0, max(min(many, most) * (1 + 8e-16 * (4 + epsilon - log)) + LEAST, chance))
 
 
 def _hits(profile: Profile, alphas: Floats) -> Floats:
@@ -210,7 +211,7 @@ def _hits(profile: Profile, alphas: Floats) -> Floats:
         lift = 1 + 4e-16 * (4 + np.where(alphas > 0, np.abs(logs[:, 0]), 0.0))
     if not profile.has_own_delta:
         least = np.fmin(least, _hits_by_orders(profile, alphas))
-    return np.where(alphas >= 1, 1.0, np.clip(least * lift, alphas, 1.0))
+    return np.where(alphas >= 1, 1.0, np.clip(lifted(least, lift), alphas, 1.0))
 
 
 def _hits_by_orders(profile: Profile, alphas: Floats) -> Floats:
@@ -260,6 +261,6 @@ def _grid(profile: Profile, least: float) -> Floats:
     """Return where tangents are compared: from far below the advantage to where e^ε times the least rate is one."""
     pure = profile.pure()
     top = min(pure, max(60.0, -math.log(max(least, 1e-320))))
-    first = min(1e-6, max(float(profile.delta(0.0)), 1e-290), top / 2)
+    first = min(1e-6, max(float(profile.delta(0.0)), 1e-290), max(top / 2, LEAST))
     grid = np.concatenate([[0.0], np.geomspace(first, top, _POINTS)]) if top > 0 else np.zeros(1)
     return np.append(grid, [1e3, 1e6, 1e9, 1e12]) if least == 0 and math.isinf(pure) else grid

@@ -19,7 +19,7 @@ LEAST = 5e-324
 """The least double above zero: what is told of anything smaller."""
 
 
-def lifted(values: Any, by: float = UP) -> Floats:
+def lifted(values: Any, by: float | Floats = UP) -> Floats:
     """Return numbers >= 0 with what a few operations may have taken from them; zero stays zero.
 
     >>> lifted([0.0, 1.0]).tolist() == [0.0, UP]
@@ -45,8 +45,9 @@ def log_down(delta: Any) -> Floats:
 
 
 def half_gap(epsilon: Floats, most: float) -> Floats:
-    """Return (ε - most)/2, and zero only from `most` on."""
-    return np.where(epsilon < most, np.minimum((epsilon - most) / 2, -LEAST), 0.0)
+    """Return (ε - most)/2, rounded away from zero, which it is only from `most` on."""
+    gap = np.minimum(epsilon - most, 0.0)
+    return np.where(gap / 2 * 2 > gap, gap / 2 - LEAST, gap / 2)  # of the least doubles some have no half
 
 
 def epsilon_up(epsilon: Floats, most: float) -> Floats:
