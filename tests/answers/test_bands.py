@@ -99,6 +99,7 @@ def test_bands_that_cannot_be_cost_nothing(curator: sv.Curator) -> None:
         "age: 5000 bands",
         ["age: 2 bands", "age: 3 bands"],
         "ghost: 2 bands",
+        ["age: 1000 bands", "visits: 13 bands", "ward", "smoker"],
     ):
         with pytest.raises(InvalidValue):
             curator.mean("sbp", by=by)

@@ -27,6 +27,8 @@ VERBS = ("proportion", "mean", "rate", "counts", "quantiles")
 _PRIOR = (1e-6, 1e9)
 _BINS = (8, 128)
 """A distribution is cut into no fewer and no more bins."""
+_MOST_GROUPS = 2**15
+"""The most groups that each have a posterior of their own, a thousand draws long: what a laptop holds, in minutes."""
 _UNKNOWN_BINS = 32
 """Into so many where nobody may know how many records there are."""
 
@@ -116,6 +118,10 @@ class Question:
             raise InvalidValue("quantiles of groups are not pooled")
         if self.verb == "proportion" and self.values < 2:
             raise InvalidValue(f"{self.columns_asked[0]!r} has one category, whose share is 1; ask for its counts")
+        if self.verb != "counts" and (groups := math.prod(axis.size for axis in self.groups)) > _MOST_GROUPS:
+            raise InvalidValue(
+                f"{self.verb} is told of at most {_MOST_GROUPS} groups, and these are {groups}; ask by fewer"
+            )
         self._check_cells()
         self._check_persons([*named, *conditions])
         self.reading  # noqa: B018 - a column of the wrong kind is refused here
