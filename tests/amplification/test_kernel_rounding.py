@@ -18,6 +18,7 @@ from sottovoce.amplification import (
     lipschitz_gaussian,
     randomized_response,
 )
+from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.randomness import SecureGenerator, secure_rng, seeded_rng
 
@@ -166,3 +167,24 @@ def test_couplings_of_normal_noise_round_up(unit, lipschitz):
         exact = sizes[0] ** 2 / (sizes[1] ** 2 + (sizes[2] / Fraction(lipschitz)) ** 2)
         found = lipschitz_gaussian(*map(float, sizes), lipschitz).mu
         assert Fraction(found) ** 2 >= exact > Fraction(math.nextafter(math.nextafter(found, 0.0), 0.0)) ** 2
+
+
+@pytest.mark.parametrize("made", [TruncatedGaussianKernel, LaplaceIntervalKernel])
+def test_kernels_at_the_ends_of_doubles_are_drawn_and_claimed_or_refused(made):
+    ends = [
+        (1e-100, 0.0, 1.0),
+        (1e99, 0.0, 1.0),
+        (1e150, -1e150, 1e150),
+        (1e-308, -1e-310, 3e-310),
+        (5e-324, 0.0, 1e-322),
+    ]
+    for scale, low, high in ends:
+        kernel = made(scale, low, high)
+        assert kernel.dobrushin > 0 < kernel.level
+        for rng in (secure_rng(), seeded_rng(1)):
+            out = kernel.sample(np.array([low, high]), rng)
+            assert np.all((out >= low) & (out <= high))
+    # Of widths that are no doubles nothing was hidden, or a coefficient of zero was claimed.
+    for scale, low, high in [(1e200, 0.0, 1e-200), (1e-200, 0.0, 1.0), (1.0, -1e308, 1e308), (1e200, -1e200, 1e200)]:
+        with pytest.raises(InvalidValue, match="change their unit"):
+            made(scale, low, high)

@@ -9,6 +9,9 @@ from fractions import Fraction
 import mpmath as mp
 import pytest
 
+from sottovoce.metric.distinguishability import best_guess
+from sottovoce.metric.networks import network_privacy
+from sottovoce.metric.posterior_pairs import BinomialProportion, LaplaceScale, NormalPrecision
 from sottovoce.privacy.concentrated import RenyiProfile
 from sottovoce.privacy.discrete_gaussian import DiscreteGaussianProfile
 from sottovoce.privacy.laplace import LaplaceProfile
@@ -129,3 +132,23 @@ def test_chords_between_the_least_doubles_round_up(draw):
         assert Fraction(float(RenyiProfile(orders, values).renyi(order))) >= exact
     assert RenyiProfile((2.0, 3.0), (1e308, 1.7e308)).renyi(2.5) >= 1e308
     assert RenyiProfile((2.0, 3.0), (0.0, 0.0)).renyi(2.5) == 0
+
+
+def test_metric_privacy_rounds_up(draw):
+    for _ in range(40):
+        x, y = ([draw.uniform(-9, 9) for _ in range(3)] for _ in range(2))
+        cut = draw.uniform(1e-9, 0.49)
+        pairs = [(Fraction(a), Fraction(b)) for a, b in zip(x, y, strict=True)]
+        gaps, squares = (sum(abs(a**k - b**k) for a, b in pairs) for k in (1, 2))
+        binomial, precision = BinomialProportion(1.0, 1.0).bounded(cut), NormalPrecision(0.3, 1.0).bounded(cut)
+        assert Fraction(LaplaceScale(0.0, 1.0).bounded(cut).lipschitz) >= 1 / Fraction(cut)
+        with mp.workdps(60):
+            assert binomial.lipschitz >= mp.log(1 / mp.mpf(cut) - 1)
+            assert network_privacy(((),), cut).lipschitz >= mp.log(1 / mp.mpf(cut) - 1)
+        for claim, distance in ((binomial, gaps), (precision, squares + 2 * gaps)):
+            exact = 2 * Fraction(claim.lipschitz) * distance
+            assert exact <= Fraction(claim.profile(x, y).pure()) <= exact * (1 + Fraction(1, 2**50))
+        step = draw.uniform(0, 9)
+        assert Fraction(binomial.within(step).pure()) >= 2 * Fraction(binomial.lipschitz) * Fraction(step)
+        profile = PureProfile(draw.uniform(0, 3))
+        assert Fraction(best_guess(profile)) >= (1 + Fraction(profile.delta(0.0))) / 2

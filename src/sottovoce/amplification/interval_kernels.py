@@ -33,6 +33,8 @@ __all__ = ["LaplaceIntervalKernel", "TruncatedGaussianKernel"]
 _NARROW = 1.0
 """Up to this width, in units of the noise, sixteen points integrate what is smooth to the last digits."""
 _NODES, _WEIGHTS = ((part + shift) / 2 for part, shift in zip(np.polynomial.legendre.leggauss(16), (1, 0), strict=True))
+_LARGEST, _FARTHEST = 1e150, 1e100
+"""The largest number of a kernel, and how far width and noise may lie apart: their squares, and cells, stay doubles."""
 _ROUND_UP = 1 + 1e-14
 _LOST = 2.0**-51
 """What the place where a log-ratio of normal laws falls to ε may have lost, beside the width."""
@@ -55,6 +57,12 @@ class _IntervalKernel(Kernel):
             raise InvalidValue(f"scale must be finite and > 0. Got {self.scale}")
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             raise InvalidValue(f"an interval needs finite low < high. Got [{self.low}, {self.high}]")
+        largest = max(self.scale, abs(self.low), abs(self.high))
+        if not (largest <= _LARGEST and 1 / _FARTHEST <= self.width <= _FARTHEST):
+            raise InvalidValue(
+                f"scale and interval may be up to {_LARGEST:g}, and one {_FARTHEST:g} times as wide as the other. "
+                f"Got scale {self.scale:g} on [{self.low:g}, {self.high:g}]; change their unit"
+            )
 
     @cached_property
     def width(self) -> float:

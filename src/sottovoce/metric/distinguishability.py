@@ -18,7 +18,7 @@ from scipy import special
 from sottovoce.metric.metric import MetricDP
 from sottovoce.privacy.errors import IncompatibleNotions, InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
-from sottovoce.privacy.numbers import log_up, real, shown, whole
+from sottovoce.privacy.numbers import ceil_float, log_up, real, shown, whole
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import PureProfile
 
@@ -53,7 +53,7 @@ def best_guess(profile: Profile) -> float:
     >>> best_guess(PureProfile(0.0)), round(best_guess(PureProfile(1.0)), 4)
     (0.5, 0.7311)
     """
-    return (1 + float(_profile(profile).delta(0.0))) / 2
+    return ceil_float((1 + Fraction(_profile(profile).delta(0.0))) / 2)
 
 
 def answers_withstood(profile: Profile, error: float = 0.05, *, most: int = 1_000_000) -> float:

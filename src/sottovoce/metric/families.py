@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -57,6 +58,9 @@ def family_metric_privacy(
     def distance(x: Any, y: Any) -> float:
         if len(x) != len(y):
             raise InvalidData(f"data sets to compare are of one length: n is public. Got {len(x)} and {len(y)}")
-        return float(sum(abs(float(statistic(a)) - float(statistic(b))) for a, b in zip(x, y, strict=True)))
+        pairs = [(float(statistic(a)), float(statistic(b))) for a, b in zip(x, y, strict=True)]
+        if not np.all(np.isfinite(pairs)):
+            return math.nan  # no distance, which `MetricDP` says
+        return ceil_float(sum((abs(Fraction(a) - Fraction(b)) for a, b in pairs), Fraction(0)))
 
     return MetricDP(constant, distance)

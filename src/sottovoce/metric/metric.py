@@ -7,15 +7,17 @@ promise weakens in proportion to it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats, any_floats, real
+from sottovoce.privacy.numbers import Floats, any_floats, ceil_float, real
 from sottovoce.privacy.pure import BoundedRangeProfile
+from sottovoce.privacy.rounding import product_up
 
 __all__ = ["Metric", "MetricDP", "absolute_distance", "hamming_distance", "squares_distance"]
 
@@ -24,13 +26,12 @@ Metric = Callable[[Any, Any], float]
 
 
 def absolute_distance(x: Any, y: Any) -> float:
-    """Return Σ|xᵢ - yᵢ|.
+    """Return Σ|xᵢ - yᵢ|, rounded up.
 
     >>> absolute_distance([0.0, 2.0], [1.0, 5.0])
     4.0
     """
-    x, y = _both(x, y)
-    return float(np.abs(x - y).sum())
+    return ceil_float(sum((abs(a - b) for a, b in _different(x, y)), Fraction(0)))
 
 
 def hamming_distance(x: Any, y: Any) -> float:
@@ -44,13 +45,18 @@ def hamming_distance(x: Any, y: Any) -> float:
 
 
 def squares_distance(x: Any, y: Any) -> float:
-    """Return Σ(|xᵢ² - yᵢ²| + 2|xᵢ - yᵢ|), the distance of the normal family (Lemma 6).
+    """Return Σ(|xᵢ² - yᵢ²| + 2|xᵢ - yᵢ|), the distance of the normal family (Lemma 6), rounded up.
 
     >>> squares_distance([0.0, 1.0], [0.0, 3.0])
     12.0
     """
+    return ceil_float(sum((abs(a - b) * (abs(a + b) + 2) for a, b in _different(x, y)), Fraction(0)))
+
+
+def _different(x: Any, y: Any) -> Iterator[tuple[Fraction, Fraction]]:
+    """Yield the numbers that differ, as they are."""
     x, y = _both(x, y)
-    return float(np.abs(x * x - y * y).sum() + 2 * np.abs(x - y).sum())
+    return ((Fraction(a), Fraction(b)) for a, b in zip(x[x != y].tolist(), y[x != y].tolist(), strict=True))
 
 
 def _both(x: Any, y: Any) -> tuple[Floats, Floats]:
@@ -123,7 +129,7 @@ class MetricDP:
 
     def log_ratio_bound(self, x: Any, y: Any) -> float:
         """Return 2Lρ(x, y): no event's probability moves by a larger factor than its exponential (Theorem 2(i))."""
-        return 2 * self.lipschitz * self.distance(x, y)
+        return product_up(2.0, self.lipschitz, self.distance(x, y))
 
     def kl_bound(self, x: Any, y: Any) -> float:
         """Return a bound on the Kullback–Leibler divergence, at most Theorem 1(i)'s 2Lρ and at most L²ρ²/2."""
@@ -139,4 +145,4 @@ class MetricDP:
         >>> MetricDP(0.5, absolute_distance).within(1.0).pure()
         1.0
         """
-        return BoundedRangeProfile(2 * self.lipschitz * real("distance", distance))
+        return BoundedRangeProfile(product_up(2.0, self.lipschitz, real("distance", distance)))

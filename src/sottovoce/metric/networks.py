@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sottovoce.metric.metric import MetricDP
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats, real, shown
+from sottovoce.privacy.numbers import Floats, log_up, real, shown
 
 __all__ = ["NetworkMetric", "network_privacy"]
 
@@ -114,4 +114,4 @@ def network_privacy(parents: Sequence[Sequence[int]], smallest: float) -> Metric
         rows = tuple(tuple(row) for row in parents)
     except TypeError:
         raise InvalidValue(f"parents are a sequence of nodes for each node. Got {shown(parents)}") from None
-    return MetricDP(math.log((1 - least) / least), NetworkMetric(rows))
+    return MetricDP(log_up(1 - Fraction(least), Fraction(least)), NetworkMetric(rows))

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 
 from sottovoce.metric.metric import Metric, MetricDP, absolute_distance, squares_distance
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats, as_floats, log_gamma_gap, real, whole
+from sottovoce.privacy.numbers import Floats, as_floats, ceil_float, log_gamma_gap, log_up, real, whole
 from sottovoce.privacy.pairs import BetaPairs, GammaRatePairs, LikelihoodRatioProfile, Pairs, rate_renyi
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import PureProfile
@@ -181,7 +182,7 @@ class LaplaceScale(_GammaRate):
 
     def bounded(self, limit: float) -> MetricDP:
         """Return the metric privacy under the prior cut off at s >= `limit`: L = 1/limit, whatever the location."""
-        return MetricDP(1 / _positive("limit", limit), absolute_distance)
+        return MetricDP(ceil_float(1 / Fraction(_positive("limit", limit))), absolute_distance)
 
 
 @dataclass(frozen=True)
@@ -210,7 +211,8 @@ class NormalPrecision(_GammaRate):
 
     def bounded(self, limit: float) -> MetricDP:
         """Return the metric privacy under the prior cut off at a variance >= `limit`: L = max(1, |mean|)/(2·limit)."""
-        return MetricDP(max(1.0, abs(self.mean)) / (2 * _positive("limit", limit)), squares_distance)
+        slope = Fraction(max(1.0, abs(self.mean))) / (2 * Fraction(_positive("limit", limit)))
+        return MetricDP(ceil_float(slope), squares_distance)
 
 
 @dataclass(frozen=True)
@@ -261,4 +263,4 @@ class BinomialProportion(_OneScalar):
         cut = _positive("limit", limit)
         if cut >= 0.5:
             raise InvalidValue(f"limit must be < 0.5, for θ in [limit, 1-limit]. Got {cut}")
-        return MetricDP(math.log((1 - cut) / cut), absolute_distance)
+        return MetricDP(log_up(1 - Fraction(cut), Fraction(cut)), absolute_distance)
