@@ -90,6 +90,12 @@ def test_what_an_answer_by_bands_needs_is_known_before(curator: sv.Curator) -> N
         curator.share_for(f"mean of sbp by {BY}", 8.0, imagined=["age:old=5%"])
 
 
+def test_a_table_by_bands_of_counts_can_be_sorted_and_written(curator: sv.Curator, tmp_path: Path) -> None:
+    answer = curator.mean("sbp", by="visits: 0, 1-4, 5+")
+    answer.table.sort_values("visits").to_parquet(tmp_path / "t.parquet")
+    assert answer.difference("0", "5 and over").high < 0
+
+
 def test_bands_that_cannot_be_cost_nothing(curator: sv.Curator) -> None:
     before = curator.left()
     for by in (

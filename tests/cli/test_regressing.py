@@ -52,6 +52,7 @@ def test_what_is_expected_of_a_row_is_told_with_its_interval(data: Path) -> None
     assert told["row"] == "sbp=140, ward=A" and 0 < one["low"] < one["estimate"] < one["high"] < 1
     known = data.with_suffix(".facts.toml")
     known.write_text(known.read_text().replace('"B"]', '"B", "C"]'))
+    assert "any row: expected smoker" in regress(str(data), "smoker ~ 1", "--spend", "10%", "--predict", "")
     several = regress(str(data), "ward ~ sbp", "--spend", "20%", "--predict", "sbp=140")
     assert all(f"ward {ward} 0." in " ".join(several.split()) for ward in "ABC")
 

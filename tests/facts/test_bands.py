@@ -43,7 +43,7 @@ FACTS = sv.Facts(
         ("a: b: 0-.5, .5-1", ("under 0.5", "0.5 and over")),
         ("a: 2 bands", ("under 4.5", "4.5 and over")),
         ("`blood pressure`: 2 bands", ("under 155", "155 and over")),
-        ("visits: 0, 1-4, 5+", (0, "1 to 4", "5 and over")),
+        ("visits: 0, 1-4, 5+", ("0", "1 to 4", "5 and over")),
         ("visits: 2 bands", ("0 to 10", "11 and over")),
     ],
 )

@@ -8,6 +8,7 @@ from typing import Any
 from sottovoce.answers.questions import VERBS
 from sottovoce.facts.bands import BANDS
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import shown
 
 __all__ = ["parse_groups", "parse_question", "parse_spend"]
 
@@ -47,11 +48,13 @@ def parse_question(text: str) -> dict[str, Any]:
     verb = found["verb"].lower() if found else ""
     known = _SAME.get(verb, verb)
     if found is None and isinstance(text, str) and "~" in text:
-        raise InvalidValue(f"a formula is planned by `plan` and asked by `regress`, not as a question. Got {text!r}")
+        raise InvalidValue(
+            f"a formula is planned by `plan` and asked by `regress`, not as a question. Got {shown(text)}"
+        )
     if found is None or known not in VERBS:
         raise InvalidValue(
             f"a question reads like 'mean of sbp by ward where age >= 40', with one of {', '.join(VERBS)}, and names "
-            f"of several words in quotes{_BANDED if ':' in str(text) else ''}. Got {text!r}"
+            f"of several words in quotes{_BANDED if re.search('[:+]', str(text)) else ''}. Got {shown(text)}"
         )
     asked: dict[str, Any] = {"verb": known, "columns": _names(found["columns"])}
     if found["at"]:

@@ -78,7 +78,7 @@ def ask(
             raise InvalidValue("say the question in words or with --verb and --column, not both")
         words = parse_question(question)
         if twice := [name for name in ("by", "where", "exposure") if name in words and name in asked]:
-            raise InvalidValue(f"the question says {twice[0]} itself, so leave out --{twice[0]}, or say it all there")
+            raise InvalidValue(f"the question has a {twice[0]!r} of its own; say it there, and leave out --{twice[0]}")
         asked = words | asked
     elif verb and column:
         asked |= {"verb": verb, "columns": tuple(column)}

@@ -116,4 +116,4 @@ def _sentence(answer: Any, predicted: dict[str, Any]) -> str:
         name = f"{response} {shown(row[response])}" if response in row else response
         told.append(f"{name} {estimate} ({100 * answer.level:.3g} % interval {low} to {high})")
     held = predicted["expected"][0].get("held")
-    return f"{predicted['row']}: expected {', '.join(told)}" + (f"; with {held}" if held else "")
+    return f"{predicted['row'].strip() or 'any row'}: expected {', '.join(told)}" + (f"; with {held}" if held else "")

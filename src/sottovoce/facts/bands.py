@@ -43,7 +43,7 @@ def group_axis(text: str, facts: Facts) -> Axis:
     >>> group_axis("age: 0-17, 18-64, 65+", facts).labels
     ('under 18', '18 to under 65', '65 and over')
     >>> group_axis("visits: 0, 1-4, 5+", facts).labels, group_axis("visits: 3 bands", facts).labels
-    ((0, '1 to 4', '5 and over'), ('0 to 6', '7 to 13', '14 and over'))
+    (('0', '1 to 4', '5 and over'), ('0 to 6', '7 to 13', '14 and over'))
     >>> group_axis("ward", facts).labels
     ('A', 'B')
     """
@@ -93,7 +93,7 @@ def _cut(cells: Cells, axis: Axis) -> str:
         inner = tuple(float(mark) for mark in axis.marks[1:-1])
         if inner == _even(axis.name, column, axis.size):
             return f"{axis.name}: {axis.size} bands"
-        return f"{axis.name}: {', '.join(map(str, _labels((-math.inf, *inner, math.inf), False, exact=True)))}"
+        return f"{axis.name}: {', '.join(_labels((-math.inf, *inner, math.inf), False, exact=True))}"
     if axis.marks != group_axis(axis.name, cells.facts).marks:
         raise InvalidValue(f"groups are all values of {axis.name!r}: by=Cells(facts, {{{axis.name!r}: ...}})")
     return axis.name
@@ -206,8 +206,8 @@ def _numbers(text: str) -> list[str]:
     return [first[0], *([second[0]] if second else [])]
 
 
-def _labels(marks: Sequence[float], whole: bool, *, exact: bool = False) -> tuple[Hashable, ...]:
-    """Return what bands between edges are called, in few digits where these tell them apart."""
+def _labels(marks: Sequence[float], whole: bool, *, exact: bool = False) -> tuple[str, ...]:
+    """Return what bands between edges are called, in few digits where these tell them apart; all are texts."""
     inner = marks[1:-1]
     texts = [_short(edge) for edge in inner]
     if exact or len(set(texts)) < len(texts):
@@ -215,7 +215,7 @@ def _labels(marks: Sequence[float], whole: bool, *, exact: bool = False) -> tupl
     if whole:
         starts = [0, *map(int, inner)]
         ends = [int(edge) - 1 for edge in inner]
-        found = [a if a == b else f"{a} to {b}" for a, b in zip(starts, ends, strict=False)]
+        found = [str(a) if a == b else f"{a} to {b}" for a, b in zip(starts, ends, strict=False)]
         return (*found, f"{starts[-1]} and over")
     between = [f"{a} to under {b}" for a, b in itertools.pairwise(texts)]
     return (f"under {texts[0]}", *between, f"{texts[-1]} and over")
