@@ -11,7 +11,8 @@ import pytest
 
 from sottovoce.metric.distinguishability import best_guess
 from sottovoce.metric.networks import network_privacy
-from sottovoce.metric.posterior_pairs import BinomialProportion, LaplaceScale, NormalPrecision
+from sottovoce.metric.posterior_pairs import BinomialProportion, ExponentialRate, LaplaceScale, NormalPrecision
+from sottovoce.privacy.composition import compose
 from sottovoce.privacy.concentrated import RenyiProfile
 from sottovoce.privacy.discrete_gaussian import DiscreteGaussianProfile
 from sottovoce.privacy.laplace import LaplaceProfile
@@ -152,3 +153,31 @@ def test_metric_privacy_rounds_up(draw):
         assert Fraction(binomial.within(step).pure()) >= 2 * Fraction(binomial.lipschitz) * Fraction(step)
         profile = PureProfile(draw.uniform(0, 3))
         assert Fraction(best_guess(profile)) >= (1 + Fraction(profile.delta(0.0))) / 2
+
+
+@pytest.mark.parametrize("size", [1.0, 1e8, 1e12, 1e16])
+def test_data_sets_with_nearly_the_same_sum_are_told_apart(size):
+    """In doubles their sums were the same, and they were said to be told apart by nothing."""
+    x, y, family = [size, 0.1, 0.0], [size, 0.1, 0.05], ExponentialRate(0.7)
+    p, q = (Fraction(0.7) + sum(map(Fraction, records)) for records in (y, x))
+    with mp.workdps(80):
+        ratio = mp.mpf(p.numerator) / p.denominator / (mp.mpf(q.numerator) / q.denominator)
+        assert family.max_log_ratio(y, x) >= 4 * mp.log(ratio)
+        assert family.divergence(y, x) >= 4 * (mp.log(ratio) + 1 / ratio - 1) * (1 - mp.mpf(1e-12))
+    assert family.total_variation(x, y) > 0
+    assert family.profile(x, [0.0, size, 0.1]).pure() == 0
+
+
+def test_parts_cost_the_same_in_any_order(draw):
+    parts = [
+        PureProfile(0.16017151134102478),
+        PureProfile(3.5989053898035968),
+        LaplaceProfile(2.0),
+        ApproxProfile(0.1, 1e-9),
+    ]
+    first = compose(parts)
+    for _ in range(2):
+        draw.shuffle(parts)
+        again = compose(parts)
+        assert again.delta([0.0, 0.1]).tolist() == first.delta([0.0, 0.1]).tolist()
+        assert compose(parts[:3]).renyi(2.0) == compose(parts[2::-1]).renyi(2.0)

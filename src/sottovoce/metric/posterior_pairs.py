@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -16,10 +17,11 @@ import numpy as np
 
 from sottovoce.metric.metric import Metric, MetricDP, absolute_distance, squares_distance
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats, as_floats, ceil_float, log_gamma_gap, log_up, real, whole
+from sottovoce.privacy.numbers import Floats, as_floats, ceil_float, floor_float, log_gamma_gap, log_up, real, whole
 from sottovoce.privacy.pairs import BetaPairs, GammaRatePairs, LikelihoodRatioProfile, Pairs, rate_renyi
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import PureProfile
+from sottovoce.privacy.rounding import product_up
 
 __all__ = [
     "BinomialProportion",
@@ -54,14 +56,14 @@ class PosteriorPairs(ABC):
         """Return the metric privacy that holds when the prior is cut off at a limit of the parameter."""
 
     @abstractmethod
-    def _statistic(self, records: Floats) -> float:
-        """Return what the posterior needs of the records, or raise `InvalidData`."""
+    def _statistic(self, records: Floats) -> Any:
+        """Return what the posterior needs of the records, a number, or raise `InvalidData`."""
 
     @abstractmethod
     def _renyi(self, first: Any, second: Any, order: Floats) -> Floats:
         """Return the divergence between two posteriors given by (n, statistic)."""
 
-    def _pair(self, x: Any, y: Any) -> tuple[tuple[int, float], tuple[int, float]]:
+    def _pair(self, x: Any, y: Any) -> tuple[tuple[int, Any], tuple[int, Any]]:
         first, second = _column(x), _column(y)
         if len(first) != len(second):
             raise InvalidData(f"both data sets must have n records: n is public. Got {len(first)} and {len(second)}")
@@ -76,6 +78,13 @@ def _column(records: Any) -> Floats:
     if not np.isfinite(column).all():
         raise InvalidData("records must be finite; one is missing or infinite")
     return column
+
+
+def _exact_sum(records: Floats, part: Callable[[Fraction], Fraction]) -> Fraction:
+    """Return Σ part(x): rounded, the sums of two data sets may be the same where theirs are not."""
+    values, counts = np.unique(records, return_counts=True)
+    parts = zip(counts.tolist(), map(Fraction, values.tolist()), strict=True)
+    return sum((count * part(value) for count, value in parts), Fraction(0))
 
 
 def _set_positive(owner: object, *names: str) -> None:
@@ -94,7 +103,7 @@ class _OneScalar(PosteriorPairs):
     """A family whose log-ratio is monotone in one scalar, so that the whole curve of a pair is known."""
 
     @abstractmethod
-    def _pairs(self, n: int, low: float, high: float) -> Pairs:
+    def _pairs(self, n: int, low: Any, high: Any) -> Pairs:
         """Return the pair of posteriors with n records and these two statistics."""
 
     def profile(self, x: Any, y: Any) -> Profile:
@@ -117,17 +126,24 @@ class _GammaRate(_OneScalar):
     @abstractmethod
     def _shape(self, n: int) -> float: ...
 
-    def _renyi(self, first: tuple[int, float], second: tuple[int, float], order: Floats) -> Floats:
-        p, q, shape = self.rate + first[1], self.rate + second[1], self._shape(first[0])
-        return rate_renyi(shape, p, q, order)
+    def _rates(self, first: Fraction, second: Fraction) -> tuple[float, float]:
+        """Return the rates of two posteriors, rounded away from each other."""
+        one, other = (Fraction(self.rate) + statistic for statistic in (first, second))
+        return (floor_float(one), ceil_float(other)) if one < other else (ceil_float(one), floor_float(other))
+
+    def _renyi(self, first: tuple[int, Fraction], second: tuple[int, Fraction], order: Floats) -> Floats:
+        if first == second:
+            return np.zeros(np.shape(order))
+        return rate_renyi(self._shape(first[0]), *self._rates(first[1], second[1]), order)
 
     def max_log_ratio(self, x: Any, y: Any) -> float:
         """Return shape·ln(p/q) for rates p >= q; infinite the other way, where the density ratio grows with θ."""
         (n, first), (_, second) = self._pair(x, y)
-        return math.inf if second > first else self._shape(n) * math.log((self.rate + first) / (self.rate + second))
+        rate = Fraction(self.rate)
+        return math.inf if second > first else product_up(self._shape(n), log_up(rate + first, rate + second))
 
-    def _pairs(self, n: int, low: float, high: float) -> Pairs:
-        return GammaRatePairs(self._shape(n), self.rate + low, self.rate + high)
+    def _pairs(self, n: int, low: Fraction, high: Fraction) -> Pairs:
+        return GammaRatePairs(self._shape(n), *self._rates(low, high))
 
 
 @dataclass(frozen=True)
@@ -145,10 +161,10 @@ class ExponentialRate(_GammaRate):
     def __post_init__(self) -> None:
         _set_positive(self, "rate")
 
-    def _statistic(self, records: Floats) -> float:
+    def _statistic(self, records: Floats) -> Fraction:
         if records.size and records.min() < 0:
             raise InvalidData(f"exponential records must be >= 0. Got {records.min():g}")
-        return float(records.sum())
+        return _exact_sum(records, lambda x: x)
 
     def _shape(self, n: int) -> float:
         return 1.0 + n
@@ -174,8 +190,8 @@ class LaplaceScale(_GammaRate):
         _set_positive(self, "rate")
         object.__setattr__(self, "location", real("location", self.location, -np.inf))
 
-    def _statistic(self, records: Floats) -> float:
-        return float(np.abs(records - self.location).sum())
+    def _statistic(self, records: Floats) -> Fraction:
+        return _exact_sum(records, lambda x: abs(x - Fraction(self.location)))
 
     def _shape(self, n: int) -> float:
         return 1.0 + n
@@ -203,8 +219,8 @@ class NormalPrecision(_GammaRate):
         _set_positive(self, "rate")
         object.__setattr__(self, "mean", real("mean", self.mean, -np.inf))
 
-    def _statistic(self, records: Floats) -> float:
-        return float(np.square(records - self.mean).sum() / 2)
+    def _statistic(self, records: Floats) -> Fraction:
+        return _exact_sum(records, lambda x: (x - Fraction(self.mean)) ** 2 / 2)
 
     def _shape(self, n: int) -> float:
         return 1.0 + n / 2

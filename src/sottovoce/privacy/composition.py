@@ -143,14 +143,15 @@ class ComposedProfile(Profile):
 
     @cached_property
     def _pooled(self) -> list[tuple[Profile, int]]:
-        """The parts; where they are many, pure levels are rounded up to a few, which only adds loss."""
+        """The parts, in one order however they were named; of many, pure levels are rounded up, which adds loss."""
+        each = sorted(self._each(), key=lambda pair: pair[0].text)
         levels = np.array([p.level for p in self.parts if isinstance(p, PureProfile) and p.level > 0])
         if len(self.parts) <= _MOST_KINDS or levels.size < 2:
-            return list(self._each())
+            return each
         low, high = float(levels.min()), float(levels.max())
         ratio = max(0.03, math.log(high / low) / (_MOST_KINDS - 10))
         pool: dict[Profile, int] = {}
-        for part, count in self._each():
+        for part, count in each:
             stands: Profile = part
             if isinstance(part, PureProfile) and part.level > 0:
                 up = low * math.exp(ratio * math.ceil(math.log(part.level / low) / ratio)) * (1 + 1e-12)
