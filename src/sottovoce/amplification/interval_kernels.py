@@ -25,7 +25,7 @@ from sottovoce.mechanisms.lazy_uniform import LazyUniform, find_cell
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats, ceil_float
 from sottovoce.privacy.randomness import is_secure
-from sottovoce.privacy.rounding import product_up
+from sottovoce.privacy.rounding import LEAST, half_gap, product_up
 from sottovoce.systems.laws import NormalLaw
 
 __all__ = ["LaplaceIntervalKernel", "TruncatedGaussianKernel"]
@@ -33,8 +33,8 @@ __all__ = ["LaplaceIntervalKernel", "TruncatedGaussianKernel"]
 _NARROW = 1.0
 """Up to this width, in units of the noise, sixteen points integrate what is smooth to the last digits."""
 _NODES, _WEIGHTS = ((part + shift) / 2 for part, shift in zip(np.polynomial.legendre.leggauss(16), (1, 0), strict=True))
-_LARGEST, _FARTHEST = 1e150, 1e100
-"""The largest number of a kernel, and how far width and noise may lie apart: their squares, and cells, stay doubles."""
+_LARGEST, _WIDEST = 1e150, 1e100
+"""The largest number of a kernel, and its interval's largest width beside the noise: their squares stay doubles."""
 _ROUND_UP = 1 + 1e-14
 _LOST = 2.0**-51
 """What the place where a log-ratio of normal laws falls to ε may have lost, beside the width."""
@@ -58,10 +58,10 @@ class _IntervalKernel(Kernel):
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             raise InvalidValue(f"an interval needs finite low < high. Got [{self.low}, {self.high}]")
         largest = max(self.scale, abs(self.low), abs(self.high))
-        if not (largest <= _LARGEST and 1 / _FARTHEST <= self.width <= _FARTHEST):
+        if not (largest <= _LARGEST and self.width <= _WIDEST):
             raise InvalidValue(
-                f"scale and interval may be up to {_LARGEST:g}, and one {_FARTHEST:g} times as wide as the other. "
-                f"Got scale {self.scale:g} on [{self.low:g}, {self.high:g}]; change their unit"
+                f"numbers of a kernel may be up to {_LARGEST:g}, and its interval {_WIDEST:g} times as wide as its "
+                f"noise. Got scale {self.scale:g} on [{self.low:g}, {self.high:g}]; change their unit"
             )
 
     @cached_property
@@ -155,7 +155,7 @@ class TruncatedGaussianKernel(_IntervalKernel):
         return np.asarray(apart.sum(axis=-1) / below)
 
     def _place(self, epsilon: Floats) -> Floats:
-        return np.asarray(self.width / 2 * (1 + 2 * _LOST) - epsilon / self.width)
+        return np.asarray(max(self.width / 2 * (1 + 2 * _LOST), LEAST) - epsilon / self.width)
 
     @property
     def level(self) -> float:
@@ -187,7 +187,7 @@ class LaplaceIntervalKernel(_IntervalKernel):
     word: ClassVar[str] = "laplace-interval"
 
     def _place(self, epsilon: Floats) -> Floats:
-        return np.asarray((self.width - epsilon) / 2)
+        return -half_gap(epsilon, self.width)
 
     def _apart(self, place: Floats) -> Floats:
         """Return (1 − e^{−p})²/(1 − e^{−w})."""
