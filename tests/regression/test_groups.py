@@ -110,3 +110,17 @@ def test_at_the_last_look_the_mean_bends_along_a_rare_group_as_on_its_records() 
     )
     there = (z @ seems)[rows @ theta == 1].mean()
     assert abs(told - there) < 0.25 * abs(normal - there)
+
+
+def test_slopes_beside_groups_are_known_as_well_as_beside_levels_where_residuals_fill_the_bounds() -> None:
+    """A guess that groups hardly differ had led far from what was seen, and was excused by the doubt that it made."""
+    rng, facts = np.random.default_rng(7), Facts(y=Number(60, 250), age=Number(0, 110), ward=Category(WARDS))
+    ward, age = rng.integers(0, 6, 4 * N), rng.normal(50, 15, 4 * N).clip(0, 110)
+    y = 155 + 0.3 * (age - 50) + np.array([-20, -8, 0, 3, 10, 15])[ward] + rng.normal(0, 47.5, 4 * N)
+    table = {"ward": np.array(WARDS)[ward].tolist(), "age": age.tolist(), "y": y.clip(60, 250).tolist()}
+    widths = []
+    for text in ("y ~ age + ward", "y ~ age + (1 | ward)"):
+        mechanism = AdaptiveLooks(Formula(text, facts), 4 * N, 0.1)
+        found = [mechanism.release(table, seeded_rng(seed)).value for seed in range(3)]
+        widths.append([float(np.ptp(one.interval()[1])) for one in found])
+    assert max(widths[1]) < 1.5 * min(widths[0])
