@@ -14,7 +14,7 @@ from sottovoce.regression.design import Design
 from sottovoce.regression.losses import Logistic
 
 
-def test_what_the_paper_saw_is_seen_here(quick_run, tmp_path):
+def test_what_the_paper_saw_is_seen_here(quick_run):
     outcome, files = quick_run("logistic-regression")
     assert all(finding.holds for finding in outcome.findings), outcome.findings
     (table,) = (path for path in files if path.suffix == ".csv")
@@ -22,6 +22,10 @@ def test_what_the_paper_saw_is_seen_here(quick_run, tmp_path):
         rows = list(csv.DictReader(file))
     assert {row["mechanism"] for row in rows} >= {OPS, OPS_RENYI, FOUR, FIVE, *PRINTED.values()}
 
+
+def test_its_figure_is_drawn_again_from_its_table(quick_run, tmp_path):
+    outcome, files = quick_run("logistic-regression")
+    (table,) = (path for path in files if path.suffix == ".csv")
     again = tmp_path / "again"
     redrawn = find("logistic-regression").redraw(table, Setting(again, quick=True))
     assert [(f.claim, f.holds) for f in redrawn.findings] == [(f.claim, f.holds) for f in outcome.findings]
