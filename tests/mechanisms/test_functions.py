@@ -303,7 +303,7 @@ def test_choices_of_which_a_huge_weight_makes_up_for_a_tiny_exponential(exponent
     """base·e^w is what counts, even where e^w alone is no double: two outcomes of equal mass are equally likely."""
     with mp.workdps(60):
         mantissa, power = (mp.mpf(10) ** 300 * mp.exp(exponent)).man_exp
-    base = [Fraction(mantissa) * Fraction(2) ** power, Fraction(10) ** 300]
+    base = [Fraction(int(mantissa)) * Fraction(2) ** power, Fraction(10) ** 300]
     rng = seeded_rng(5)
     picked = [choose([Fraction(0), Fraction(exponent)], rng, base) for _ in range(400)]
     assert 140 < sum(picked) < 260  # 200 expected, a deviation is 10
