@@ -201,7 +201,7 @@ def test_questions_in_words_are_read_in_one_way() -> None:
 def test_names_may_hold_anything_and_bounds_lie_anywhere() -> None:
     facts = sv.Facts({"a:  b, c": sv.Number(-8e307, 8e307), "x": sv.Number(0, 5e-324)}, y=sv.Number(0, 1))
     question = Question("mean", ("y",), facts, by="a:  b, c: 4 bands")
-    assert question.group_names == ["a:  b, c"] and question.labels[2] == ("0 to under 4e+307",)
+    assert question.groups.names == ["a:  b, c"] and question.labels[2] == ("0 to under 4e+307",)
     with pytest.raises(InvalidValue, match="too close together for 3 bands"):
         group_axis("x: 3 bands", facts)
 

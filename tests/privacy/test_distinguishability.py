@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import optimize, special, stats
@@ -113,6 +114,26 @@ def test_answers_left_stop_just_short_of_the_price(purse):
     half = answers_left(PrivacyFilter(purse.budget, purse.order, costs=[price / 2]), profile)
     assert half == pytest.approx(fresh / 2, abs=1)
     assert answers_left(PrivacyFilter(purse.budget, purse.order, costs=[price]), profile) == 0
+
+
+@pytest.mark.parametrize("error", [1e-20, 0.01, 0.05, 0.3, 0.4999])
+def test_answers_that_cost_as_much_as_one_guess_are_not_said_to_withstand_it(error):
+    """The price, by mpmath to many digits, and answers that meet it by a last digit, in every number of them."""
+    with mpmath.workdps(50):
+        e = mpmath.mpf(error)
+        level = mpmath.log((1 - e) / e)
+        separation = -2 * mpmath.sqrt(2) * mpmath.erfinv(2 * e - 1)
+        for purse, truth, made in (
+            (PrivacyFilter(PureDP(1.0)), level, PureProfile),
+            (PrivacyFilter(ZeroConcentratedDP(1.0)), level * mpmath.tanh(level / 2), ZeroConcentratedProfile),
+            (PrivacyFilter(GaussianDP(1.0)), separation**2, lambda cost: GaussianProfile(math.sqrt(cost))),
+        ):
+            for count in (1, 3, 7, 64):
+                cost = math.nextafter(float(truth / count), math.inf)
+                while count * mpmath.mpf(purse.cost(made(cost))) < truth:
+                    cost = math.nextafter(cost, math.inf)
+                assert answers_left(purse, made(cost), error) < count
+                assert answers_left(purse, made(cost * (1 - 1e-12)), error) == count
 
 
 def test_answers_left_never_promises_more_than_the_count_fixed_in_advance():

@@ -66,6 +66,23 @@ class TestTheStore:
             assert tokens.find(usual.split("_")[1]).valid is valid
             assert tokens.authenticate(forever)
 
+    def test_a_token_that_was_refused_stays_so_where_the_clock_is_set_back(
+        self, tokens: Tokens, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked, seen, unmet = (tokens.create("ada", ["read"])[1] for _ in range(3))
+        real = module._now
+        monkeypatch.setattr(module, "_now", lambda later=datetime.timedelta(0): real(later + datetime.timedelta(91)))
+        guess = f"{asked[:21]}{unmet[21:]}"
+        for text in (guess, asked):
+            with pytest.raises(NotAuthenticated):
+                tokens.authenticate(text)
+        assert not tokens.find(seen.split("_")[1]).valid
+        monkeypatch.setattr(module, "_now", real)
+        for text in (asked, seen):
+            with pytest.raises(NotAuthenticated):
+                tokens.authenticate(text)
+        assert tokens.authenticate(unmet)  # nobody came with it: the time it was not valid in never was
+
     def test_an_ended_session_stays_ended_until_its_time_is_over(self, tokens: Tokens) -> None:
         for _ in range(2):  # logging out twice changes nothing
             tokens.end_session("a", ends=100, now=10.0)

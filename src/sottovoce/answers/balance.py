@@ -15,8 +15,9 @@ from scipy import special
 from sottovoce.answers.cells_posterior import CellsPosterior
 from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.noisy_cells import NoisyCells
-from sottovoce.answers.questions import Question, categories_of
+from sottovoce.answers.questions import Question
 from sottovoce.facts import Column, Count, Flag
+from sottovoce.facts.bands import value_axis
 from sottovoce.facts.imagined import Imagined, evenly
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.filter import PrivacyFilter
@@ -220,7 +221,7 @@ def _cells(imagined: Imagined, mechanism: NoisyCells, n: int) -> NDArray[np.int6
     question, noises = mechanism.system, list(mechanism.noises)
     reading: Any = mechanism.reading
     asked = {name: question.facts[name] for name in question.columns_asked}
-    groups = {name: question.grouped_facts[name] for name in question.group_names}
+    groups = {name: question.grouped_facts[name] for name in question.groups.names}
     sizes, (name, column), rng = imagined.sizes(n, groups), next(iter(asked.items())), seeded_rng(_SEED)
 
     def stray(values: Floats, variance: Floats | float) -> Floats:
@@ -229,7 +230,7 @@ def _cells(imagined: Imagined, mechanism: NoisyCells, n: int) -> NDArray[np.int6
 
     if not reading.measures and question.verb != "quantiles":
         for name, column in asked.items():
-            categories_of(name, column)
+            value_axis(name, column)  # which refuses a number that is cut
             sizes = np.outer(sizes, imagined.shares(name, column)).ravel()
     elif question.verb == "quantiles":
         sizes = np.outer(sizes, _bins(imagined, name, column, np.asarray(reading.edges))).ravel()

@@ -6,7 +6,7 @@ A verb is one entry. The server's schema, its page and the client know a new one
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from sottovoce.answers.answer import Answer
 from sottovoce.answers.asking import parse_spend
 from sottovoce.answers.noisy_cells import NoisyCells
 from sottovoce.answers.paid_verbs import PaidVerbs
+from sottovoce.answers.predictions import Row
 from sottovoce.answers.questions import Question
 from sottovoce.facts import Category, Cells, Column, Count, Facts, Flag, Number
 from sottovoce.facts.conditions import check_levels
@@ -241,6 +242,17 @@ class Verb:
     def answer(self, release: Release, entry: int | None, share: float | None, level: float = 0.95) -> Any:
         """Return the answer of a release: a value with `rows`, `table`, `level`, `summary` and `to_dict`."""
         return Answer(release, entry, share, level)
+
+    def check_rows(self, question: Any, rows: Sequence[Row]) -> None:
+        """Refuse rows to predict for that make no sense; of other verbs than regressions, any."""
+        if rows:
+            raise InvalidValue(f"a regression says what is expected of a row, and {self.word} does not")
+
+    def expected(self, answer: Any, rows: Sequence[Row]) -> list[dict[str, Any]]:
+        """Return what an answer expects of rows, as plain values; it follows from the release, so it is free."""
+        del answer
+        self.check_rows(None, rows)
+        return []
 
     def read(self, state: Mapping[str, Any]) -> Any:
         """Read an answer from the plain values of its `to_dict`."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sottovoce.answers.display import formatted, shown
 from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.style import COLOURS, figure, titled, words
 from sottovoce.facts.columns import Category, Flag
 from sottovoce.facts.encodings import levels_of
+from sottovoce.facts.row_words import parse_row
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
@@ -18,8 +20,12 @@ from sottovoce.readings.columns import as_codes, as_numbers
 
 if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.regression.coefficients import Coefficients
+    from sottovoce.regression.formula import Formula
 
-__all__ = ["effect", "plot_effect", "predict"]
+__all__ = ["Row", "effect", "expected", "parse_rows", "plot_effect", "predict", "sentence"]
+
+Row = str | Mapping[str, Any]
+"""What to predict for, in words or by name."""
 
 _DRAWS = 2000
 
@@ -43,6 +49,45 @@ def predict(posterior: Coefficients, frame: Any, level: float, draws: int = _DRA
     which = {"row": np.repeat(np.arange(n), levels), posterior.formula.parsed.response: list(names) * n}
     note = {name: np.repeat(said, levels) for name, said in note.items()}
     return pd.DataFrame(which | {name: value.ravel() for name, value in table.items()} | note)
+
+
+def parse_rows(formula: Formula, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return the rows to predict for, or raise what is wrong with one: what they are of is public, so before payment.
+
+    Words and names are those of `parse_row`.
+    """
+    columns = dict(zip(formula.encoding.names, formula.encoding.columns, strict=True))
+    return [parse_row(row, columns) for row in rows]
+
+
+def expected(posterior: Coefficients, rows: Sequence[Row], level: float) -> list[dict[str, Any]]:
+    """Return what is expected of each row, as plain values: ``row`` in words, and ``expected``, one a class."""
+    given = parse_rows(posterior.formula, rows)
+    if not given:
+        return []
+    names = posterior.formula.encoding.names
+    found = predict(posterior, {name: [row[name] for row in given] for name in names} if names else given, level)
+    told = [
+        {name: value for name, value in one.items() if name != "row" and (name != "held" or value)}
+        for one in found.to_dict("records")
+    ]
+    each = len(told) // len(given)
+    return [{"row": _in_words(row), "expected": told[each * i : each * (i + 1)]} for i, row in enumerate(rows)]
+
+
+def _in_words(row: Row) -> str:
+    return row.strip() if isinstance(row, str) else ", ".join(f"{name}={shown(value)}" for name, value in row.items())
+
+
+def sentence(response: str, level: float, said: Mapping[str, Any]) -> str:
+    """Return what is expected of a row (`expected`), with its interval, in words."""
+    told = []
+    for row in said["expected"]:
+        estimate, low, high = formatted(row)
+        name = f"{response} {shown(row[response])}" if response in row else response
+        told.append(f"{name} {estimate} ({100 * level:.3g} % interval {low} to {high})")
+    held = said["expected"][0].get("held")
+    return f"{said['row'] or 'any row'}: expected {', '.join(told)}" + (f"; with {held}" if held else "")
 
 
 def _means(posterior: Coefficients, rows: Floats, draws: int) -> Floats:

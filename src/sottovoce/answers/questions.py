@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sottovoce.answers.groups import Groups
 from sottovoce.facts import Category, Cells, Column, Count, Facts, Flag, Number
-from sottovoce.facts.bands import group_axis, group_texts, split_group
-from sottovoce.facts.cells import Axis
+from sottovoce.facts.bands import group_texts, split_group
 from sottovoce.facts.conditions import check_columns
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import as_floats, shown
 from sottovoce.privacy.plain import mapping, restoring
 from sottovoce.readings import CellCounts, GroupMoments, PersonCells, PersonMoments, PersonRows, Statistics
-from sottovoce.readings.bands import Bands
 
 __all__ = ["VERBS", "Question"]
 
@@ -118,9 +116,9 @@ class Question:
             raise InvalidValue("quantiles of groups are not pooled")
         if self.verb == "proportion" and self.values < 2:
             raise InvalidValue(f"{self.columns_asked[0]!r} has one category, whose share is 1; ask for its counts")
-        if self.verb != "counts" and (groups := math.prod(axis.size for axis in self.groups)) > _MOST_GROUPS:
+        if self.verb != "counts" and self.groups.size > _MOST_GROUPS:
             raise InvalidValue(
-                f"{self.verb} is told of at most {_MOST_GROUPS} groups, and these are {groups}; ask by fewer"
+                f"{self.verb} is told of at most {_MOST_GROUPS} groups, and these are {self.groups.size}; ask by fewer"
             )
         self._check_cells()
         self._check_persons([*named, *conditions])
@@ -161,20 +159,19 @@ class Question:
         return "" if self.cells is None else self.cells.text
 
     @cached_property
-    def groups(self) -> tuple[Axis, ...]:
-        """What the question is grouped by: each column with what its groups are called."""
-        return tuple(group_axis(text, self.facts) for text in self.by)
+    def groups(self) -> Groups:
+        """What the question is grouped by."""
+        return Groups.named(self.by, self.facts)
 
-    @property
-    def group_names(self) -> list[str]:
-        """The columns that the question is grouped by."""
-        return [axis.name for axis in self.groups]
+    @cached_property
+    def valued(self) -> Groups:
+        """The groups, each with all values of the columns asked about in it."""
+        return self.groups.and_values(self.columns_asked, self.facts)
 
     @property
     def grouped_facts(self) -> Facts:
         """The facts, with a column in bands as one of categories: what can be imagined of it."""
-        bands = {axis.name: Category(axis.labels) for axis in self.groups if axis.numeric}
-        return Facts({**self.facts, **bands})
+        return self.groups.within(self.facts)
 
     @property
     def parameter(self) -> str:
@@ -186,7 +183,7 @@ class Question:
         """The columns to read, in the reading's order; whose a row is, last."""
         exposure = [self.exposure] if self.exposure else []
         person = [self.facts.person] if self.reading.persons and self.facts.person else []
-        return [*self.group_names, *self.columns_asked, *exposure, *person]
+        return [*self.groups.names, *self.columns_asked, *exposure, *person]
 
     @property
     def rows(self) -> int:
@@ -223,21 +220,16 @@ class Question:
     def reading(self) -> GroupMoments | CellCounts:
         """What is seen of the records: the cells, and in them counts and sums."""
         if self.cells is not None:
-            axes = self.cells.axes
-            marks = tuple(axis.marks[1:-1] if axis.numeric else axis.marks for axis in axes)
-            return self._counted(tuple(axis.numeric for axis in axes), marks, tuple(axis.other for axis in axes))
+            return self._counted(Groups(self.cells.axes))
         if self.verb == "counts" and self.facts.person is not None:
-            plain = self._grouped(self.columns_asked)
-            numeric = tuple(isinstance(kind, Bands) for kind in plain.groups)
-            marks = tuple(kind.edges if isinstance(kind, Bands) else kind for kind in plain.groups)
-            return self._counted(numeric, marks, plain.others)
+            return self._counted(self.valued)
         if self.shares_of_yes:
             filler = _filler(self.facts[self.columns_asked[0]])
             counted = bool(self.by) or self.where is not None or filler is None
             bounds = ((0.0, 1.0),)
-            return self._grouped(measures=bounds, fillers=(filler,), squared=True, counted=counted)
+            return self._grouped(self.groups, measures=bounds, fillers=(filler,), squared=True, counted=counted)
         if self.verb in ("proportion", "counts"):
-            return self._grouped(self.columns_asked)
+            return self._grouped(self.valued)
         if self.verb == "quantiles":
             column = self.facts[self.columns_asked[0]]
             low, high = self._bounds(self.columns_asked[0])
@@ -246,31 +238,24 @@ class Question:
                 edges = tuple(k - 0.5 for k in range(column.high + 2))
             else:
                 edges = tuple(np.linspace(low, high, bins + 1).tolist())
-            return self._grouped(edges=edges, fillers=(_filler(column),))
+            return self._grouped(self.groups, edges=edges, fillers=(_filler(column),))
         names = [self.columns_asked[0], *([self.exposure] if self.exposure else [])]
         fillers = tuple(_filler(self.facts[name]) for name in names)
         counted = bool(self.by) or self.where is not None or None in fillers
         measures = tuple(self._bounds(name) for name in names)
-        return self._grouped(measures=measures, fillers=fillers, squared=True, counted=counted)
+        return self._grouped(self.groups, measures=measures, fillers=fillers, squared=True, counted=counted)
 
-    def _grouped(self, names: Sequence[str] = (), **rest: Any) -> GroupMoments:
-        groups: list[Any] = [Bands(axis.marks[1:-1]) if axis.numeric else axis.marks for axis in self.groups]
-        others = [axis.other for axis in self.groups]
-        for name in names:
-            column = self.facts[name]
-            categories = categories_of(name, column)
-            missing = getattr(column, "missing", None)
-            groups.append(categories)
-            others.append(-1 if missing is None else categories.index(missing))
+    def _grouped(self, groups: Groups, **rest: Any) -> GroupMoments:
         # Of a person with several categories one row counts: a share of each would be no record of a category.
         averaged = self.averaged and self.verb != "counts" and (self.verb != "proportion" or self._yes)
-        return (PersonMoments if averaged else GroupMoments)(tuple(groups), tuple(others), **rest)
+        return (PersonMoments if averaged else GroupMoments)(groups.kinds, groups.others, **rest)
 
-    def _counted(self, numeric: Any, marks: Any, others: Any) -> CellCounts:
+    def _counted(self, groups: Groups) -> CellCounts:
+        cut = groups.numeric, groups.marks, groups.others
         if self.rows:
             key = "" if self.facts.persons is None else self.facts.persons.key
-            return PersonRows(numeric, marks, others, self.rows, key)
-        return (PersonCells if self.averaged else CellCounts)(numeric, marks, others)
+            return PersonRows(*cut, self.rows, key)
+        return (PersonCells if self.averaged else CellCounts)(*cut)
 
     @property
     def shares_of_yes(self) -> bool:
@@ -294,24 +279,26 @@ class Question:
             return self
         if n is None:
             return replace(self, bins=_UNKNOWN_BINS)
-        groups = math.prod(axis.size for axis in self.groups)
-        told = n / groups / max(deviation, 0.5)
+        told = n / self.groups.size / max(deviation, 0.5)
         bins = 2 ** round(math.log2(min(max(told**0.6, _BINS[0]), _BINS[1])))
         return replace(self, bins=bins)
 
     @property
     def values(self) -> int:
         """How many values of the column have a share of each group."""
-        if self.cells is not None:
-            return self.cells.size
-        return math.prod(len(categories_of(n, self.facts[n])) for n in self.columns_asked)
+        return self.valued.size // self.groups.size if self.cells is None else self.cells.size
 
     @property
     def label_names(self) -> list[str]:
         """The columns that name a row of the answer."""
-        if self.verb == "counts" or (self.verb == "proportion" and not self._yes):
-            return [*self.group_names, *self.columns_asked]
-        return [*self.group_names, *(["quantile"] if self.verb == "quantiles" and not self.median else [])]
+        if self._each_value:
+            return [*self.groups.names, *self.columns_asked]
+        return [*self.groups.names, *(["quantile"] if self.verb == "quantiles" and not self.median else [])]
+
+    @property
+    def _each_value(self) -> bool:
+        """Whether every value of the column has a row of its own."""
+        return self.verb == "counts" or (self.verb == "proportion" and not self._yes)
 
     @property
     def median(self) -> bool:
@@ -327,12 +314,11 @@ class Question:
         """What each row of the answer is called, one value a `label_names`."""
         if self.cells is not None:
             return self.cells.labels
-        lists: list[Sequence[Hashable]] = [axis.labels for axis in self.groups]
-        lists += [
-            self.at if name == "quantile" and self.verb == "quantiles" else categories_of(name, self.facts[name])
-            for name in self.label_names[len(lists) :]
-        ]
-        return list(itertools.product(*lists))
+        if self._each_value:
+            return self.valued.labels
+        if self.verb != "quantiles" or self.median:
+            return self.groups.labels
+        return [(*group, quantile) for group in self.groups.labels for quantile in self.at]
 
     def statistics(self, records: Any) -> Statistics:
         """Return what is seen of records in memory: a frame or a mapping of columns. A condition is for tables."""
@@ -385,21 +371,6 @@ def names_of(given: Any) -> tuple[str, ...]:
     if not all(isinstance(name, str) for name in found):
         raise InvalidValue("columns are named by texts")
     return found
-
-
-def categories_of(name: str, column: Column) -> tuple[Hashable, ...]:
-    """Return the public values of a column of categories, or raise `InvalidValue`."""
-    if isinstance(column, Flag):
-        return (False, True)
-    if isinstance(column, Category):
-        return column.categories
-    said = f"{name!r} is a {column.word}, so it has no public list of values to count or to group by"
-    if isinstance(column, Number | Count):
-        raise InvalidValue(
-            f"{said}; counts of it are cut, by Cells(facts, {{{name!r}: 12}}) or --cut {name}=12, and groups are "
-            f"bands, by='{name}: 12 bands'"
-        )
-    raise InvalidValue(f"{said}; add a column of categories to the table, such as the month of a day, and name that")
 
 
 def _filler(column: Column) -> float | None:

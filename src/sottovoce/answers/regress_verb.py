@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sottovoce.answers.catalogue import WHERE, Argument, Verb
 from sottovoce.answers.paid_verbs import PaidVerbs
+from sottovoce.answers.predictions import Row, expected, parse_rows
 from sottovoce.answers.regression import Regression
 from sottovoce.answers.verbs import regression_room
 from sottovoce.facts import Category, Facts
@@ -62,6 +63,14 @@ class RegressVerb(Verb):
     def answer(self, release: Release, entry: int | None, share: float | None, level: float = 0.95) -> Any:
         """Return the regression: a table of terms, contrasts, predictions."""
         return Regression(release, entry, share, level)
+
+    def check_rows(self, question: Any, rows: Sequence[Row]) -> None:
+        """Refuse rows to predict for that do not say all that the formula names."""
+        parse_rows(question, rows)
+
+    def expected(self, answer: Any, rows: Sequence[Row]) -> list[dict[str, Any]]:
+        """Return what is expected of rows, each with its interval."""
+        return expected(answer.posterior, rows, answer.level)
 
 
 def _check_size(text: str, facts: Facts) -> None:

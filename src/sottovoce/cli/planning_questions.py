@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -95,14 +94,14 @@ def plan_question(
 def _if_rare(balance: Balance, share: float) -> float | None:
     """Return the width of the widest row if one group is small; None without groups, or where it is said how small."""
     imagined, question = balance.imagined, balance.question
-    groups = math.prod(axis.size for axis in question.groups)
-    if groups < 2 or any(name in imagined.columns for name in question.group_names):
+    groups = question.groups
+    if groups.size < 2 or any(name in imagined.columns for name in groups.names):
         return None
-    return replace(balance, imagined=replace(imagined, smallest=1 / (4 * groups))).at(share).width
+    return replace(balance, imagined=replace(imagined, smallest=1 / (4 * groups.size))).at(share).width
 
 
 def _hint(question: Question) -> str:
-    first = question.groups[0]
+    first = question.groups.axes[0]
     return (
         f"{first.name}=10%" if isinstance(question.facts[first.name], Flag) else f"{first.name}:{first.labels[-1]}=10%"
     )

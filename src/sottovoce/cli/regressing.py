@@ -54,6 +54,7 @@ def regress(
 ) -> None:
     """Print a regression table with an interval in every row. It is charged once, before any record is read."""
     from sottovoce.answers.intervals import checked_level  # noqa: PLC0415 - needs the data extra
+    from sottovoce.answers.predictions import expected, parse_rows, sentence  # noqa: PLC0415
     from sottovoce.answers.verbs import regression_room  # noqa: PLC0415
     from sottovoce.facts import Facts  # noqa: PLC0415
     from sottovoce.facts.conditions import check_levels  # noqa: PLC0415
@@ -70,7 +71,7 @@ def regress(
         known = whom.facts or Facts({})
         asking = regression_room().Formula(formula, known, **said)
         check_levels(where, known)
-        _rows(asking, predict)
+        parse_rows(asking, predict or ())
         if where is not None:
             records.check(ClippedSum(0, 1), where=where, **whom.asked)
         return lambda purse: purse.looks_for(asking, paid)
@@ -81,10 +82,7 @@ def regress(
                 formula, **said, spend=paid, level=level, idempotency_key=idempotency_key, purpose=purpose
             )
         left, whom = curator.left(), curator.whom
-    predicted = [
-        {"row": text, "expected": answer.predict(row).to_dict("records")}
-        for text, row in zip(predict or (), _rows(answer.question, predict), strict=True)
-    ]
+    predicted = expected(answer.posterior, predict or (), level)
     terms = (csv, lambda file: answer.table.to_csv(file, index=False))
     with written(terms, (plot, lambda file: answer.plot().savefig(file))):
         if as_json:
@@ -95,25 +93,4 @@ def regress(
             console.print(table(answer.question.describe(), header, rows, left=1))
             console.print(f"{answer.footing()}. {left}." + ("" if whom is None else f" {whom}."))
             for one in predicted:
-                console.print(_sentence(answer, one), markup=False)
-
-
-def _rows(formula: Any, predict: list[str] | None) -> list[dict[str, Any]]:
-    """Return the rows to predict for; one that makes no sense is refused before anything is paid."""
-    from sottovoce.facts.row_words import parse_row  # noqa: PLC0415 - numpy
-
-    columns = dict(zip(formula.encoding.names, formula.encoding.columns, strict=True))
-    return [parse_row(text, columns) for text in predict or ()]
-
-
-def _sentence(answer: Any, predicted: dict[str, Any]) -> str:
-    """Return what is expected of a row, with its interval, in words."""
-    from sottovoce.answers.display import formatted, shown  # noqa: PLC0415 - numpy
-
-    response, told = answer.question.parsed.response, []
-    for row in predicted["expected"]:
-        estimate, low, high = formatted(row)
-        name = f"{response} {shown(row[response])}" if response in row else response
-        told.append(f"{name} {estimate} ({100 * answer.level:.3g} % interval {low} to {high})")
-    held = predicted["expected"][0].get("held")
-    return f"{predicted['row'].strip() or 'any row'}: expected {', '.join(told)}" + (f"; with {held}" if held else "")
+                console.print(sentence(answer.question.parsed.response, level, one), markup=False)

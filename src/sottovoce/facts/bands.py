@@ -8,16 +8,17 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from sottovoce.facts.cells import Axis, Cells
-from sottovoce.facts.columns import Category, Column, Count, Day, Flag, Number
+from sottovoce.facts.columns import Column, Count, Day, Number
+from sottovoce.facts.encodings import levels_of
 from sottovoce.facts.facts import Facts
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["BANDS", "group_axis", "group_texts", "split_group"]
+__all__ = ["BANDS", "group_axis", "group_texts", "split_group", "value_axis"]
 
 _MOST = 1000
 """The most bands of one column."""
@@ -39,6 +40,7 @@ def group_axis(text: str, facts: Facts) -> Axis:
     Bands lie side by side and leave no number out. Beside ``18-64`` the band below ends just before 18, however it is
     written, so that nothing is between them; a number at an edge is in the band above it.
 
+    >>> from sottovoce.facts.columns import Category
     >>> facts = Facts(age=Number(0, 110), visits=Count(20), ward=Category(["A", "B"]))
     >>> group_axis("age: 0-17, 18-64, 65+", facts).labels
     ('under 18', '18 to under 65', '65 and over')
@@ -49,17 +51,10 @@ def group_axis(text: str, facts: Facts) -> Axis:
     """
     name, said = split_group(text, facts)
     column = facts[name]
-    if isinstance(column, Category | Flag):
-        if said:
-            raise InvalidValue(f"{name!r} is a {column.word}, and its own values are its groups: say by={name!r}")
-        values: tuple[Hashable, ...] = (False, True) if isinstance(column, Flag) else column.categories
-        return Axis(name, False, values, values, -1 if column.missing is None else values.index(column.missing))
     if not isinstance(column, Number | Count):
-        day = ", such as the month of a day," if isinstance(column, Day) else ""
-        raise InvalidValue(
-            f"{name!r} is a {column.word}, so it has no public list of values to count or to group by; add a column of "
-            f"categories to the table{day} and name that"
-        )
+        if said and levels_of(column) is not None:
+            raise InvalidValue(f"{name!r} is a {column.word}, and its own values are its groups: say by={name!r}")
+        return value_axis(name, column)
     if not said:
         raise InvalidValue(f"{name!r} is a {column.word}, so it has no public list of groups; {_how(name, column)}")
     edges = _even(name, column, int(even[1])) if (even := _EVEN.fullmatch(said)) else _edges(name, column, said)
@@ -68,9 +63,26 @@ def group_axis(text: str, facts: Facts) -> Axis:
     return Axis(name, True, marks, _labels(marks, isinstance(column, Count)), filler)
 
 
+def value_axis(name: str, column: Column) -> Axis:
+    """Return the values of a column of categories or flags, or raise `InvalidValue` that says how others are cut."""
+    values = levels_of(column)
+    if values is None:
+        said = f"{name!r} is a {column.word}, so it has no public list of values to count or to group by"
+        if isinstance(column, Number | Count):
+            raise InvalidValue(
+                f"{said}; counts of it are cut, by Cells(facts, {{{name!r}: 12}}) or --cut {name}=12, and groups are "
+                f"bands, by='{name}: 12 bands'"
+            )
+        day = ", such as the month of a day," if isinstance(column, Day) else ""
+        raise InvalidValue(f"{said}; add a column of categories to the table{day} and name that")
+    missing = getattr(column, "missing", None)
+    return Axis(name, False, values, values, -1 if missing is None else values.index(missing))
+
+
 def group_texts(given: tuple[str, ...] | Cells, facts: Facts) -> tuple[str, ...]:
     """Return what a question is grouped by as texts, from texts or from `Cells`; the same groups in the same words.
 
+    >>> from sottovoce.facts.columns import Category
     >>> facts = Facts(age=Number(0, 110), ward=Category(["A", "B"]))
     >>> group_texts(Cells(facts, {"age": [0, 18, 65, 110], "ward": ...}), facts)
     ('age: under 18, 18 to under 65, 65 and over', 'ward')

@@ -159,8 +159,8 @@ class _Parser(TokenReader):
 
 def _number(token: str) -> int | float:
     if re.fullmatch(r"[-+]?\d+", token):
-        whole = int(token) if len(token) <= 400 else 2**63  # Python reads no more than some thousand digits
-        if not -(2**63) <= whole < 2**63:
+        whole = int(token) if len(token) <= 400 else 2**64  # Python reads no more than some thousand digits
+        if not -(2**63) <= whole < 2**64:  # with a sign, or without one
             raise InvalidValue(f"whole numbers in a condition have 64 bits. Got {token}")
         return whole
     value = float(token)

@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.local.graph import ProfileGraph
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, log_up
 
 __all__ = [
     "GRID",
     "Excess",
     "Steps",
     "exp_below",
+    "loss_up",
     "on_grid",
     "output_steps",
     "repair",
@@ -75,6 +76,21 @@ def output_steps(profile: Sequence[Fraction], matrix: Steps) -> tuple[list[int],
     weights = [p.numerator * (scale // p.denominator) for p in profile]
     columns = matrix.T.tolist()
     return [sum(map(int.__mul__, weights, column)) for column in columns], scale * GRID
+
+
+def loss_up(first: tuple[list[int], int], second: tuple[list[int], int]) -> float:
+    """Return the largest |log ratio| of two distributions of `output_steps`, rounded up.
+
+    >>> loss_up(([1, 3], 4), ([2, 2], 4)) >= math.log(2), loss_up(([1, 3], 4), ([2, 6], 8))
+    (True, 0.0)
+    """
+    (ours, all_ours), (theirs, all_theirs) = first, second
+    most, least = 1, 1
+    for one, other in zip(ours, theirs, strict=True):
+        low, high = sorted((one * all_theirs, other * all_ours))
+        if high * least > most * low:
+            most, least = high, low
+    return log_up(Fraction(most), Fraction(least)) if least else math.inf
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.local.coding import codes_of, label_array, positions_of
-from sottovoce.local.exact import GRID, Steps, output_steps, worst_excess
+from sottovoce.local.exact import GRID, Steps, loss_up, output_steps, worst_excess
 from sottovoce.local.graph import ProfileGraph
 from sottovoce.local.guarantee import ProfilePrivacy, checked_epsilon
 from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachable
@@ -113,16 +113,17 @@ class ProfileMechanism:
     @cached_property
     def output_distributions(self) -> Floats:
         """The distribution P_i A^i an observer sees from each profile, a row a profile."""
-        pairs = (output_steps(p, a) for p, a in zip(self.graph.exact, self.steps, strict=True))
-        return np.array([[weight / total for weight in weights] for weights, total in pairs])
+        return np.array([[weight / total for weight in weights] for weights, total in self._outputs])
+
+    @cached_property
+    def _outputs(self) -> list[tuple[list[int], int]]:
+        return [output_steps(p, a) for p, a in zip(self.graph.exact, self.steps, strict=True)]
 
     def edge_losses(self) -> Floats:
-        """Return the largest |log ratio| of output probabilities each edge really reaches, at most ε."""
-        first, second = self.graph.edge_indices.T
-        with np.errstate(divide="ignore", invalid="ignore"):
-            gap = np.log(self.output_distributions[first]) - np.log(self.output_distributions[second])
+        """Return the largest |log ratio| of output probabilities each edge really reaches, rounded up, at most ε."""
+        losses = [loss_up(self._outputs[i], self._outputs[j]) for i, j in self.graph.edge_indices]
         # Known exactly to be at most ε; the logarithms may round above it.
-        return np.asarray(np.minimum(np.abs(np.where(np.isnan(gap), 0.0, gap)).max(axis=1, initial=0.0), self.epsilon))
+        return np.minimum(np.array(losses, dtype=np.float64), self.epsilon)
 
     def max_error(self) -> float:
         """Return the largest off-diagonal entry, the objective of (7.7)."""

@@ -34,6 +34,9 @@ __all__ = [
     "theorem_three_answers",
 ]
 
+_LIFTED = Fraction(1, 2**43)
+"""More than rounding up adds to the cost of one guess: what answers are counted up to must not be above it."""
+
 
 def one_guess(error: float = 0.05) -> PureProfile:
     """Return the profile of one guess that is wrong with probability `error`: randomized response.
@@ -132,7 +135,7 @@ def answers_left(purse: PrivacyFilter, profile: Profile, error: float = 0.05) ->
     price, cost = purse.cost(one_guess(error).about(purse.budget.relation)), purse.cost(profile)
     if math.isinf(cost):
         return 0.0
-    left = Fraction(price) - sum(map(Fraction, purse.costs), Fraction(0))
+    left = Fraction(price) * (1 - _LIFTED) - sum(map(Fraction, purse.costs), Fraction(0))
     if cost == 0:
         return math.inf if left > 0 else 0.0
     return float(max(math.ceil(left / Fraction(cost)) - 1, 0))  # strictly below the price

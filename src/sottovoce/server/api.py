@@ -7,11 +7,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Header, Path, Query, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import Field
 
+from sottovoce.facts.row_words import LONGEST
 from sottovoce.server.known import Questions
 from sottovoce.server.lines import while_there
 from sottovoce.server.problems import RESPONSES
 from sottovoce.server.schemas import (
+    MOST_ROWS,
     AnswerBody,
     AskBody,
     DatasetBody,
@@ -38,6 +41,10 @@ Name = Annotated[str, Path(max_length=64, description="The name of a data set.")
 Number = Annotated[int, Path(ge=1, le=2**53, description="The number of an entry.")]
 Rows = Annotated[int, Query(ge=0, le=10_000, description="How many records to make up.")]
 Seed = Annotated[int, Query(ge=0, le=2**53, description="The same seed, the same records.")]
+RowsInWords = Annotated[
+    list[Annotated[str, Field(max_length=LONGEST)]],
+    Query(max_length=MOST_ROWS, description="Rows to predict for, such as age=70, ward=Surgery."),
+]
 Key = Annotated[
     str | None,
     Header(
@@ -175,8 +182,14 @@ async def answer(
 
 @router.get(
     "/api/v1/datasets/{dataset}/answers/{entry}",
-    summary="An answer by verb once more, free",
+    summary="An answer by verb once more, and what a regression expects of rows: free",
     responses={200: {"model": VerbAnswerBody}},
 )
-async def again(request: Request, caller: Asking, dataset: Name, entry: Number) -> JSONResponse:
-    return JSONResponse(await serving(request).again(caller, dataset, entry))
+async def again(
+    request: Request,
+    caller: Asking,
+    dataset: Name,
+    entry: Number,
+    predict: RowsInWords = [],  # noqa: B006 - never changed
+) -> JSONResponse:
+    return JSONResponse(await serving(request).again(caller, dataset, entry, predict=predict))

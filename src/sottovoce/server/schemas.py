@@ -9,9 +9,10 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from sottovoce.answers.catalogue import CATALOGUE
+from sottovoce.facts.row_words import LONGEST
 from sottovoce.mechanisms.choices import CONJUGATE
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.server.queries.parsing import LONGEST
+from sottovoce.server.queries.parsing import LONGEST as LONGEST_QUERY
 from sottovoce.server.questions import Question
 from sottovoce.server.verbs import VerbQuestion
 from sottovoce.systems.naming import SYSTEMS, column_systems
@@ -28,12 +29,15 @@ __all__ = [
     "Problem",
     "ReceiptBody",
     "RemainingBody",
+    "Rows",
     "Spend",
     "VerbAnswerBody",
     "VerbBody",
 ]
 
 MOST = 1e6
+MOST_ROWS = 100
+"""The most rows of which an answer says what to expect."""
 Real = Annotated[float, Field(ge=-MOST, le=MOST, allow_inf_nan=False)]
 _STRICT = ConfigDict(strict=True, extra="forbid")
 
@@ -83,7 +87,7 @@ class AskBody(BaseModel):
     column: Annotated[str, Field(max_length=200)] | None = None
     where: Annotated[str, Field(max_length=2000)] | None = None
     missing: Real | bool | Annotated[str, Field(max_length=200)] | None = None
-    query: Annotated[str, Field(max_length=LONGEST, examples=["theta", "probability(x > 3)"])] = "theta"
+    query: Annotated[str, Field(max_length=LONGEST_QUERY, examples=["theta", "probability(x > 3)"])] = "theta"
     draws: Annotated[int, Field(ge=1, le=100_000)] = 1
     purpose: Annotated[str, Field(max_length=300, examples=["The annual report"])] | None = None
 
@@ -114,6 +118,20 @@ def _spend(given: Any) -> Any:
     return given
 
 
+def _row(given: Any) -> Any:
+    """Return what may be a row to predict for, or say what to say."""
+    if not isinstance(given, str | dict):
+        raise InvalidValue(
+            'must be a row in words, such as "age=70, ward=Surgery", or its values by name. '
+            f"Got {json.dumps(given)[:80]}"
+        )
+    return given
+
+
+Row = Annotated[Annotated[str, Field(max_length=LONGEST)] | dict[str, Any], BeforeValidator(_row)]
+Rows = Annotated[list[Row], Field(max_length=MOST_ROWS, examples=[["age=70, ward=Surgery"]])]
+"""Rows to predict for, in words or by name."""
+
 Spend = Annotated[
     Annotated[float, Field(allow_inf_nan=False)] | Annotated[str, Field(max_length=100)],
     BeforeValidator(_spend),
@@ -131,10 +149,12 @@ class VerbBody(BaseModel):
     level: Annotated[float, Field(gt=0, lt=1)] = 0.95
     table: bool = True
     purpose: Annotated[str, Field(max_length=300, examples=["The annual report"])] | None = None
+    predict: Rows = []
 
     def question(self) -> VerbQuestion:
         """Return the question asked."""
-        return VerbQuestion(self.verb, self.model_extra or {}, self.spend, self.level, self.table, self.purpose)
+        told = (self.spend, self.level, self.table, self.purpose, self.predict)
+        return VerbQuestion(self.verb, self.model_extra or {}, *told)
 
 
 class Problem(BaseModel):
@@ -233,6 +253,16 @@ class AnswerBody(BaseModel):
     receipt: ReceiptBody
 
 
+class PredictedBody(BaseModel):
+    """What a regression expects of a row, with its interval; a row for each class where there are several.
+
+    `held` names what lies beyond its public bounds, and the bound that it is held at.
+    """
+
+    row: str
+    expected: list[dict[str, Any]]
+
+
 class VerbAnswerBody(AnswerBody):
     """An answer by verb: one row a group, each with its interval, and the release from which the rows are made.
 
@@ -245,6 +275,7 @@ class VerbAnswerBody(AnswerBody):
     level: float
     whose: str | None
     notes: list[str]
+    predicted: list[PredictedBody] | None
     share: float
     table: list[dict[str, Any]] | None
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 
 import scipy.optimize  # noqa: F401 - which the first to ask must not wait for
 
+from sottovoce.answers.predictions import Row
 from sottovoce.facts import dummy_csv
 from sottovoce.ledger import Entry, Ledger, State
 from sottovoce.mechanisms import Release
@@ -201,22 +202,29 @@ class Service(PaidAnswers):
         }
 
     async def again(
-        self, caller: Caller, name: str, number: int, rows: tuple[int, int] | None = None
+        self,
+        caller: Caller,
+        name: str,
+        number: int,
+        rows: tuple[int, int] | None = None,
+        predict: Sequence[Row] = (),
     ) -> dict[str, Any]:
         """Return an answer by verb that was paid for before, the caller's own or, for an administrator, anyone's.
 
-        `rows` asks for two of its rows beside each other, as ``contrast``.
+        `rows` asks for two of its rows beside each other, as ``contrast``; `predict` for what is expected of rows.
         """
-        return await self._told(self._again, caller, name, number, rows)
+        return await self._told(self._again, caller, name, number, rows, predict)
 
-    def _again(self, caller: Caller, name: str, number: int, rows: tuple[int, int] | None) -> dict[str, Any]:
+    def _again(
+        self, caller: Caller, name: str, number: int, rows: tuple[int, int] | None, predict: Sequence[Row]
+    ) -> dict[str, Any]:
         dataset, owner, entry = self._committed(caller, name, number)
         if entry.release is None or "verb" not in entry.request:
             raise NotFound(f"answer {number} of {name} cannot be shown again; its entry is in the history")
         release = Release.from_json(entry.release)
         said = plain_of(self._said(dataset, owner, entry, release))
         said["remaining"] = self._remaining(caller, dataset)
-        said |= told_of(release, entry, dataset.parts[owner])
+        said |= told_of(release, entry, dataset.parts[owner], predict=predict)
         return said if rows is None else said | {"contrast": contrast_of(release, *rows)}
 
     async def planning(self, caller: Caller, work: Callable[..., Any], *arguments: Any) -> Any:

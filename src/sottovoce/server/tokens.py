@@ -2,6 +2,7 @@
 
 A token is ``sv1_ID_SECRET``. The identity finds the row; the secret is 256 random bits, so that its SHA-256 is
 as hard to turn back as it is to guess. Nothing is cached: what one process revokes, every other refuses at once.
+A token that is met after its time is revoked, so that it stays refused where a clock is set back.
 """
 
 from __future__ import annotations
@@ -176,14 +177,18 @@ class Tokens:
         row = self._row(identity)
         # A token that is not there is compared all the same, so that time does not tell which identities exist.
         same = hmac.compare_digest(_hash(secret), _NOBODY if row is None else row.hash)
-        if row is None or match is None or not same or not (token := _token(row)).valid:
+        if row is None or match is None or not same or not (token := self._met(row)).valid:
             raise NotAuthenticated("the token is missing, unknown, expired or revoked")
         return token
 
     def find(self, identity: str) -> Token | None:
         """Return a token by its identity, if there is one."""
         row = self._row(identity)
-        return None if row is None else _token(row)
+        return None if row is None else self._met(row)
+
+    def _met(self, row: Any) -> Token:
+        token = _token(row)
+        return token if token.valid or token.revoked is not None else self.revoke(token.id)
 
     def list(self) -> list[Token]:
         """Return every token, oldest first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from sottovoce.answers.catalogue import CATALOGUE, Verb, spend_of
 from sottovoce.answers.cells_posterior import CellsPosterior
 from sottovoce.answers.contrast import contrast
 from sottovoce.answers.intervals import checked_level
+from sottovoce.answers.predictions import Row
 from sottovoce.curator import Curator
 from sottovoce.facts import Category, Facts, Flag
 from sottovoce.facts.bands import group_axis
@@ -48,6 +49,8 @@ class VerbQuestion:
         Whether to say the rows; whoever reads the release can make them themselves.
     purpose
         What the answer is for; recorded.
+    predict
+        Rows of which a regression also says what to expect; made of the release, so they cost nothing.
     """
 
     verb: str
@@ -56,6 +59,7 @@ class VerbQuestion:
     level: float = 0.95
     table: bool = True
     purpose: str | None = None
+    predict: Sequence[Row] = ()
 
     @classmethod
     def parsed(cls, text: str) -> VerbQuestion:
@@ -90,20 +94,31 @@ class VerbQuestion:
             raise InvalidValue(
                 f"an answer has at most {_MOST_GROUPS} rows, and these cells are {cells.size}; cut fewer"
             )
+        verb.check_rows(question, self.predict)
         return question, verb.mechanism(curator, question, spend, part, config.mechanisms)
 
     def told(self, release: Release, entry: Entry, part: Budget) -> dict[str, Any]:
         """Return the question in words, its rows with their intervals, and the share it cost."""
-        return told_of(release, entry, part, level=self.level, table=self.table)
+        return told_of(release, entry, part, level=self.level, table=self.table, predict=self.predict)
 
 
-def told_of(release: Release, entry: Entry, part: Budget, *, level: float = 0.95, table: bool = True) -> dict[str, Any]:
+def told_of(
+    release: Release,
+    entry: Entry,
+    part: Budget,
+    *,
+    level: float = 0.95,
+    table: bool = True,
+    predict: Sequence[Row] = (),
+) -> dict[str, Any]:
     """Return what is said of an entry that a verb made; made of the release alone, so that saying it again is free."""
     share = part.share(entry.cost)
-    answer = CATALOGUE[entry.request["verb"]].answer(release, entry.id, share, level)
+    verb: Verb = CATALOGUE[entry.request["verb"]]
+    answer = verb.answer(release, entry.id, share, level)
     said: dict[str, Any] = {"verb": entry.request["verb"], "question": entry.request["asked"], "level": level}
     said |= {"whose": getattr(getattr(answer, "question", None), "whose", None)}
     said |= {"notes": list(getattr(answer, "notes", ()))}
+    said |= {"predicted": verb.expected(answer, predict) if predict else None}
     return said | {"share": share, "table": rows_of(answer) if table else None}
 
 

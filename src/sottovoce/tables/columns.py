@@ -13,14 +13,19 @@ from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import shown
 from sottovoce.tables.engine import Engine, number
 
-__all__ = ["field", "is_text", "numeric", "truth"]
+__all__ = ["WIDE", "field", "is_text", "numeric", "truth", "whole"]
 
+WIDE = "decimal(38, 0)"
+"""What holds whole numbers of 64 bits with a sign and without one, on every engine."""
 _YES, _NO = ("true", "yes"), ("false", "no")
 
 _PLACES = 300
 """Decimals of so many places before and after the point are doubles, none too large and none too small."""
 _DIGITS, _POWERS = 15, 22
 """Whole numbers of so many digits are doubles, and so are powers of ten up to this one: one division rounds once."""
+
+_WIDEST = 38
+"""The digits of the widest decimals that every engine has."""
 
 
 def field(table: Any, name: str) -> Any:
@@ -64,6 +69,23 @@ def numeric(engine: Engine, table: Any, name: str) -> Any:
         return column.cast("float64")
     word = "text" if kind.is_string() else str(kind)
     raise InvalidData(f"column {name!r} holds {word}, not numbers; say what to count with a condition (where=...)")
+
+
+def whole(engine: Engine, table: Any, name: str) -> Any:
+    """Return a column of whole numbers, every digit of which counts, its missing values null; None of any other.
+
+    They are integers, or decimals where 64 bits with a sign do not hold all of them: unsigned ones of 64 bits, which
+    some engines have as decimals without places.
+    """
+    column = field(table, name)
+    kind = column.type()
+    if kind.is_unsigned_integer() and kind.nbytes == 8:
+        return column.cast(WIDE)
+    if kind.is_decimal() and kind.scale == 0 and kind.precision is not None and kind.precision < _WIDEST:
+        known = ~column.cast("float64").isnan()  # as PostgreSQL's may be
+        return ibis.cases((known, column.cast(WIDE)), else_=ibis.null(WIDE))
+    found = numeric(engine, table, name)
+    return found if found.type().is_integer() else None
 
 
 def truth(text: Any) -> Any:

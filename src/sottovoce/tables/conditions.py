@@ -18,7 +18,7 @@ import ibis
 from sottovoce.facts.condition import And, Column, Compare, Condition, IsMissing, Literal, Not, OneOf, Or
 from sottovoce.facts.conditions import parse_predicate
 from sottovoce.privacy.errors import InvalidData
-from sottovoce.tables.columns import field, is_text, numeric
+from sottovoce.tables.columns import WIDE, field, is_text, numeric, whole
 from sottovoce.tables.days import SIGNS, days, is_day, written_days
 from sottovoce.tables.engine import Engine, number
 
@@ -134,16 +134,26 @@ class _Translator:
         return None if side.name in self.engine.loose else is_text(self.table, side.name)
 
     def numbers(self, sides: tuple[Column | Literal, Column | Literal]) -> list[Any]:
-        columns = {side: numeric(self.engine, self.table, side.name) for side in sides if isinstance(side, Column)}
-        whole = all(c.type().is_integer() for c in columns.values())
-        whole = whole and not any(isinstance(side, Literal) and isinstance(side.value, float) for side in sides)
-        found = []
-        for side in sides:
-            if isinstance(side, Column):
-                found.append(columns[side] if whole else columns[side].cast("float64"))
-            else:
-                found.append(ibis.literal(int(side.value)) if whole else number(float(side.value)))
-        return found
+        """Return both sides as whole numbers, where neither may be another one: as integers where these hold both."""
+        wholes = [self.whole(side) for side in sides]
+        if any(side is None for side in wholes):
+            return [self.double(side) for side in sides]
+        wide = any(side.type().is_decimal() for side in wholes)
+        return [side.cast(WIDE) for side in wholes] if wide else wholes
+
+    def whole(self, side: Column | Literal) -> Any:
+        """Return a column, or a number that is written, as whole numbers; None where it may be another one."""
+        if isinstance(side, Column):
+            return whole(self.engine, self.table, side.name)
+        if isinstance(side.value, float):
+            return None
+        value = int(side.value)
+        return ibis.literal(value) if value < 2**63 else ibis.literal(str(value)).cast(WIDE)
+
+    def double(self, side: Column | Literal) -> Any:
+        if isinstance(side, Column):
+            return numeric(self.engine, self.table, side.name).cast("float64")
+        return number(float(side.value))
 
 
 def _known(sides: Sequence[Any], outcome: Any) -> Any:

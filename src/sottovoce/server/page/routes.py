@@ -19,6 +19,7 @@ from sottovoce.server.page.meaning_page import MeaningPages
 from sottovoce.server.page.model_page import ModelPage
 from sottovoce.server.page.rendering import Rendering
 from sottovoce.server.page.sessions import Session
+from sottovoce.server.page.verb_forms import row_of
 from sottovoce.server.page.verb_page import VerbPage
 from sottovoce.server.page.views import gauges
 from sottovoce.server.service import Caller, Service
@@ -124,8 +125,11 @@ class _Page:
         number = request.query_params.get("answer")
         rows = [request.query_params.get(name, "") for name in ("first", "second")]
         both = (_entry(rows[0], request), _entry(rows[1], request)) if any(rows) else None
-        outcome = None if number is None else await page.again(_entry(number, request), both)
-        return await self._page(page, {}, self._head(caller, session), outcome)
+        row = row_of(request.query_params)
+        outcome, status = None, 200
+        if number is not None:
+            outcome, status = await page.again(_entry(number, request), both, row)
+        return await self._page(page, {}, self._head(caller, session), outcome, status)
 
     async def answer(self, request: Request) -> Response:
         caller, session = await self._gate.caller(request)

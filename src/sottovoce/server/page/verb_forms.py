@@ -9,14 +9,17 @@ from typing import Any
 from sottovoce.answers.asking import parse_groups
 from sottovoce.answers.catalogue import CATALOGUE, Argument, Verb
 from sottovoce.facts import Category, Column, Count, Day, Flag, Number
+from sottovoce.facts.encodings import Encoding, Scale, levels_of
 from sottovoce.facts.imagined import split_imagined
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.server.config import DatasetConfig
 from sottovoce.server.foreseeing import Imagining
 from sottovoce.server.verbs import VerbQuestion, verbs_of
 
-__all__ = ["column_words", "first_answers", "form_fields", "imagining", "verb_question"]
+__all__ = ["column_words", "first_answers", "form_fields", "imagining", "row_fields", "row_of", "verb_question"]
 
+_AT = "at:"
+"""How the fields of a row to predict for begin."""
 _FIRST = ("formula", "column", "columns", "by", "where")
 """Arguments that every visitor sees; the others are under `More`."""
 
@@ -118,6 +121,28 @@ def imagining(form: Mapping[str, str]) -> Imagining:
     kept = form.get("kept", "").strip()
     columns = tuple(split_imagined(form.get("imagine", "")))
     return Imagining(columns, kept=_percent("the part that the condition keeps", kept) if kept else 1.0)
+
+
+def row_fields(encoding: Encoding, titles: Mapping[str, str], given: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the fields of a row to predict for: what was given, else the first level, or the middle of the bounds."""
+    found = []
+    for place, (name, column) in enumerate(zip(encoding.names, encoding.columns, strict=True)):
+        levels = ["no", "yes"] if isinstance(column, Flag) else [str(level) for level in levels_of(column) or ()]
+        usual = levels[0] if levels else _middle(encoding.scale(place), whole=isinstance(column, Count))
+        field = {"name": f"{_AT}{name}", "title": titles.get(name, name), "levels": levels}
+        found.append(field | {"value": given.get(name, usual), "words": column_words(column)})
+    return found
+
+
+def _middle(scale: Scale, *, whole: bool) -> str:
+    middle = scale.low + (scale.high - scale.low) / 2
+    return f"{math.floor(middle) if whole else middle:.6g}"
+
+
+def row_of(form: Mapping[str, str]) -> dict[str, str] | None:
+    """Return the row that a form of `row_fields` asks to predict for; None where it asks for none."""
+    given = {name.removeprefix(_AT): text.strip() for name, text in form.items() if name.startswith(_AT)}
+    return given if "predict" in form else None
 
 
 def _value(argument: Argument, form: Mapping[str, str]) -> Any:

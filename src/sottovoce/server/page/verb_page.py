@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from sottovoce.answers.catalogue import CATALOGUE
 from sottovoce.answers.display import Scale, drawn_rows, formatted, picture, plain_words, scale_of
 from sottovoce.answers.questions import VERBS
 from sottovoce.answers.regression import is_intercept, ratio_is_told
@@ -19,7 +20,14 @@ from sottovoce.regression.foreseen import Foreseen
 from sottovoce.server.meaning import regression_plan
 from sottovoce.server.page.charts import number, percent
 from sottovoce.server.page.dataset_page import NOTHING, DatasetPage, key_of, outcome_of
-from sottovoce.server.page.verb_forms import column_words, first_answers, form_fields, imagining, verb_question
+from sottovoce.server.page.verb_forms import (
+    column_words,
+    first_answers,
+    form_fields,
+    imagining,
+    row_fields,
+    verb_question,
+)
 
 __all__ = ["VerbPage", "answer_csv"]
 
@@ -74,10 +82,25 @@ class VerbPage(DatasetPage):
             return outcome_of(error)
         return {"foreseen": _plan_view(plan)}, 200
 
-    async def again(self, number: int, rows: tuple[int, int] | None = None) -> dict[str, Any]:
-        """Return an answer that was paid for before, as the page shows it, two of its rows compared if asked for."""
-        answer = await self._service.again(self._caller, self._name, number, rows)
-        return {"answer": await self._service.run(self._view, answer) | {"again": True}}
+    async def again(
+        self, number: int, rows: tuple[int, int] | None = None, row: Mapping[str, str] | None = None
+    ) -> tuple[dict[str, Any], int]:
+        """Return an answer that was paid for before, as the page shows it, and the status.
+
+        Two of its rows are compared, and it is said what is expected of a row, where these are asked for; one that
+        makes no sense is refused beside the answer.
+        """
+        refused, status = "", 200
+        try:
+            predict = [] if row is None else [row]
+            answer = await self._service.again(self._caller, self._name, number, rows, predict)
+        except InvalidValue as error:
+            if row is None:
+                raise
+            refused, status = str(error), 422
+            answer = await self._service.again(self._caller, self._name, number, rows)
+        shown = await self._service.run(self._view, answer, row) | {"again": True, "refused": refused}
+        return {"answer": shown}, status
 
     async def table(self, number: int) -> str:
         """Return the rows of an answer as CSV."""
@@ -94,7 +117,7 @@ class VerbPage(DatasetPage):
         fields = {name: text for name, text in values.items() if name != "key"} | {"spend": f"{fits:g}"}
         return {"said": said, "message": str(error), "weaker": fields if short and fits > 0 else None, "fits": fits}
 
-    def _view(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+    def _view(self, answer: Mapping[str, Any], row: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Return what the page shows of an answer: a row a group, each with its interval."""
         rows = answer["table"]
         names, found, scale = drawn_rows(rows, counts=answer["verb"] == "counts")
@@ -116,11 +139,24 @@ class VerbPage(DatasetPage):
             "words": plain_words(answer["level"], len(rows), noisy=any(shares)),
             "share": answer["share"],
             "again": False,
+            "refused": "",
             "pairs": [" / ".join(row.labels) for row in found]
             if 1 < len(rows) <= _MOST and answer["verb"] in VERBS
             else [],
             "contrast": _contrast_view(answer.get("contrast")),
+            "predicting": _predicting(answer, titles, row or {}) if terms else None,
         }
+
+
+def _predicting(answer: Mapping[str, Any], titles: Mapping[str, str], row: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields of a row to predict for, and what is expected of the one that was asked for."""
+    formula = CATALOGUE["regress"].read(answer).question
+    response = titles.get(formula.parsed.response, formula.parsed.response)
+    found = {"fields": row_fields(formula.encoding, titles, row), "response": response, "rows": []}
+    for said in answer["predicted"] or ():
+        _, rows, scale = drawn_rows(said["expected"])
+        found |= {"row": said["row"], "rows": rows, "axis": scale.axis(), "held": said["expected"][0].get("held")}
+    return found
 
 
 def _plan_view(plan: Mapping[str, Any]) -> dict[str, Any]:
