@@ -87,8 +87,9 @@ class BetaTail:
         above = z > 0
         share, other, d = np.where(above, q, p) / total, np.where(above, p, q) / total, np.where(above, -d, d)
         y = share * np.expm1(d)
-        far = np.log(other) + np.log1p(np.exp(-np.abs(z))) - share * d
-        fall = np.where(y < -0.5, far, log1pmx(y) + share * expm1mx(d))
+        fall = log1pmx(y) + share * expm1mx(d)
+        if (far := y < -0.5).any():
+            fall = np.where(far, np.log(other) + np.log1p(np.exp(-np.abs(z))) - share * d, fall)
         return np.asarray(self.top - total * fall)
 
     def length(self, u: Floats, way: float) -> Floats:
