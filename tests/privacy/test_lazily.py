@@ -5,7 +5,9 @@ from importlib import import_module
 import pytest
 
 
-@pytest.mark.parametrize("room", ["readings", "systems", "mechanisms", "amplification", "regression", "estimators"])
+@pytest.mark.parametrize(
+    "room", ["privacy", "readings", "systems", "mechanisms", "amplification", "regression", "estimators"]
+)
 def test_a_room_has_the_names_that_it_says_it_has(room: str) -> None:
     if room in ("regression", "estimators"):
         pytest.importorskip("jax", reason="the regression extra is not installed")

@@ -16,6 +16,7 @@ import typer
 from typer.exceptions import TyperException
 
 import sottovoce
+from sottovoce.cli.plain_words import take_plainly
 
 __all__ = ["COMMANDS", "application", "main"]
 
@@ -100,7 +101,7 @@ def application(word: str | None = None) -> typer.Typer:
 
 @functools.cache  # Typer would read every signature again for every call in one process
 def _command(word: str | None) -> Any:
-    return typer.main.get_command(application(word))
+    return take_plainly(typer.main.get_command(application(word)))
 
 
 def _postpone(package: str, *parts: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,11 +13,13 @@ from sottovoce.cli.specs import facts_of, model_for, read_spec
 from sottovoce.mechanisms import Mechanism
 from sottovoce.mechanisms.choices import CONJUGATE, DELTAS, ORDERS, Choice, choices, imagined_mean, names_for
 from sottovoce.mechanisms.expected import cautions
-from sottovoce.mechanisms.needed import Needed, records_needed, shares_needed
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.numbers import whole as whole_number
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.systems.naming import SYSTEMS
+
+if TYPE_CHECKING:
+    from sottovoce.mechanisms.needed import Needed
 
 __all__ = ["plan"]
 
@@ -87,6 +89,8 @@ def plan(
     names = list(names_for(model)) if mechanism == "all" else [mechanism]
     imagined = imagined_mean(model) if mean is None else _means(mean)
     if width is not None:
+        from sottovoce.mechanisms.needed import shares_needed  # noqa: PLC0415 - brings the filter
+
         needed = shares_needed(model, count, parse_promise(whole), width, imagined, names)
         _say_needed(needed, whole, as_json=as_json)
         if all(one.share is None for one in needed):
@@ -124,6 +128,8 @@ def _in_reach(found: list[Needed], model: Any, n: int, budget: Promise, width: f
     best = min((one for one in found if one.width is not None), key=lambda one: one.width or 0.0, default=None)
     if best is None:
         return f"± {width:g} is out of reach of {budget}; no mechanism says how wide its intervals are"
+    from sottovoce.mechanisms.needed import records_needed  # noqa: PLC0415
+
     enough = records_needed(model, n, budget, width, mean, best.name)
     more = "" if enough is None else f", and n = {enough:,} would do"
     return f"± {width:g} is out of reach: all of {budget} gives ± {number(best.width, 3)} ({best.name}){more}"

@@ -13,8 +13,6 @@ from sottovoce.privacy.numbers import Floats
 __all__ = ["quantiles"]
 
 _TINY = 1e-300
-_FEW = 16
-"""Laws of a mixture that a search for a quantile begins with."""
 _BLOCK = 2**16
 """Laws that are worked on at once."""
 
@@ -23,7 +21,7 @@ def quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[flo
     r"""Return quantiles of each row's mixture of the laws Beta(a, total - a), a = first, first + 1, …; levels in order.
 
     One incomplete beta function a row and step: those of its neighbours follow by adding, for
-    I_x(a, b) = I_x(a + 1, b - 1) + x · f(x; a, b) / a. Newton's steps inside a bracket; below the middle
+    I_x(a, b) = I_x(a + 1, b - 1) + x · f(x; a, b) / a. Halley's steps inside a bracket; below the middle
     and near zero they are those of log F in log x, which a power law near zero makes exact.
     """
     step = max(_BLOCK // weights.shape[1], 1)
@@ -39,13 +37,13 @@ def _quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[fl
     b = np.maximum(total - a, 1e-20)  # beside very many records a small α is lost in rounding
     inside = columns < last[:, None]
     norms = _log_norms(a, b, inside)
-    normal = _as_normals(weights, a / total, total)
+    middle, spread = _logit_normal(weights, a / total, total)
 
     # A step from one law's neighbour to the next is in the mixture as often as the laws up to there.
     share, whole = np.where(inside, np.cumsum(weights, axis=1) / a, 0.0), weights.sum(axis=1)
-    above = b - 1
+    above, turns = b - 1, weights * a
 
-    def evaluate(x: Floats, some: Any) -> tuple[Floats, Floats]:
+    def evaluate(x: Floats, some: Any) -> tuple[Floats, Floats, Floats]:
         rows = slice(None) if some.size == len(first) else some
         with np.errstate(divide="ignore", over="ignore", invalid="ignore", under="ignore"):
             dense = a[rows] * np.log(x)[:, None]
@@ -54,10 +52,11 @@ def _quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[fl
             np.exp(dense, out=dense)  # x times the density
         below = whole[rows] * special.betainc(a[rows, -1], b[rows, -1], x)
         below += np.einsum("ij,ij->i", share[rows], dense)
-        return below, np.einsum("ij,ij->i", weights[rows], dense)  # F(x), x·f(x)
+        slope, turn = np.einsum("ij,ij->i", weights[rows], dense), np.einsum("ij,ij->i", turns[rows], dense)
+        return below, slope, turn - x / (1 - x) * ((total - 1) * slope - turn)  # F(x), s = x·f(x), x·s'(x)
 
     def quantile(q: float) -> Floats:
-        x = np.clip(_normal_quantile(*normal, q), _TINY, 1 - 1e-16)
+        x = np.clip(special.expit(middle + spread * special.ndtri(q)), 1e-290, 1 - 1e-16)
         low, high = np.zeros(len(first)), np.ones(len(first))
         piled = np.flatnonzero(first < 0.07)  # for all others x^a is less than 1e-20 at the least number
         if piled.size:
@@ -73,24 +72,38 @@ def _quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[fl
             if not todo.size:
                 break
             at = x[todo]
-            below, slope = evaluate(at, todo)
+            below, slope, turn = evaluate(at, todo)
             power = (q < 0.5) | (at < 1e-6)
-            with np.errstate(divide="ignore", over="ignore", invalid="ignore", under="ignore"):
-                by_power = at * np.exp(-below * np.log(below / q) / slope)
-                fresh = np.where(power, by_power, at * (1 - (below - q) / slope))
+            fresh, left = _halley(q, at, below, slope, turn, power, whole[todo])
             low[todo] = np.where(below > q, low[todo], at)
             high[todo] = np.where(below > q, at, high[todo])
             ratio = np.sqrt(np.maximum(low[todo], _TINY)) * np.sqrt(high[todo])
-            middle = np.where(power | (low[todo] > 0), ratio, (low[todo] + high[todo]) / 2)
+            half = np.where(power | (low[todo] > 0), ratio, (low[todo] + high[todo]) / 2)
             there = np.abs(fresh - at) <= 1e-10 * fresh  # the last digit may lie on the bracket's other side
-            fresh = np.where(there | ((fresh > low[todo]) & (fresh < high[todo])), fresh, middle)
-            fresh = np.clip(fresh, _TINY, 1 - 1e-16)
+            taken = there | ((fresh > low[todo]) & (fresh < high[todo]))
+            fresh = np.clip(np.where(taken, fresh, half), _TINY, 1 - 1e-16)
             x[todo] = fresh
-            todo = todo[np.abs(fresh - at) > 1e-10 * fresh]
+            todo = todo[~(taken & (left < 1e-15)) & (np.abs(fresh - at) > 1e-10 * fresh)]
         return np.where(x < 1 - 2e-16, x, 1.0)
 
     # Next to one an upper quantile may be found a last digit below a lower one.
     return list(np.maximum.accumulate([quantile(q) for q in levels], axis=0))
+
+
+def _halley(
+    q: float, at: Floats, below: Floats, slope: Floats, turn: Floats, power: Any, whole: Floats
+) -> tuple[Floats, Floats]:
+    """Return where Halley's step leads, and about how much of it, beside x, is left to go: a third order.
+
+    Functions of log x change on the scale of one, or of how fast F bends or rises.
+    """
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore", under="ignore"):
+        step = np.where(power, below * np.log(q / below), q - below) / slope
+        bend = turn / slope - np.where(power, slope / below, 1.0)
+        step /= np.clip(1 + step * bend / 2, 0.5, 2.0)
+        rise = slope / np.minimum(below, whole - below)
+        left = (1 + bend**2 + rise**2) * np.abs(step) ** 3
+        return at * np.where(power, np.exp(step), 1 + step), left
 
 
 def _log_norms(a: Floats, b: Floats, inside: Any) -> Floats:
@@ -101,25 +114,12 @@ def _log_norms(a: Floats, b: Floats, inside: Any) -> Floats:
     return np.asarray(np.cumsum(norms, axis=1, out=norms))
 
 
-def _as_normals(weights: Floats, centres: Floats, total: float) -> tuple[Floats, Floats, Floats]:
-    """Return weights, means and deviations of a few normal laws a row that are about its mixture of Beta laws."""
-    spreads = centres * (1 - centres) / (total + 1)
-    starts = np.arange(0, weights.shape[1], -(-weights.shape[1] // _FEW))
-    several = np.add.reduceat(weights, starts, axis=1)
-    safe = np.maximum(several, _TINY)
-    means = np.add.reduceat(weights * centres, starts, axis=1) / safe
-    squares = np.add.reduceat(weights * (spreads + centres**2), starts, axis=1) / safe
-    return several, means, np.sqrt(np.maximum(squares - means**2, 1e-30))
-
-
-def _normal_quantile(weights: Floats, means: Floats, deviations: Floats, q: float) -> Floats:
-    """Return a quantile of each row's mixture of normal laws: cheap, and close enough to begin with."""
-    mean = (weights * means).sum(axis=1)
-    spread = np.sqrt(np.maximum((weights * (deviations**2 + means**2)).sum(axis=1) - mean**2, 0.0))
-    # Cantelli's inequality: no law has its quantile farther from its mean.
-    low, high = np.maximum(mean - spread * np.sqrt(1 / q - 1), 0.0), np.minimum(mean + spread / np.sqrt(1 / q - 1), 1.0)
-    for _ in range(8):
-        x = (low + high) / 2
-        above = (weights * special.ndtr((x[:, None] - means) / deviations)).sum(axis=1) > q
-        low, high = np.where(above, low, x), np.where(above, x, high)
-    return np.asarray((low + high) / 2)
+def _logit_normal(weights: Floats, centres: Floats, total: float) -> tuple[Floats, Floats]:
+    """Return the mean and the deviation of about each row's logit, from the mean and the variance of its mixture."""
+    whole = weights.sum(axis=1)
+    mean = np.clip(np.einsum("ij,ij->i", weights, centres) / whole, _TINY, 1 - 1e-16)
+    squares = np.einsum("ij,ij,ij->i", weights, centres, centres) / whole
+    rest = mean * (1 - mean)
+    variance = np.maximum(squares - mean**2, 0.0) + np.maximum(mean - squares, 0.0) / (total + 1)
+    square = np.log1p(variance / rest**2)
+    return special.logit(mean) - square * (0.5 - mean), np.sqrt(square)

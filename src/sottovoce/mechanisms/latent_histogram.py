@@ -190,13 +190,14 @@ def _tilt(tables: Sequence[Floats], target: float, tilt: float) -> float:
 
     By Newton's steps in a bracket, from a tilt to begin with.
     """
-    powers = np.arange(max(table.shape[1] for table in tables), dtype=np.float64)[:, None] ** [1, 2]
+    powers = np.arange(max(table.shape[1] for table in tables), dtype=np.float64)[:, None] ** [0, 1, 2]
     low, high = -np.inf, np.inf
     for _ in range(200):
         mean = slope = 0.0
         for table in tables:
             for rows in _blocks(table):
-                first, second = (_chances(table[rows], tilt) @ powers[: table.shape[1]]).T
+                none, first, second = (_tilted(table[rows], tilt) @ powers[: table.shape[1]]).T
+                first, second = first / none, second / none
                 mean += float(first.sum())
                 slope += float(second.sum() - first @ first)
         gap = mean - target
@@ -208,17 +209,16 @@ def _tilt(tables: Sequence[Floats], target: float, tilt: float) -> float:
         tilt = fresh if low < fresh < high else (low + high) / 2
     for table in tables:
         for rows in _blocks(table):
-            table[rows] = _chances(table[rows], tilt)
+            weights = _tilted(table[rows], tilt)
+            np.divide(weights, weights.sum(axis=1, keepdims=True), out=table[rows])
     return tilt
 
 
-def _chances(log_weights: Floats, tilt: float) -> Floats:
-    """Return the tilted weights, that sum to one in each row."""
+def _tilted(log_weights: Floats, tilt: float) -> Floats:
+    """Return the tilted weights, of which the largest of each row is one."""
     tilted = log_weights + tilt * np.arange(log_weights.shape[1], dtype=np.float64)
     tilted -= tilted.max(axis=1, keepdims=True)
-    np.exp(tilted, out=tilted)
-    tilted /= tilted.sum(axis=1, keepdims=True)
-    return tilted
+    return np.asarray(np.exp(tilted, out=tilted))
 
 
 def _blocks(table: Floats) -> Iterator[slice]:

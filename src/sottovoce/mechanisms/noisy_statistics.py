@@ -16,7 +16,6 @@ from sottovoce.mechanisms.imagined import Imagined, ImaginedMixtures, ImaginedPo
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.mechanism import Mechanism, check_system
 from sottovoce.mechanisms.noise_aware import latent_total, latent_totals
-from sottovoce.mechanisms.noisy_histogram import NoisyHistogram
 from sottovoce.mechanisms.noisy_posterior import NoisyPosterior
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
@@ -295,6 +294,8 @@ class NoisyStatistics(Mechanism):
         system: Any = self.system
         reading = system.reading
         if isinstance(reading, CategoryCounts):
+            from sottovoce.mechanisms.noisy_histogram import NoisyHistogram  # noqa: PLC0415 - plans do without
+
             return NoisyHistogram(system.alpha, noisy, self.n, self._steps.kind, self._steps.scale)
         if isinstance(reading, BallSum):
             aware: Distribution = system.through_noise(self.n, noisy, self._steps.variance * self.grid**2)

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sottovoce.mechanisms.exact_sampling import released
 from sottovoce.mechanisms.forecast import Forecast, mean_width
 from sottovoce.mechanisms.mechanism import Mechanism, check_system
 from sottovoce.mechanisms.worst import worst_of
@@ -45,6 +44,8 @@ class PosteriorSample(Mechanism):
         return profile
 
     def _value(self, statistics: Statistics, rng: np.random.Generator, draws: int) -> Any:
+        from sottovoce.mechanisms.exact_sampling import released  # noqa: PLC0415 - plans draw nothing
+
         posterior: Any = self.system.posterior(statistics, *self._weights)
         return released(self.law(statistics), lambda size: posterior.sample(size, rng), draws, rng)
 

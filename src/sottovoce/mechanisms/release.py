@@ -7,7 +7,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -70,6 +69,8 @@ class Release:
         return f"Release({self.parameter}: {_words(self.value)}, by {self.mechanism.get('mechanism')}{note})"
 
     def _repr_html_(self) -> str:
+        from html import escape  # noqa: PLC0415 - brings the names of all characters
+
         rows = [
             (self.parameter, _words(self.value)),
             ("mechanism", str(self.mechanism.get("mechanism"))),

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sottovoce.mechanisms.calibrate import largest_keeping
-from sottovoce.mechanisms.exact_sampling import released
 from sottovoce.mechanisms.forecast import Forecast, mean_width
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.worst import worst_of
@@ -87,6 +86,8 @@ class TemperedPosterior(Mechanism):
         return cls(system, n, 1 / coldness, truncation)
 
     def _value(self, statistics: Statistics, rng: np.random.Generator, draws: int) -> Any:
+        from sottovoce.mechanisms.exact_sampling import released  # noqa: PLC0415 - plans draw nothing
+
         tempered = self.system.tempered(statistics, self.temperature, self.truncation)
         return released(self.law(statistics), lambda size: tempered.sample(size, rng), draws, rng)
 

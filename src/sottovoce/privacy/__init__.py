@@ -1,43 +1,48 @@
 """Promises, profiles, conversions, composition and filters, the secure random source."""
 
-from sottovoce.privacy.composition import ComposedProfile, compose
-from sottovoce.privacy.concentrated import RenyiProfile, ZeroConcentratedProfile
-from sottovoce.privacy.discrete_gaussian import DiscreteGaussianProfile
-from sottovoce.privacy.errors import (
-    BudgetExceeded,
-    IncompatibleNotions,
-    InvalidData,
-    InvalidPromise,
-    InvalidValue,
-    LedgerCorrupt,
-    LedgerUnavailable,
-    PromiseUnreachable,
-    SottovoceError,
-    UnprovenPrivacy,
-)
-from sottovoce.privacy.filter import PrivacyFilter
-from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.laplace import DiscreteLaplaceProfile, LaplaceProfile
-from sottovoce.privacy.least import LeastProfile
-from sottovoce.privacy.pairs import BetaPairs, GammaRatePairs, GammaShapePairs, LikelihoodRatioProfile, Pairs
-from sottovoce.privacy.profile import Basis, Profile
-from sottovoce.privacy.promises import (
-    ApproxDP,
-    GaussianDP,
-    MaxAdvantage,
-    MaxSuccess,
-    Promise,
-    PureDP,
-    RenyiDP,
-    ZeroConcentratedDP,
-    parse_promise,
-)
-from sottovoce.privacy.pure import BoundedRangeProfile, PureProfile
-from sottovoce.privacy.randomness import SecureGenerator, is_secure, secure_rng, seeded_rng
-from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE, Relation
-from sottovoce.privacy.slack import SlackProfile
-from sottovoce.privacy.subsampled import SubsampledProfile
-from sottovoce.privacy.subsampling import subsampled_epsilon
+from typing import TYPE_CHECKING
+
+from sottovoce.privacy.lazily import lazily
+
+if TYPE_CHECKING:
+    from sottovoce.privacy.composition import ComposedProfile, compose
+    from sottovoce.privacy.concentrated import RenyiProfile, ZeroConcentratedProfile
+    from sottovoce.privacy.discrete_gaussian import DiscreteGaussianProfile
+    from sottovoce.privacy.errors import (
+        BudgetExceeded,
+        IncompatibleNotions,
+        InvalidData,
+        InvalidPromise,
+        InvalidValue,
+        LedgerCorrupt,
+        LedgerUnavailable,
+        PromiseUnreachable,
+        SottovoceError,
+        UnprovenPrivacy,
+    )
+    from sottovoce.privacy.filter import PrivacyFilter
+    from sottovoce.privacy.gaussian import GaussianProfile
+    from sottovoce.privacy.laplace import DiscreteLaplaceProfile, LaplaceProfile
+    from sottovoce.privacy.least import LeastProfile
+    from sottovoce.privacy.pairs import BetaPairs, GammaRatePairs, GammaShapePairs, LikelihoodRatioProfile, Pairs
+    from sottovoce.privacy.profile import Basis, Profile
+    from sottovoce.privacy.promises import (
+        ApproxDP,
+        GaussianDP,
+        MaxAdvantage,
+        MaxSuccess,
+        Promise,
+        PureDP,
+        RenyiDP,
+        ZeroConcentratedDP,
+        parse_promise,
+    )
+    from sottovoce.privacy.pure import BoundedRangeProfile, PureProfile
+    from sottovoce.privacy.randomness import SecureGenerator, is_secure, secure_rng, seeded_rng
+    from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE, Relation
+    from sottovoce.privacy.slack import SlackProfile
+    from sottovoce.privacy.subsampled import SubsampledProfile
+    from sottovoce.privacy.subsampling import subsampled_epsilon
 
 __all__ = [
     "ADD_REMOVE",
@@ -89,3 +94,5 @@ __all__ = [
     "seeded_rng",
     "subsampled_epsilon",
 ]
+
+__getattr__ = lazily(__name__)

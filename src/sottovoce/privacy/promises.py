@@ -88,9 +88,11 @@ class ApproxDP(Promise):
     def _excess(self, profile: Profile) -> float:
         if self.delta == 0:
             return profile.pure() - self.epsilon
-        # By logarithms, as δ may be too small for a double; what is δ itself keeps it in any case.
+        # By logarithms, as δ may be too small for a double; what is δ itself keeps it in any case, and only rounding,
+        # coarse where doubles end, can tell the two apart.
         over = profile.log_delta(self.epsilon) - float(log_down(self.delta))
-        return 0.0 if over > 0 and profile.delta(self.epsilon) <= self.delta else over
+        near = 0 < over < (1e-9 if self.delta > 1e-300 else 1.0)
+        return 0.0 if near and profile.delta(self.epsilon) <= self.delta else over
 
     def _simplest(self) -> Promise:
         return self if self.delta else PureDP(self.epsilon, relation=self.relation)

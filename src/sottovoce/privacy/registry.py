@@ -7,13 +7,22 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping
-from functools import cached_property
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
 
 from sottovoce.privacy.errors import InvalidValue
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 __all__ = ["Registry"]
+
+
+@cache  # reads a file of every package that is installed
+def _installed() -> Any:
+    from importlib.metadata import entry_points  # noqa: PLC0415 - reads mail headers, of all things
+
+    return entry_points()
 
 
 class Registry:
@@ -60,7 +69,7 @@ class Registry:
 
     @cached_property
     def _strangers(self) -> dict[str, EntryPoint]:
-        return {point.name: point for point in entry_points(group=self.group) if point.name not in self._places}
+        return {point.name: point for point in _installed().select(group=self.group) if point.name not in self._places}
 
     def __iter__(self) -> Iterator[str]:
         yield from self._places

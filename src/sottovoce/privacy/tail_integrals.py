@@ -49,12 +49,18 @@ class Tail(_Cells, Protocol):
     def log_density(self, u: Floats) -> Floats:
         """Return the log-density at the distance u."""
 
+    def fall(self, u: Floats) -> Floats:
+        """Return how fast the log-density falls at the distance u."""
+
 
 class Gap(_Cells, Protocol):
     """What the log-ratio gains with the distance: concave, or with a logarithm of 1 - e^-gap that is."""
 
     def __call__(self, u: Floats) -> Floats:
         """Return the gap at the distance u."""
+
+    def log_mean(self, u: Floats) -> Floats | float:
+        """Return a bound on the log-mean of 1 - e^-gap over distances that are exponential with the mean u."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +93,16 @@ class BetaTail:
         above = z > 0
         share, other, d = np.where(above, q, p) / total, np.where(above, p, q) / total, np.where(above, -d, d)
         y = share * np.expm1(d)
-        far = np.log(other) + np.log1p(np.exp(-np.abs(z))) - share * d
-        fall = np.where(y < -0.5, far, log1pmx(y) + share * expm1mx(d))
+        fall = log1pmx(y) + share * expm1mx(d)
+        if (far := y < -0.5).any():
+            fall = np.where(far, np.log(other) + np.log1p(np.exp(-np.abs(z))) - share * d, fall)
         return np.asarray(self.top - total * fall)
+
+    def fall(self, u: Floats) -> Floats:
+        """Return n·expit(z) - p at the logit z, above logit 0 from the other end."""
+        z = u - self.ahead + (np.log(self.p) - np.log(self.q))
+        near = (self.p + self.q) * special.expit(-np.abs(z))
+        return np.asarray(np.where(z > 0, self.q - near, near - self.p))
 
     def length(self, u: Floats, way: float) -> Floats:
         """Return the length of the next panel."""
@@ -121,6 +134,10 @@ class GammaTail:
         """Return -k(e^d - 1 - d) and the height of the mode, where d counts from the mode."""
         return np.asarray(self.top - self.k * expm1mx(self.sign * (u - self.ahead)))
 
+    def fall(self, u: Floats) -> Floats:
+        """Return k(e^d - 1), downwards with the other sign."""
+        return np.asarray(self.sign * self.k * np.expm1(np.minimum(self.sign * (u - self.ahead), 700.0)))
+
     def length(self, u: Floats, way: float) -> Floats:
         """Return the length of the next panel."""
         d = np.minimum(self.sign * (u - self.ahead), 700.0)
@@ -141,6 +158,10 @@ class Linear:
         """Return the gap at the distance u."""
         return self.w * u
 
+    def log_mean(self, u: Floats) -> Floats:
+        """Return the log-mean of 1 - e^-gap itself: wu/(1 + wu)."""
+        return -np.log1p(1 / (self.w * u))
+
     def length(self, u: Floats, way: float) -> Floats:
         """Return the length of the next panel."""
         return np.where(self.w * u < _FULL, 10.0 / self.w, _FAR)
@@ -160,6 +181,10 @@ class Curved:
     def __call__(self, u: Floats) -> Floats:
         """Return the gap at the distance u."""
         return self.sign * self.c * np.expm1(np.minimum(self.sign * u, 700.0))
+
+    def log_mean(self, u: Floats) -> Floats | float:
+        """Return that of the mean distance where 1 - e^-gap is concave (Jensen), else that of one."""
+        return log1mexp(-self(u)) if self.sign < 0 else 0.0
 
     def length(self, u: Floats, way: float) -> Floats:
         """Return the length of the next panel."""
@@ -193,14 +218,18 @@ def _mode_height(k: Floats) -> Floats:
 def log_integral(tail: Tail, gap: Gap, floor: float | Floats = -np.inf) -> Floats:
     """Return the logarithm of each cell's integral; +inf, which claims nothing, if a walk does not end.
 
-    A cell that the density's fall alone keeps below `floor` may be answered with that bound.
+    A cell that the tangent to its log-density keeps below `floor` may be answered with that bound.
     """
     with np.errstate(all="ignore"):
-        start = np.maximum(tail.ahead, 0.0)
+        start, behind = np.maximum(tail.ahead, 0.0), ~(tail.ahead[:, 0] >= 0)
         here, top = tail.log_density(np.zeros_like(start)), tail.log_density(tail.ahead)
         # So deep in a tail no digit of the density's change is left; it falls at least as fast as it fell on average.
-        total = (here - np.log((top - here) / -tail.ahead))[:, 0]
-        near = np.flatnonzero(((here[:, 0] > -1e10) & ~(total < floor - 1.0)) | (tail.ahead[:, 0] >= 0))
+        deep, total = behind & ~(here[:, 0] > -1e10), (here - np.log((top - here) / -tail.ahead))[:, 0]
+        fall = tail.fall(np.zeros_like(start))
+        tangent = (here - np.log(fall) + gap.log_mean(1 / fall))[:, 0]
+        low = behind & ~deep & (tangent < floor - 0.01)  # by more than its rounding
+        total[low] = tangent[low]
+        near = np.flatnonzero(~(deep | low))
         if near.size:
             total[near] = _near(tail.take(near), gap.take(near), start[near])
     return np.where(np.isnan(total), np.inf, total)

@@ -1,0 +1,65 @@
+"""Words and plain numbers are taken as Typer itself would take them, without what it loads for that."""
+
+import subprocess
+import sys
+from typing import Annotated, Any
+
+import pytest
+import typer
+from typer.exceptions import TyperException
+
+from sottovoce.cli.plain_words import take_plainly
+
+
+def _told(plainly: bool, *words: str) -> Any:
+    """Return what a command is told by such words, or the error."""
+    app = typer.Typer()
+    told: list[Any] = []
+
+    @app.command()
+    def tell(
+        word: str,
+        more: Annotated[list[str] | None, typer.Argument()] = None,
+        n: int | None = None,
+        width: float = 1.0,
+        digit: Annotated[int, typer.Option(min=0, max=9)] = 0,
+        doubled: Annotated[int, typer.Option(parser=lambda text: 2 * int(text))] = 0,
+        halved: Annotated[float | None, typer.Option(callback=lambda value: value and value / 2)] = None,
+        flag: bool = False,
+    ) -> None:
+        told.extend((word, more, n, width, digit, doubled, halved, flag))
+
+    command = typer.main.get_command(app)
+    try:
+        (take_plainly(command) if plainly else command)(list(words), standalone_mode=False)
+    except TyperException as wrong:
+        return type(wrong), wrong.format_message()
+    return told
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        "a",
+        "7",
+        "a b c",
+        *(f"a --n {n}" for n in ("12", "007", "-3", "+3", "1.0", "1_0", "٣", "²", "x", "9" * 40, "1e3", "'12 '")),
+        *(f"a --width {w}" for w in ("12", "1.5", ".5", "5.", ".", "1.2.3", "1e-3", "-2", "nan", "inf", "x", "٣.٥")),
+        *(f"a --digit {d}" for d in ("9", "10", "-1")),
+        *(f"a --doubled {d}" for d in ("4", "x")),
+        *(f"a --halved {h}" for h in ("3", "3e0", "x")),
+        "a --flag",
+        "a --nothing",
+    ],
+)
+def test_words_are_taken_as_typer_takes_them(words: str) -> None:
+    split = [word.strip("'") for word in words.split(" ")] if words else []
+    assert repr(_told(True, *split)) == repr(_told(False, *split))  # nan is not itself
+
+
+def test_a_plan_loads_no_pydantic() -> None:
+    system = ["--system", "beta-bernoulli:alpha=6,beta=12", "--n", "100", "--target", "approx:1,1e-6"]
+    asked = "import sys; from sottovoce.__main__ import main\ntry: main()\nfinally: print('pydantic' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", asked, "plan", *system], capture_output=True, text=True, check=True)
+    assert run.stdout.endswith("False\n"), run.stdout

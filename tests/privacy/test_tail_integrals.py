@@ -1,0 +1,38 @@
+"""Bounds that stand for integrals of tails are bounds: never below them, never above what they are to stay below."""
+
+import numpy as np
+import pytest
+
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.privacy.tail_integrals import BetaTail, Curved, GammaTail, Gap, Linear, Tail, log_integral
+
+_CELLS = 2000
+
+
+def _scales(low: float, high: float, seed: int) -> Floats:
+    return 10.0 ** seeded_rng(seed).uniform(low, high, (_CELLS, 1))
+
+
+def _tails(kind: str) -> tuple[Tail, Gap]:
+    """Return tails of all scales whose thresholds lie on both sides of the mode, with gaps of all scales."""
+    away = seeded_rng(1).normal(0, 4, (_CELLS, 1))
+    if kind == "beta":
+        p, q = _scales(-2, 7, 2), _scales(-2, 7, 3)
+        spread = np.sqrt(1 / p + 1 / q)
+        return BetaTail.of(p, q, np.log(p) - np.log(q) + away * spread), Linear(_scales(-4, 3, 4))
+    k, sign = _scales(-2, 7, 2), 1.0 if kind == "gamma upwards" else -1.0
+    return GammaTail.of(k, np.log(k) + away / np.sqrt(k), sign), Curved(_scales(-4, 3, 4), sign)
+
+
+@pytest.mark.parametrize("kind", ["beta", "gamma upwards", "gamma downwards"])
+def test_what_stays_below_a_floor_is_answered_with_a_bound(kind: str) -> None:
+    tail, gap = _tails(kind)
+    exact = log_integral(tail, gap)
+    for above in (0.05, 0.5, 3.0):
+        floor = exact + above
+        rough = log_integral(tail, gap, floor)
+        assert np.all(rough >= exact - 1e-9 * (1 + np.abs(exact)))
+        assert np.all(rough <= floor)
+        if above == 3.0:
+            assert np.mean(rough > exact + 1e-6) > 0.1  # of which there are enough to tell
