@@ -150,8 +150,8 @@ def _believed(asked: Sequence[Asked], guesses: Sequence[Guesses]) -> list[Belief
     glances, counts = [one.glance for one in asked], [len(one.mean) for one in guesses]
     H = np.concatenate([one.information for one in guesses])
     told = [one.mean for one in guesses]
-    imagined = Imagined.of(glances, told, last=asked[0].last)
-    bends = glances[0].look.model.curved and asked[0].noisy and imagined.skewed
+    bends = glances[0].look.model.curved and asked[0].noisy
+    imagined, *other = Imagined.several(glances, told, more=bends, last=asked[0].last)
     priors = [one.prior(some.spread) for one, some in zip(asked, guesses, strict=True)]
     T = _each((glance.shape for glance in glances), counts).transpose(0, 2, 1)
     roots = np.concatenate(
@@ -162,7 +162,7 @@ def _believed(asked: Sequence[Asked], guesses: Sequence[Guesses]) -> list[Belief
         at = _each((np.linalg.solve(shape, at) for shape, at in given), counts)
     way = Way(
         imagined,
-        Imagined.of(glances, told, more=True, last=asked[0].last) if bends else None,
+        other[0] if other else None,
         H,
         _variation(asked, imagined, H),
         np.asarray(np.linalg.solve(T, roots), dtype=np.float64),
