@@ -20,6 +20,7 @@ from sottovoce.readings.families import PoissonFamily
 from sottovoce.readings.held_records import as_columns
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
 from sottovoce.regression.belief import Asked, Belief
+from sottovoce.regression.care import PLANNED
 from sottovoce.regression.coefficients import Coefficients
 from sottovoce.regression.formula import Formula
 from sottovoce.regression.quick_sums import quick_sums
@@ -37,8 +38,6 @@ _EFFECT = 0.3
 far, with its mirror image as far the other way. Looks at what goes with nothing would begin at the answer, and their
 noise would do less than it does; and a flag tells more of an outcome that is rare if it goes with more of it than if
 with less."""
-_GUESSES = 16
-"""How many guesses of what noise hides: widths differ far more between two draws of the noise than by more of them."""
 _LUCK = 1.5
 """Where noise may make an interval so many times as wide as in the middle, a plan says how wide."""
 _APART = 1.8
@@ -267,8 +266,8 @@ class _Records:
             total = quick_sums(look, self.rows, look.model.outcome(y))
             return np.asarray(np.rint(self.each * total + scale * noise(len(scale))))
 
-        path = yield from strides(mechanism, shown, _GUESSES)
-        asked = final(mechanism, path, _GUESSES)
+        path = yield from strides(mechanism, shown, PLANNED)
+        asked = final(mechanism, path, PLANNED)
         if plain:
             last = next(belief for _, belief in reversed(path) if belief is not None)
             asked = replace(asked, several=False, at=last.mean, extra=None)

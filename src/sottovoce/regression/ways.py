@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.privacy.numbers import Floats
+from sottovoce.regression.care import Care
 from sottovoce.regression.imagined import Imagined
 
 __all__ = ["Way", "squares", "times"]
@@ -26,9 +27,9 @@ _BENT = 0.3
 """How far, as a part of it, what the mean bends may be from what it does on imagined rows."""
 _ROUND = 0.4
 """How much two directions share beside what they would in coordinates in which the information is round."""
-_NEAR, _STILL = 0.02, 0.0005
+_NEAR, _STILL = 0.1, 0.0025
 """A guess has come to rest within so many standard deviations of where a step leads to, when that, and its variance as
-a part of it, has changed by no more than this."""
+a part of it, has changed by no more than this; both divided by how much care is taken."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +48,8 @@ class Way:
         ŝ, and where the look was taken.
     tau, cut
         The noise of the information, and how little the look is to be believed.
+    care
+        With how much of it guesses come to rest.
     """
 
     imagined: Imagined
@@ -58,10 +61,11 @@ class Way:
     centre: Floats
     tau: Floats
     cut: Floats
+    care: Care
 
     def some(self, kept: NDArray[np.bool_]) -> Self:
         """Return the way of some of the guesses."""
-        arrays = {part.name: getattr(self, part.name) for part in fields(self)[2:]}
+        arrays = {part.name: getattr(self, part.name) for part in fields(self)[2:-1]}
         other = None if self.other is None else self.other.some(kept)
         some: dict[str, Any] = {name: part[kept] for name, part in arrays.items()}
         found = replace(self, imagined=self.imagined.some(kept), other=other, **some)
@@ -176,8 +180,9 @@ class _Step:
         """Say which guesses have come to rest: the next step would lead to where this one and the last do."""
         sd = np.sqrt(((way.along @ self.left) * way.along).sum(axis=2))
         was, now = (np.diagonal(one, axis1=1, axis2=2) for one in (self.V, V))
-        near = (np.abs(self.means - theta) <= _NEAR * sd) & (np.abs(self.means - before) <= _STILL * sd)
-        return np.asarray((near & (np.abs(now - was) <= _STILL * was)).all(axis=1))
+        off, change = _NEAR / way.care.nearer, _STILL / way.care.nearer
+        near = (np.abs(self.means - theta) <= off * sd) & (np.abs(self.means - before) <= change * sd)
+        return np.asarray((near & (np.abs(now - was) <= change * was)).all(axis=1))
 
 
 def _inverse(precisions: Floats) -> Floats:
