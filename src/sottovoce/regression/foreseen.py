@@ -248,12 +248,16 @@ class _Records:
 
     def _answers(self) -> list[Floats]:
         """Return the coefficients that what is explained was made by, as far as rows have any."""
-        model, back = self.formula.model, np.linalg.pinv(self.rows.T @ self.rows, rcond=1e-9, hermitian=True)
-        made = [
-            _predictors(self.formula, self.said, effect * self._moves) if model.curved else model.outcome(y)[:, None]
-            for effect, y in zip((_EFFECT, -_EFFECT), self.explained, strict=True)
+        model, x = self.formula.model, self.rows
+        back = np.linalg.pinv(x.T @ x, rcond=1e-9, hermitian=True)
+        if not model.curved:
+            return [np.asarray(back @ (model.outcome(y) @ x)) for y in self.explained]
+        one, moves = back @ x.sum(axis=0), back @ (self._moves @ x)
+        middle, slopes = _predictors(self.formula, self.said)
+        return [
+            np.concatenate([m * one + side * s * moves for m, s in zip(middle, slopes, strict=True)])
+            for side in (_EFFECT, -_EFFECT)
         ]
-        return [np.asarray((back @ (self.rows.T @ t)).T.ravel()) for t in made]
 
     def pair(self, mechanism: AdaptiveLooks, seed: int, level: float) -> list[Generator[Asked, Belief, Floats]]:
         """Return walks with a draw of the noise and with its mirror image: what the one hides the other shows."""
@@ -280,7 +284,8 @@ class _Records:
         parts = system.look(mechanism.n).parts  # a mean that bends says itself how much scores vary
         look = system.look_at(mechanism.n, answer, shape, norm, parts, cap)
         total = self.each * quick_sums(look, self.rows, look.model.outcome(y))
-        asked = final(mechanism, [(Glance.of(look, mechanism.n, total, dict.fromkeys(parts, _QUIET)), None)], PLANNED)
+        noise = dict.fromkeys(parts, _QUIET) | {"information": 0.0}
+        asked = final(mechanism, [(Glance.of(look, mechanism.n, total, noise), None)], PLANNED)
         belief = yield replace(asked, several=False, at=answer, extra=None)
         return self._halves(belief, level)
 
@@ -308,14 +313,17 @@ class _Records:
         return np.asarray(np.diff(found.interval(level), axis=1)[:, 0] / 2)
 
 
-def _predictors(formula: Formula, said: Imagined, t: Floats) -> Floats:
-    """Return the linear predictors of a mean that bends, log-odds or log-rates being moved by t."""
+def _predictors(formula: Formula, said: Imagined) -> tuple[Floats, Floats]:
+    """Return where the linear predictors of a mean that bends lie, and how far they go with log-odds or log-rates."""
     name, levels = formula.parsed.response, levels_of(formula.response)
     if levels is None:
-        return np.asarray(np.log(max(real(name, said.columns.get(name, 1.0)), _NEVER)) + t[:, None])
+        return np.log(np.maximum([real(name, said.columns.get(name, 1.0))], _NEVER)), np.ones(1)
     shares = np.maximum(said.shares(name, formula.response), _NEVER)
-    odds = np.log(shares[1:] / shares[0]) + np.multiply.outer(t, np.resize([1.0, -1.0], len(levels) - 1))
-    return np.asarray(special.ndtri(special.expit(odds)) if formula.family == "probit" else odds)
+    odds, ways = np.log(shares[1:] / shares[0]), np.resize([1.0, -1.0], len(levels) - 1)
+    if formula.family != "probit":
+        return odds, ways
+    middle, part = special.ndtri(special.expit(odds)), special.expit(odds) * special.expit(-odds)
+    return middle, part * np.sqrt(2 * np.pi) * np.exp(middle**2 / 2)
 
 
 def _response(formula: Formula, said: Imagined, t: Floats, places: Floats) -> Any:
