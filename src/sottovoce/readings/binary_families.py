@@ -96,7 +96,7 @@ class LogisticFamily(_Binary):
 
     def mean(self, t: Floats) -> Floats:
         """Return 1/(1 + e⁻ᵗ)."""
-        return np.asarray(1 / (1 + np.exp(-np.clip(t, -FARTHEST, FARTHEST))))
+        return np.asarray(1 / (1 + np.exp(np.minimum(np.maximum(-t, -FARTHEST), FARTHEST))))
 
     def slope(self, t: Floats) -> Floats:
         """Return p(1 − p)."""

@@ -20,8 +20,9 @@ import numpy as np
 
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings.families import PoissonFamily
+from sottovoce.regression.care import RELEASED, Care
 from sottovoce.regression.glances import Glance
-from sottovoce.regression.guesses import MANY, Guesses
+from sottovoce.regression.guesses import Guesses
 from sottovoce.regression.imagined import Imagined
 from sottovoce.regression.overdispersed import Extra
 from sottovoce.regression.ways import Way, squares, times
@@ -77,8 +78,8 @@ class Asked:
     prior
         From how far the entries of a row spread, by guess, to the log of each guess's weight and the prior standard
         deviations of θ in the coordinates of x.
-    several, at_least, many
-        Whether what the information may be is guessed where noise hides it, how often at least, and how often then.
+    several, at_least, care
+        Whether what the information may be is guessed where noise hides it, how often at least, and how carefully.
     at
         Where given, the noise is not counted: covariances are what the records alone would leave at this θ. Another
         one is not looked for, for without its noise the score would lead to where the noise points.
@@ -93,7 +94,7 @@ class Asked:
     meat: Glance | None
     several: bool
     at_least: int = 1
-    many: int = MANY
+    care: Care = RELEASED
     at: Floats | None = None
     extra: Extra | None = None
     last: bool = False
@@ -127,7 +128,7 @@ def believe_all(asked: Sequence[Asked]) -> list[Belief]:
         alike.setdefault(one.alike, []).append(place)
     for places in alike.values():
         first = asked[places[0]]
-        options: dict[str, Any] = {name: getattr(first, name) for name in ("several", "at_least", "many", "last")}
+        options: dict[str, Any] = {name: getattr(first, name) for name in ("several", "at_least", "care", "last")}
         told = Guesses.of([asked[k].glance for k in places], **options)
         for some in _batches([len(one.mean) for one in told]):
             beliefs = _believed([asked[places[k]] for k in some], [told[k] for k in some])
@@ -150,8 +151,8 @@ def _believed(asked: Sequence[Asked], guesses: Sequence[Guesses]) -> list[Belief
     glances, counts = [one.glance for one in asked], [len(one.mean) for one in guesses]
     H = np.concatenate([one.information for one in guesses])
     told = [one.mean for one in guesses]
-    imagined = Imagined.of(glances, told, last=asked[0].last)
-    bends = glances[0].look.model.curved and asked[0].noisy and imagined.skewed
+    bends = glances[0].look.model.curved and asked[0].noisy
+    imagined, *other = Imagined.several(glances, told, more=bends, last=asked[0].last)
     priors = [one.prior(some.spread) for one, some in zip(asked, guesses, strict=True)]
     T = _each((glance.shape for glance in glances), counts).transpose(0, 2, 1)
     roots = np.concatenate(
@@ -162,7 +163,7 @@ def _believed(asked: Sequence[Asked], guesses: Sequence[Guesses]) -> list[Belief
         at = _each((np.linalg.solve(shape, at) for shape, at in given), counts)
     way = Way(
         imagined,
-        Imagined.of(glances, told, more=True, last=asked[0].last) if bends else None,
+        other[0] if other else None,
         H,
         _variation(asked, imagined, H),
         np.asarray(np.linalg.solve(T, roots), dtype=np.float64),
@@ -170,6 +171,7 @@ def _believed(asked: Sequence[Asked], guesses: Sequence[Guesses]) -> list[Belief
         centre,
         _each((glance.tau for glance in glances), counts),
         _each(map(_cut, glances), counts),
+        asked[0].care,
     )
     theta, left, evidence = way.gone() if asked[0].noisy else way.stayed(at)
     evidence = evidence + np.concatenate([log for log, _ in priors])

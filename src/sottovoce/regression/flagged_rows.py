@@ -43,7 +43,8 @@ def flagged_rows(
     skews: Floats,
     guesses: Sequence[int] = (),
 ) -> tuple[Floats, Floats]:
-    """Return rows with such moments, and for how much each counts: one on average.
+    """Return rows with such moments, and for how much each counts: one on average. Of several sorts of skewed numbers
+    the rows come one sort after the other, with the same flags.
 
     Parameters
     ----------
@@ -54,7 +55,8 @@ def flagged_rows(
     noise
         Standard normal, an entry a column: rows are made of it.
     skews
-        How skewed each entry is beside those before it, zero of flags; one first index a guess.
+        How skewed each entry is beside those before it, zero of flags; one first index a guess, of several sorts after
+        theirs.
     guesses
         How many guesses of each look follow each other, whose flags are drawn in one order; all of them unless given.
     """
@@ -72,17 +74,21 @@ def flagged_rows(
     told, varies = mean * (1 - mean), sd**2
     # The last of all levels is what the others leave.
     free = (np.diagonal(L, axis1=1, axis2=2) > 10 * _ALIKE * sd) & (varies < _FLAG * told) & (told < _FLAG * varies)
-    drawn, odds = skewed(noise, skews[each, order]), np.ones((len(mean), rows))
+    rest, numbers = noise[:, flags:], skews[..., each, order][..., flags:]
+    drawn, odds = np.repeat(noise.T[None, :flags], len(mean), axis=0), np.ones((len(mean), rows))
     for k in range(flags):
-        line = mean[:, k, None] + (drawn[:, :, :k] @ L[:, k, :k, None])[:, :, 0]
+        line = mean[:, k, None] + (L[:, k, None, :k] @ drawn[:, :k])[:, 0]
         chance = np.where(line < _SURE, 0.0, np.where(line > 1 - _SURE, 1.0, line))
         asked = np.where((chance == 0) | (chance == 1), chance, np.clip(chance, least, 1 - least))
         flag = (rng.permutation(rows) + 0.5) / rows < asked
         counts = np.where(flag, chance, 1 - chance) / np.where(flag, asked, 1 - asked)
-        drawn[:, :, k] = np.where(free[:, k, None], (flag - line) / L[:, k, k, None], drawn[:, :, k])
+        drawn[:, k] = np.where(free[:, k, None], (flag - line) / L[:, k, k, None], drawn[:, k])
         odds *= np.where(free[:, k, None], counts, 1.0)
-    found = np.empty_like(drawn)
-    np.put_along_axis(found, order[:, None], mean[:, None] + drawn @ L.transpose(0, 2, 1), axis=2)
+    flagged = mean[:, None] + (L[:, :, :flags] @ drawn).transpose(0, 2, 1)
+    found = np.empty((*skews.shape[:-1], *noise.shape))
+    for place in np.ndindex(skews.shape[:-2]):
+        made = flagged + skewed(rest, numbers[place]) @ L[:, :, flags:].transpose(0, 2, 1)
+        np.put_along_axis(found[place], order[:, None], made, axis=2)
     return found, odds / odds.mean(axis=1, keepdims=True)
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+from scipy import special
 
 from sottovoce.facts.columns import Category, Column, Count, Number
 from sottovoce.facts.encodings import levels_of, scale_of
@@ -20,8 +21,10 @@ from sottovoce.readings.families import PoissonFamily
 from sottovoce.readings.held_records import as_columns
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
 from sottovoce.regression.belief import Asked, Belief
+from sottovoce.regression.care import PLANNED
 from sottovoce.regression.coefficients import Coefficients
 from sottovoce.regression.formula import Formula
+from sottovoce.regression.glances import Glance
 from sottovoce.regression.quick_sums import quick_sums
 from sottovoce.regression.strides import final, strides, together
 
@@ -30,15 +33,13 @@ __all__ = ["Foreseen", "foresee", "foresee_all", "rarely"]
 _ROWS, _NARROWEST = 5_000, 1e-3
 """The most imagined records, each of which may stand for several; and the least spread of a column, in half its range,
 with which anything goes."""
-_QUIET = 1e4
-"""A ρ with next to no noise."""
+_QUIET, _NEVER = 1e-9, 1e-9
+"""Next to no noise, in steps, and the share of what is never met."""
 _EFFECT = 0.3
 """How far columns move the log-odds, the log-rate or a number in its standard deviations: with a draw of the noise so
 far, with its mirror image as far the other way. Looks at what goes with nothing would begin at the answer, and their
 noise would do less than it does; and a flag tells more of an outcome that is rare if it goes with more of it than if
 with less."""
-_GUESSES = 16
-"""How many guesses of what noise hides: widths differ far more between two draws of the noise than by more of them."""
 _LUCK = 1.5
 """Where noise may make an interval so many times as wide as in the middle, a plan says how wide."""
 _APART = 1.8
@@ -164,16 +165,16 @@ def foresee_all(
     count = mechanism.n if n is None else n
     if count is None:
         raise InvalidValue("how many records there are is a secret; say n=..., how many to imagine")
-    count, quiet = whole("n", count, 1), replace(mechanism, rho=_QUIET)
-    sorts = [_Records.of(mechanism.system, count, said, pause) for said in imagined]
+    sorts = [_Records.of(mechanism.system, whole("n", count, 1), said, pause) for said in imagined]
     # How far responses of a straight mean, or groups, seem to spread noise and its mirror image change alike.
     pairs = range(1 if mechanism.system.model.curved and not mechanism.system.groups else 2)
     walks = [
-        (one.quietly(quiet, level), *(each for k in pairs for each in one.pair(mechanism, k, level))) for one in sorts
+        (*one.quietly(mechanism, level), *(each for k in pairs for each in one.pair(mechanism, k, level)))
+        for one in sorts
     ]
     found = iter(together([each for some in walks for each in some]))
     told = [[next(found) for _ in some] for some in walks]
-    doubted = [place for place, (_, *several) in enumerate(told) if len(several) == 2 and _apart(*several)]
+    doubted = [place for place, (_, _, *several) in enumerate(told) if len(several) == 2 and _apart(*several)]
     more = iter(together([each for place in doubted for each in sorts[place].pair(mechanism, 1, level)]))
     for place in doubted:
         told[place] += [next(more), next(more)]
@@ -186,11 +187,11 @@ def _apart(one: Floats, other: Floats) -> bool:
     return bool(np.sqrt(np.mean(ratios**2)) > np.log(_APART))
 
 
-def _told(system: Formula, plain: Floats, *several: Floats) -> list[Foreseen]:
-    """Return what is expected of each term, by half the widths that were found without noise, and with some."""
+def _told(system: Formula, one: Floats, other: Floats, *several: Floats) -> list[Foreseen]:
+    """Return what is expected of each term, by half the widths that were found without noise, twice, and with some."""
     # The middle of two in proportion: with a column that noise may hide one is now and then a thousand times the other.
     width = np.exp(np.median(np.log(np.maximum(several, 1e-300)), axis=0))
-    widths = zip(system.terms, width, np.max(several, axis=0), np.minimum(plain, width), strict=True)
+    widths = zip(system.terms, width, np.max(several, axis=0), np.minimum(np.sqrt(one * other), width), strict=True)
     return [Foreseen(term, *map(float, each)) for term, *each in widths]
 
 
@@ -234,12 +235,29 @@ class _Records:
         """What is explained, as numbers: columns move it up and down by turns, and the other way."""
         return self._responses(_EFFECT), self._responses(-_EFFECT)
 
-    def _responses(self, effect: float) -> Floats:
+    @cached_property
+    def _moves(self) -> Floats:
+        """By how much columns move what is explained, each the other way than the one before it."""
         x, ones = self.rows, self.formula.encoding.ones
         size = np.where(ones, 1.0, np.maximum(x.std(axis=0), _NARROWEST))
-        t = (x - x.mean(axis=0)) @ (np.resize([effect, -effect], len(size)) / size)
-        found = _response(self.formula, self.said, t, self.places)
+        return np.asarray((x - x.mean(axis=0)) @ (np.resize([1.0, -1.0], len(size)) / size))
+
+    def _responses(self, effect: float) -> Floats:
+        found = _response(self.formula, self.said, effect * self._moves, self.places)
         return as_columns([self.formula.response], [found])[0]
+
+    def _answers(self) -> list[Floats]:
+        """Return the coefficients that what is explained was made by, as far as rows have any."""
+        model, x = self.formula.model, self.rows
+        back = np.linalg.pinv(x.T @ x, rcond=1e-9, hermitian=True)
+        if not model.curved:
+            return [np.asarray(back @ (model.outcome(y) @ x)) for y in self.explained]
+        one, moves = back @ x.sum(axis=0), back @ (self._moves @ x)
+        middle, slopes = _predictors(self.formula, self.said)
+        return [
+            np.concatenate([m * one + side * s * moves for m, s in zip(middle, slopes, strict=True)])
+            for side in (_EFFECT, -_EFFECT)
+        ]
 
     def pair(self, mechanism: AdaptiveLooks, seed: int, level: float) -> list[Generator[Asked, Belief, Floats]]:
         """Return walks with a draw of the noise and with its mirror image: what the one hides the other shows."""
@@ -250,12 +268,29 @@ class _Records:
             self._walked(mechanism, second, lambda size: -mirrored(size), level),
         ]
 
-    def quietly(self, mechanism: AdaptiveLooks, level: float) -> Generator[Asked, Belief, Floats]:
-        """Return a walk without noise, to what the records alone would leave there, as a release tells it."""
-        return self._walked(mechanism, self.explained[0], np.zeros, level, plain=True)
+    def quietly(self, mechanism: AdaptiveLooks, level: float) -> list[Generator[Asked, Belief, Floats]]:
+        """Return looks at both answers themselves, without noise and with no row cut: what is left without privacy."""
+        shape, _ = self.formula.start
+        longest = float(np.sqrt(((self.rows @ shape.T) ** 2).sum(axis=1).max()))
+        answers = zip(self._answers(), self.explained, strict=True)
+        return [self._seen(mechanism, answer, y, shape, max(longest, _NARROWEST), level) for answer, y in answers]
+
+    def _seen(
+        self, mechanism: AdaptiveLooks, answer: Floats, y: Floats, shape: Floats, norm: float, level: float
+    ) -> Generator[Asked, Belief, Floats]:
+        """Look at an answer, and return half the width of every interval."""
+        system = self.formula
+        cap = float(system.response.high) if isinstance(system.response, Count) and system.model.curved else 0.0
+        parts = system.look(mechanism.n).parts  # a mean that bends says itself how much scores vary
+        look = system.look_at(mechanism.n, answer, shape, norm, parts, cap)
+        total = self.each * quick_sums(look, self.rows, look.model.outcome(y))
+        noise = dict.fromkeys(parts, _QUIET) | {"information": 0.0}
+        asked = final(mechanism, [(Glance.of(look, mechanism.n, total, noise), None)], PLANNED)
+        belief = yield replace(asked, several=False, at=answer, extra=None)
+        return self._halves(belief, level)
 
     def _walked(
-        self, mechanism: AdaptiveLooks, y: Floats, noise: Callable[[int], Floats], level: float, *, plain: bool = False
+        self, mechanism: AdaptiveLooks, y: Floats, noise: Callable[[int], Floats], level: float
     ) -> Generator[Asked, Belief, Floats]:
         """Take the looks at these responses, and return half the width of every interval."""
 
@@ -267,15 +302,28 @@ class _Records:
             total = quick_sums(look, self.rows, look.model.outcome(y))
             return np.asarray(np.rint(self.each * total + scale * noise(len(scale))))
 
-        path = yield from strides(mechanism, shown, _GUESSES)
-        asked = final(mechanism, path, _GUESSES)
-        if plain:
-            last = next(belief for _, belief in reversed(path) if belief is not None)
-            asked = replace(asked, several=False, at=last.mean, extra=None)
-        belief = yield asked
+        path = yield from strides(mechanism, shown, PLANNED)
+        belief = yield final(mechanism, path, PLANNED)
+        return self._halves(belief, level)
+
+    def _halves(self, belief: Belief, level: float) -> Floats:
+        """Return half the width of every interval."""
         A, b = self.formula.units
         found = Coefficients.from_belief(self.formula, belief.mapped(A, b), np.zeros(len(A)))
         return np.asarray(np.diff(found.interval(level), axis=1)[:, 0] / 2)
+
+
+def _predictors(formula: Formula, said: Imagined) -> tuple[Floats, Floats]:
+    """Return where the linear predictors of a mean that bends lie, and how far they go with log-odds or log-rates."""
+    name, levels = formula.parsed.response, levels_of(formula.response)
+    if levels is None:
+        return np.log(np.maximum([real(name, said.columns.get(name, 1.0))], _NEVER)), np.ones(1)
+    shares = np.maximum(said.shares(name, formula.response), _NEVER)
+    odds, ways = np.log(shares[1:] / shares[0]), np.resize([1.0, -1.0], len(levels) - 1)
+    if formula.family != "probit":
+        return odds, ways
+    middle, part = special.ndtri(special.expit(odds)), special.expit(odds) * special.expit(-odds)
+    return middle, part * np.sqrt(2 * np.pi) * np.exp(middle**2 / 2)
 
 
 def _response(formula: Formula, said: Imagined, t: Floats, places: Floats) -> Any:

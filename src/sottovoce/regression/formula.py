@@ -195,8 +195,9 @@ class Formula:
         numbers = np.array([any(level < 0 for _, level in entry) for entry in entries])
         sd = np.where(numbers, size / np.maximum(spread, NARROWEST), 2 * size)
         sd[:, [not entry for entry in entries]] = _WIDER * prior
-        rng = np.random.default_rng(5)
+        rng = np.random.default_rng(5) if self.groups else None
         for first, last in self.groups:
+            assert rng is not None
             even = (rng.permutation(len(spread)) + 0.5) / len(spread)
             part = _SMALL * (_LARGE / _SMALL) ** even
             logs += np.log(part) - np.log1p(part * part)  # even steps of the logarithm, each of weight dσ

@@ -49,7 +49,7 @@ class Glance:
         sums = (parts.get("score"), parts.get("information"), parts.get("meat"))
         return cls(look, n, *sums, sd.get("score", 0.0), sd.get("information", 0.0), sd.get("meat", 0.0))
 
-    @property
+    @cached_property
     def constant(self) -> int | None:
         """The place of the intercept among the entries of a row."""
         return next((i for i, entry in enumerate(self.look.encoding.entries) if not entry), None)
@@ -77,12 +77,12 @@ class Glance:
     def known(self) -> Floats:
         """The information, freed of its noise as far as can be."""
         assert self.information is not None
-        return self._kept(denoised(self.information, self.tau, self.apart))
+        return self._kept(denoised(self.information, self.tau, self.apart) if self.tau else self.information)
 
     @cached_property
     def levelled(self) -> Floats:
         """The same, with what is known of groups: a record has one level of each."""
-        return self._kept(_levelled(self)) if self.look.encoding.empty.size else self.known
+        return self._kept(_levelled(self)) if self.tau and self.look.encoding.empty.size else self.known
 
     def _kept(self, found: Floats) -> Floats:
         """Return an information that has nothing along combinations of entries that are zero in every row."""

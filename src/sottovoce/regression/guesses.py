@@ -20,13 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.privacy.numbers import Floats
+from sottovoce.regression.care import RELEASED, Care
 from sottovoce.regression.glances import Glance
 from sottovoce.regression.veil import NARROWEST, Veil, turns
 
-__all__ = ["MANY", "Guesses", "whole_weight"]
+__all__ = ["Guesses", "whole_weight"]
 
-MANY = 48
-"""How many guesses are made where noise hides a column."""
 _TOGETHER = 192
 """So many guesses are worked on together: of more the numbers would not stay near the processor."""
 _CERTAIN = 6.0
@@ -66,9 +65,9 @@ class Guesses:
 
     @classmethod
     def of(
-        cls, glances: Sequence[Glance], *, several: bool, at_least: int = 1, many: int = MANY, last: bool = False
+        cls, glances: Sequence[Glance], *, several: bool, at_least: int = 1, care: Care = RELEASED, last: bool = False
     ) -> list[Guesses]:
-        """Return one guess of each of several looks of one regression, or `many` where noise hides a column.
+        """Return one guess of each of several looks of one regression, or many where noise hides a column.
 
         Where they are the `last`, each knows what groups are.
         """
@@ -79,7 +78,7 @@ class Guesses:
             _hidden(glance, glance.averaged(glance.known)) if several else np.zeros(len(average), dtype=bool)
             for glance, average in zip(glances, averages, strict=True)
         ]
-        stretches = _stretches(glances, averages, hidden, max(at_least, many))
+        stretches = _stretches(glances, averages, hidden, max(at_least, care.guesses), care.fewer)
         return [
             cls._of(glance, one, average, out_of_sight, stretches.get(place), several, at_least)
             for place, (glance, one, average, out_of_sight) in enumerate(
@@ -123,7 +122,7 @@ class Guesses:
 
 
 def _stretches(
-    glances: Sequence[Glance], averages: Sequence[Floats], hidden: Sequence[NDArray[np.bool_]], count: int
+    glances: Sequence[Glance], averages: Sequence[Floats], hidden: Sequence[NDArray[np.bool_]], count: int, fewer: int
 ) -> dict[int, Floats]:
     """Return for each look with hidden columns, by its place, what its guesses stretch rows by."""
     # Levels that add up to one are what they are: a guess in which they do not would be of no records.
@@ -134,7 +133,7 @@ def _stretches(
     many = max(_TOGETHER // count, 1)
     for some in (places[start : start + many] for start in range(0, len(places), many)):
         seen = [(glances[k], averages[k], _weight(glances[k], averages[k])) for k in some]
-        lifted = Veil.over(seen, [own[k] for k in some], count).lifted(count)
+        lifted = Veil.over(seen, [own[k] for k in some], count, fewer).lifted(count)
         found |= dict(zip(some, np.split(lifted, len(some)), strict=True))
     return found
 

@@ -59,12 +59,17 @@ class Imagined:
     skewed: bool
 
     @classmethod
-    def of(cls, glances: Sequence[Glance], means: Sequence[Floats], *, more: bool = False, last: bool = False) -> Self:
+    def of(cls, glances: Sequence[Glance], means: Sequence[Floats], *, last: bool = False) -> Self:
         """Return rows for each guess of the information, averaged over linear predictors, of each look.
 
-        Numbers are as skewed as their bounds say, or as much `more` as they may be. At the `last` look, which tells,
-        skewed rows count as it weighs them: those far out would have the mean bend as no record it sees does.
+        Numbers are as skewed as their bounds say. At the `last` look, which tells, skewed rows count as it weighs
+        them: those far out would have the mean bend as no record it sees does.
         """
+        return cls.several(glances, means, more=False, last=last)[0]
+
+    @classmethod
+    def several(cls, glances: Sequence[Glance], means: Sequence[Floats], *, more: bool, last: bool) -> list[Self]:
+        """Return the same, and where `more` are asked for and numbers are skewed, others as skewed as they may be."""
         look, counts = glances[0].look, tuple(map(len, means))
         noise = _noise(look.encoding.size)
         # On the way to the last look levels of groups may be normal: where it is taken, their effects are told anew.
@@ -85,22 +90,33 @@ class Imagined:
             centres, covariances = (back @ middle[:, :, None])[:, :, 0], back @ spread @ back.transpose(0, 2, 1)
             sds = np.sqrt(np.maximum(np.diagonal(covariances, axis1=1, axis2=2), 0.0))
             skews = skewness(look.encoding, centres, sds)
-            skews = more_skewed(skews) if more else skews
             skewed = bool(skews.any())
         if skewed or (wholes and ones.any()):
-            rows, odds = flagged_rows(centres, covariances, ones, noise, skews, counts)
-            rows = rows @ T.transpose(0, 2, 1)
+            sorts = [skews, more_skewed(skews)] if more and skewed else [skews]
+            made, odds = flagged_rows(centres, covariances, ones, noise, np.array(sorts), counts)
+            made = made @ T.transpose(0, 2, 1)
         else:
-            rows = noise @ _root(spread) + (middle[:, None] if wholes else 0.0)
-            odds = np.ones(rows.shape[:2])
-        if last and skewed:
-            seen = _seen(rows, [glance.look for glance in glances], counts)
-            odds = np.where(np.any(skews != 0, axis=1, keepdims=True), odds * seen, odds)
+            made = (noise @ _root(spread) + (middle[:, None] if wholes else 0.0))[None]
+            odds = np.ones(made.shape[1:3])
+        found = []
+        for rows in made:
+            weights = odds
+            if last and skewed:
+                seen = _seen(rows, [glance.look for glance in glances], counts)
+                weights = np.where(np.any(skews != 0, axis=1, keepdims=True), odds * seen, odds)
+            found.append(cls._weighed(glances, rows, weights, whole, counts, skewed))
+        return found
+
+    @classmethod
+    def _weighed(
+        cls, glances: Sequence[Glance], rows: Floats, odds: Floats, whole: Floats, counts: tuple[int, ...], skewed: bool
+    ) -> Self:
+        """Return rows that are met so often, each for as many records as its slope says: all weigh `whole` together."""
         total = whole / np.maximum(((rows**2).sum(axis=2) * odds).mean(axis=1), 1e-300)
         centre = np.repeat([glance.look.predictors for glance in glances], counts, axis=0)
         found = cls(rows, odds, total, centre, tuple(glance.look.model for glance in glances), counts, skewed)
         slopes = found.moments(found.predictors)[1]
-        if look.model.outputs > 1:
+        if centre.shape[1] > 1:
             slopes = np.diagonal(slopes, axis1=-2, axis2=-1).mean(axis=-1)
         slopes = np.maximum(slopes, slopes.max(axis=1, keepdims=True) / _RAREST)
         return replace(found, weights=odds / slopes)
@@ -123,7 +139,9 @@ class Imagined:
         """Return the rows of some of the guesses."""
         arrays = {name: getattr(self, name)[kept] for name in ("rows", "weights", "total", "centre")}
         counts = [int(part.sum()) for part in np.split(kept, np.cumsum(self.counts)[:-1])]
-        return replace(self, **arrays, counts=tuple(counts))
+        found = replace(self, **arrays, counts=tuple(counts))
+        found.__dict__["_here"], found.__dict__["_back"] = tuple(part[kept] for part in self._here), self._back[kept]
+        return found
 
     @property
     def predictors(self) -> Floats:

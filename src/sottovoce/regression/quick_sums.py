@@ -31,7 +31,10 @@ def _sums(look: Look, rows: Floats, y: Floats) -> Floats:
     family, (K, d) = look.model, look.predictors.shape
     z = rows @ look.matrix.T
     v, t = look.weights(np.einsum("ij,ij->i", z, z)), z @ look.predictors.T
-    if K == 1:
+    if K == 1 and family.curved:
+        mean, slope = family.mean_and_slope(t[:, 0])
+        left, slope = (y - mean)[:, None], slope[:, None, None]
+    elif K == 1:
         left, slope = family.residual(y, t[:, 0])[:, None], family.steepness(y, t[:, 0])[:, None, None]
     else:
         left, slope = (y[:, None] == np.arange(1, K + 1)) - family.mean(t), family.slope(t)

@@ -17,8 +17,8 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.readings import Look
 from sottovoce.readings.families import MOST_COUNTED
 from sottovoce.regression.belief import Asked, Belief, believe_all
+from sottovoce.regression.care import RELEASED, Care
 from sottovoce.regression.glances import Glance, once_each, round_shape
-from sottovoce.regression.guesses import MANY
 from sottovoce.regression.overdispersed import Extra, variation_look
 from sottovoce.regression.shares import Step, split
 
@@ -60,11 +60,8 @@ def together(walks: Sequence[Generator[Asked, Belief, Found]]) -> list[Found]:
     return [ends[place] for place in range(len(walks))]
 
 
-def strides(mechanism: AdaptiveLooks, shown: Shown, many: int = MANY) -> Generator[Asked, Belief, Path]:
-    """Take the looks: `shown` gives the noisy total of each, and what it gives decides where the next is taken.
-
-    `many` guesses at most are made of what nobody knows.
-    """
+def strides(mechanism: AdaptiveLooks, shown: Shown, care: Care = RELEASED) -> Generator[Asked, Belief, Path]:
+    """Take the looks: `shown` gives the noisy total of each, and what it gives decides where the next is taken."""
     path: Path = []
     look, step = mechanism.reading, mechanism.plan[0]
     paid = step
@@ -76,18 +73,18 @@ def strides(mechanism: AdaptiveLooks, shown: Shown, many: int = MANY) -> Generat
         glance = Glance.of(look, mechanism.n, shown(look, scales), scales)
         belief = None
         if place < len(mechanism.plan) - 1 and glance.score is not None:
-            system, least = mechanism.system, min(mechanism.system.guesses, many)
-            belief = yield Asked(glance, system.prior_sd, _own(glance), several=False, at_least=least, many=many)
+            system, least = mechanism.system, min(mechanism.system.guesses, care.guesses)
+            belief = yield Asked(glance, system.prior_sd, _own(glance), several=False, at_least=least, care=care)
         path.append((glance, belief))
     return path
 
 
-def final(mechanism: AdaptiveLooks, path: Path, many: int = MANY) -> Asked:
+def final(mechanism: AdaptiveLooks, path: Path, care: Care = RELEASED) -> Asked:
     """Return what the last look is asked."""
     last, system = path[-1][0], mechanism.system
     extra = _extra(path) if system.family == "poisson" else None
-    least = min(system.guesses, many)
-    return Asked(last, system.prior_sd, last, several=True, at_least=least, many=many, extra=extra, last=True)
+    least = min(system.guesses, care.guesses)
+    return Asked(last, system.prior_sd, last, several=True, at_least=least, care=care, extra=extra, last=True)
 
 
 def _next(mechanism: AdaptiveLooks, path: Path, paid: Step) -> tuple[Look, Step]:

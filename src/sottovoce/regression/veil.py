@@ -16,6 +16,7 @@ column, so the information changes by b(gu' + ug') + b²c·gg', and how well tha
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -39,7 +40,7 @@ _LEAST, _MOST, _DRAWS = 8, 20, 80
 _SHARED = 3
 """With how many others each time."""
 _FINE, _COARSE = 128, 48
-"""Points of a grid of spreads, and of a grid about a normal law's middle."""
+"""Points of a grid of spreads, and of a grid about a normal law's middle; twice as many where its tails are long."""
 _SIDES = 6.0
 _CERTAIN = 6.0
 """A column that spreads by this many times the noise of it is seen to spread."""
@@ -53,8 +54,8 @@ class Veil:
 
     Attributes
     ----------
-    constant, hidden
-        The place of the intercept, and which columns each look hides.
+    constant, hidden, grids
+        The place of the intercept, which columns each look hides, and the grids on which numbers are drawn.
     shape, metric
         T, and T'T.
     noise, whole
@@ -69,6 +70,7 @@ class Veil:
 
     constant: int | None
     hidden: Sequence[NDArray[np.bool_]]
+    grids: _Grids
     shape: Floats
     metric: Floats
     noise: Floats
@@ -80,11 +82,15 @@ class Veil:
 
     @classmethod
     def over(
-        cls, seen: Sequence[tuple[Glance, Floats, float]], hidden: Sequence[NDArray[np.bool_]], count: int
+        cls,
+        seen: Sequence[tuple[Glance, Floats, float]],
+        hidden: Sequence[NDArray[np.bool_]],
+        count: int,
+        fewer: int = 1,
     ) -> Self:
         """Return so many guesses of each of several looks of one regression, all of them what is taken for known but
         that columns that spread less than noise does share nothing; with each look the averaged information, and what
-        all records weigh.
+        all records weigh. Grids have `fewer` points by this factor.
         """
         constant = seen[0][0].constant
         parts = []
@@ -108,7 +114,8 @@ class Veil:
             metric = T.T @ T
             left = T.T @ left @ T + whole * metric @ (covariances - apart) @ metric
             parts.append((T, metric, glance.noise, whole, means, apart, rows, left))
-        return cls(constant, hidden, *(np.repeat(np.array(part), count, axis=0) for part in zip(*parts, strict=True)))
+        each = (np.repeat(np.array(part), count, axis=0) for part in zip(*parts, strict=True))
+        return cls(constant, hidden, _Grids.of(fewer), *each)
 
     def lifted(self, count: int) -> Floats:
         """Return for each guess the matrix by which rows, in the coordinates of z, are stretched.
@@ -189,7 +196,8 @@ class _Drawn:
         best, wide, most = -both / size, np.sqrt(left / size / p), np.sqrt(1 / size)
         rest = C[each, other]
         change = self._change(rest, size)
-        grid = np.concatenate([best[:, None] + wide[:, None] * _TAILS, change.near(wide)], axis=1)
+        grids = self.veil.grids
+        grid = np.concatenate([best[:, None] + wide[:, None] * grids.tails, change.near(grids.line, wide)], axis=1)
         grid = _within(grid, -most[:, None], most[:, None])
         grid.sort(axis=1, kind="stable")  # two sorted halves are merged
         squares = (grid - best[:, None]) ** 2
@@ -210,7 +218,7 @@ class _Drawn:
         """Draw where its mean lies."""
         veil, at = self.veil, (self.guess, self.column)
         change = self._change(veil.means[: len(at[0])], np.ones(len(at[0])))
-        grid = _within(change.near(), *(side - veil.means[at][:, None] for side in (-1.0, 1.0)))
+        grid = _within(change.near(veil.grids.line), *(side - veil.means[at][:, None] for side in (-1.0, 1.0)))
         b = _drawn(places, grid, change.fits(grid))
         self._apply(change, b)
         veil.rows[*at, veil.constant] += b
@@ -222,8 +230,9 @@ class _Drawn:
         square = C[each, column, column]
         change = self._change(C[each, column], square)
         least, most = (np.log(end) - np.log(square)[:, None] / 2 for end in (NARROWEST, 1.0))
-        near = np.log(np.maximum(1 + change.near(1.0), 1e-300))
-        logs = _within(np.concatenate([least + (most - least) * _EVENLY, near], axis=1), least, most)
+        grids = self.veil.grids
+        near = np.log(np.maximum(1 + change.near(grids.line, 1.0), 1e-300))
+        logs = _within(np.concatenate([least + (most - least) * grids.evenly, near], axis=1), least, most)
         logs.sort(axis=1, kind="stable")
         a = np.exp(_drawn(places, logs, POWER * logs + change.fits(np.expm1(logs))))
         self._apply(change, a - 1)
@@ -314,11 +323,11 @@ class _Change:
     size: Floats
     noise: Floats
 
-    def near(self, most: Floats | float = math.inf) -> Floats:
+    def near(self, line: Floats, most: Floats | float = math.inf) -> Floats:
         """Return a grid of b about what was seen, as wide as its noise but in steps of no more than `most`'s."""
         across = np.maximum(self.along * self.aside + self.both**2, 1e-300)
         best, sd = self.seen / across, self.noise / np.sqrt(2 * across)
-        return np.asarray(best[:, None] + np.minimum(sd, most)[:, None] * _LINE)
+        return np.asarray(best[:, None] + np.minimum(sd, most)[:, None] * line)
 
     def fits(self, b: Floats) -> Floats:
         """Return the logarithm of how well each b fits what was seen."""
@@ -331,10 +340,20 @@ class _Change:
         return found
 
 
-_EVENLY = np.linspace(0.0, 1.0, _FINE)
-_LINE = np.linspace(-_SIDES, _SIDES, _COARSE)
-_TAILS = np.sinh(np.linspace(-10, 10, 2 * _COARSE))
-"""Steps about the middle of a law with tails like a power's: wide ones far off."""
+@dataclass(frozen=True, eq=False)
+class _Grids:
+    """Points from 0 to 1, about the middle of a normal law, and of one with tails like a power's: far apart there."""
+
+    evenly: Floats
+    line: Floats
+    tails: Floats
+
+    @classmethod
+    @functools.cache
+    def of(cls, fewer: int) -> Self:
+        """Return grids of so many times fewer points than all."""
+        line, ends = np.linspace(-_SIDES, _SIDES, _COARSE // fewer), np.linspace(-10, 10, 2 * _COARSE // fewer)
+        return cls(np.linspace(0.0, 1.0, _FINE // fewer), line, np.sinh(ends))
 
 
 def _within(grid: Floats, low: Floats, high: Floats) -> Floats:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.privacy.numbers import Floats
+from sottovoce.regression.care import Care
 from sottovoce.regression.imagined import Imagined
 
 __all__ = ["Way", "squares", "times"]
@@ -26,9 +27,9 @@ _BENT = 0.3
 """How far, as a part of it, what the mean bends may be from what it does on imagined rows."""
 _ROUND = 0.4
 """How much two directions share beside what they would in coordinates in which the information is round."""
-_NEAR, _STILL = 0.02, 0.0005
+_NEAR, _STILL = 0.1, 0.0025
 """A guess has come to rest within so many standard deviations of where a step leads to, when that, and its variance as
-a part of it, has changed by no more than this."""
+a part of it, has changed by no more than this; both divided by how much care is taken."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +48,8 @@ class Way:
         ŝ, and where the look was taken.
     tau, cut
         The noise of the information, and how little the look is to be believed.
+    care
+        With how much of it guesses come to rest.
     """
 
     imagined: Imagined
@@ -58,13 +61,16 @@ class Way:
     centre: Floats
     tau: Floats
     cut: Floats
+    care: Care
 
     def some(self, kept: NDArray[np.bool_]) -> Self:
         """Return the way of some of the guesses."""
-        arrays = {part.name: getattr(self, part.name) for part in fields(self)[2:]}
+        arrays = {part.name: getattr(self, part.name) for part in fields(self)[2:-1]}
         other = None if self.other is None else self.other.some(kept)
         some: dict[str, Any] = {name: part[kept] for name, part in arrays.items()}
-        return replace(self, imagined=self.imagined.some(kept), other=other, **some)
+        found = replace(self, imagined=self.imagined.some(kept), other=other, **some)
+        found.__dict__["_shared"] = tuple(part[kept] for part in self._shared)
+        return found
 
     @property
     def curved(self) -> bool:
@@ -84,7 +90,7 @@ class Way:
     def stayed(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
         """Return θ, what is left of the prior there and the log of the evidence, if only the records vary."""
         step = _Step.at(self, theta, self.variation, straight=not self.curved)
-        return theta, step.left, step.evidence
+        return theta, step.left, step.evidence(slice(None))
 
     def gone(self) -> tuple[Floats, Floats, Floats]:
         """Return where the score leads to, what is left of the prior there and the log of the evidence."""
@@ -101,7 +107,9 @@ class Way:
             still = step.still(way, theta, V, before) & (count > 0)
             theta, before = np.where(still[:, None], step.means, theta + move), step.means
             new = ~rest if count == _STEPS - 1 else still & ~rest
-            ends[places[new]], left[places[new]], evidence[places[new]] = theta[new], step.left[new], step.evidence[new]
+            if new.any():
+                now = places[new]
+                ends[now], left[now], evidence[now] = theta[new], step.left[new], step.evidence(new)
             rest = rest | new
             if rest.all():
                 break
@@ -117,7 +125,7 @@ class _Step:
     """What a look says if the mean is straight about some θ: the means, and what is left of the prior.
 
     `seems` is how far θ seems to be from the centre to one who takes the mean to be straight, and `turn` its slope;
-    None where it is straight.
+    None where it is straight; `precision` is what `left` is the inverse of, and `fit` how well the score fits.
     """
 
     theta: Floats
@@ -126,7 +134,8 @@ class _Step:
     V: Floats
     means: Floats
     left: Floats
-    evidence: Floats
+    precision: Floats
+    fit: Floats
 
     @classmethod
     def at(cls, way: Way, theta: Floats, V: Floats, *, straight: bool) -> Self:
@@ -143,9 +152,13 @@ class _Step:
         left = _inverse((P + P.transpose(0, 2, 1)) / 2)
         pull = times(turned, inside[:, :, D])
         moved = times(left, pull)
-        evidence = (pull * moved).sum(axis=1) - (score * inside[:, :, D]).sum(axis=1)
-        evidence = (evidence - np.linalg.slogdet(P)[1] - np.linalg.slogdet(V)[1]) / 2
-        return cls(theta, seems, turn, V, times(way.along, moved), left, evidence)
+        fit = (pull * moved).sum(axis=1) - (score * inside[:, :, D]).sum(axis=1)
+        return cls(theta, seems, turn, V, times(way.along, moved), left, P, fit)
+
+    def evidence(self, some: NDArray[np.bool_] | slice) -> Floats:
+        """Return the log of the evidence of some of the guesses."""
+        P, V = self.precision[some], self.V[some]
+        return np.asarray((self.fit[some] - np.linalg.slogdet(P)[1] - np.linalg.slogdet(V)[1]) / 2)
 
     def varies(self, way: Way) -> Floats:
         """Return the variance of the score: with what the noise of the information does, and what rows do not tell."""
@@ -167,8 +180,9 @@ class _Step:
         """Say which guesses have come to rest: the next step would lead to where this one and the last do."""
         sd = np.sqrt(((way.along @ self.left) * way.along).sum(axis=2))
         was, now = (np.diagonal(one, axis1=1, axis2=2) for one in (self.V, V))
-        near = (np.abs(self.means - theta) <= _NEAR * sd) & (np.abs(self.means - before) <= _STILL * sd)
-        return np.asarray((near & (np.abs(now - was) <= _STILL * was)).all(axis=1))
+        off, change = _NEAR / way.care.nearer, _STILL / way.care.nearer
+        near = (np.abs(self.means - theta) <= off * sd) & (np.abs(self.means - before) <= change * sd)
+        return np.asarray((near & (np.abs(now - was) <= change * was)).all(axis=1))
 
 
 def _inverse(precisions: Floats) -> Floats:

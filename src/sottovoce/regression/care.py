@@ -1,0 +1,32 @@
+"""How much care is taken with what looks say: all of it where it is released, less in a plan, whose error is larger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["PLANNED", "RELEASED", "Care"]
+
+
+@dataclass(frozen=True)
+class Care:
+    """How carefully what a look says is found.
+
+    Attributes
+    ----------
+    guesses
+        How many are made where noise hides a column.
+    fewer
+        How many times fewer points than all the grids have on which they are drawn.
+    nearer
+        How many times nearer than need be guesses come to rest.
+    """
+
+    guesses: int = 48
+    fewer: int = 1
+    nearer: float = 5.0
+
+
+RELEASED = Care()
+PLANNED = Care(guesses=16, fewer=2, nearer=1.0)
+"""Widths differ far more between two draws of the noise than by more guesses or finer ones: within 1 % as far from what
+is got, over six draws of nine formulas."""
