@@ -24,7 +24,9 @@ demo: $(VENV)/.demo
 # Bytecode is made once, not by every worker. There is one worker more than a small machine has cores: some tests wait for
 # the processes that they start.
 WORKERS ?= 3
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+# Arrays come and go by the million: what one gave back, the next takes, and the system is not asked for each anew.
+MEMORY := MALLOC_MMAP_THRESHOLD_=536870912 MALLOC_TRIM_THRESHOLD_=536870912 MALLOC_TOP_PAD_=16777216
+PYTEST := $(MEMORY) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 test: $(VENV)/.dev
 	$(BIN)/python -m compileall -q -j 2 src papers benchmarks

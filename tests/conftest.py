@@ -24,6 +24,7 @@ os.environ["JAX_COMPILATION_CACHE_DIR"] = os.environ.get("JAX_COMPILATION_CACHE_
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""
 
+import duckdb
 import hypothesis
 import mpmath
 import numpy as np
@@ -36,6 +37,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # so that tests can import what 
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy import randomness
 from support.nursery import prepare
+from support.one_duckdb import OneDuckDB
 from support.postgres import postgres_server, postgres_url
 
 __all__ = ["postgres_server", "postgres_url"]
@@ -101,6 +103,18 @@ def _fixed_keys() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(randomness, "_fresh_bits", bits)
         patch.setattr(IntegerNoise, "_add_secure", add_fixed)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_duckdb() -> Iterator[None]:
+    """Let tables share a DuckDB, but where tables are the subject."""
+
+    def apart() -> bool:
+        return os.environ.get("PYTEST_CURRENT_TEST", "").startswith((_TABLES, "src/sottovoce/tables/"))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(duckdb, "connect", OneDuckDB(duckdb.connect, apart))
         yield
 
 

@@ -73,7 +73,7 @@ def read_csv(connection: Any, paths: Sequence[str], types: Mapping[str, str], pe
     cut = ", ".join(
         f"nullif({_cell(place, name == person)}, '') AS {_quoted(name)}" for place, name in enumerate(names, 1)
     )
-    connection.con.execute(f"CREATE VIEW records AS SELECT {cut} FROM lines")
+    connection.con.execute(f"CREATE TEMP VIEW records AS SELECT {cut} FROM lines")
     text = connection.table("records")
     return text.mutate(*(_typed(text[name], kind).name(name) for name, kind in types.items()))  # one may be "self"
 
