@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -25,9 +26,11 @@ def _told(plainly: bool, *words: str) -> Any:
         digit: Annotated[int, typer.Option(min=0, max=9)] = 0,
         doubled: Annotated[int, typer.Option(parser=lambda text: 2 * int(text))] = 0,
         halved: Annotated[float | None, typer.Option(callback=lambda value: value and value / 2)] = None,
+        path: Path | None = None,
+        there: Annotated[Path | None, typer.Option(exists=True)] = None,
         flag: bool = False,
     ) -> None:
-        told.extend((word, more, n, width, digit, doubled, halved, flag))
+        told.extend((word, more, n, width, digit, doubled, halved, path, there, flag))
 
     command = typer.main.get_command(app)
     try:
@@ -49,6 +52,8 @@ def _told(plainly: bool, *words: str) -> Any:
         *(f"a --digit {d}" for d in ("9", "10", "-1")),
         *(f"a --doubled {d}" for d in ("4", "x")),
         *(f"a --halved {h}" for h in ("3", "3e0", "x")),
+        *(f"a --path {p}" for p in (".", "-", "nowhere/at all", "/", "~", "")),
+        *(f"a --there {p}" for p in (".", "nowhere")),
         "a --flag",
         "a --nothing",
     ],

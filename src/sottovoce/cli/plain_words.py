@@ -1,21 +1,26 @@
-"""Words and plain numbers of the command line, taken as they stand: Typer's own way takes a while to load Pydantic.
+"""Words, paths and plain numbers of a command, taken as they stand: Typer's own way takes a while to load Pydantic.
 
 Whatever is not plain, and so whatever is wrong, goes Typer's own way.
 """
 
 from __future__ import annotations
 
+import os
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 __all__ = ["take_plainly"]
 
 _LONG = 15
 """The most characters of a plain number."""
+_BARE = {"parser": None, "min": None, "max": None, "path_type": None, "resolve_path": False, "allow_dash": False}
+_BARE |= {"exists": False, "file_okay": True, "dir_okay": True, "readable": True, "writable": False}
+"""What is said of a parameter of which nothing is asked but its kind."""
 
 
 def take_plainly(command: Any) -> Any:
-    """Have a command and those below it take words and plain numbers as they stand."""
+    """Have a command and those below it take words, paths and plain numbers as they stand."""
     command.get_params = partial(_parameters, command.get_params)
     for below in getattr(command, "commands", {}).values():
         take_plainly(below)
@@ -33,10 +38,10 @@ def _parameters(usual: Any, context: Any) -> Any:
 
 
 def _kind(parameter: Any) -> Any:
-    """Return what a parameter is, if it is nothing but that, with no range and no parser of its own."""
+    """Return what a parameter is, if nothing else is asked of it, such as a range."""
     told = getattr(parameter, "type_descriptor", None)
     about = getattr(told, "parameter_info", None)
-    bare = all(getattr(about, name, "") is None for name in ("parser", "min", "max"))
+    bare = all(getattr(about, name, ...) is usual for name, usual in _BARE.items())
     return getattr(told, "annotation", None) if bare else None
 
 
@@ -45,7 +50,7 @@ def _taken(parameter: Any, kind: Any, usual: Any, context: Any, value: Any) -> A
         found = () if parameter.multiple or parameter.nargs == -1 else None
     elif type(value) is kind and kind in (str, int, float):  # a word, or a number by default
         found = value
-    elif kind in (int, float) and _is_plain(value, kind):
+    elif (kind in (int, float) and _is_plain(value, kind)) or (kind is Path and _is_open(value)):
         found = kind(value)
     else:
         return usual(context, value)
@@ -57,3 +62,8 @@ def _is_plain(value: Any, kind: Any) -> bool:
     if not isinstance(value, str) or not value.isascii() or len(value) > _LONG:
         return False
     return (value if kind is int else value.replace(".", "", 1)).isdigit()
+
+
+def _is_open(value: Any) -> bool:
+    """Say whether a path leads to what can be read, or to nothing yet."""
+    return isinstance(value, str) and "\0" not in value and (os.access(value, os.R_OK) or not os.access(value, os.F_OK))
