@@ -159,8 +159,13 @@ class Look(LookMoves):
     @property
     def factors(self) -> tuple[float, float]:
         """By what the score and the roots of the information are multiplied: 2ᵇ/(Bc) and 2ᵇ/(√(kκ)·c)."""
-        one, widest = 2.0**self.bits, self.model.stretch * self.model.steepest
-        return one / (self.bound * self.norm), one / (math.sqrt(widest) * self.norm)
+        widest = self.model.stretch * self.model.steepest
+        return self.pull, 2.0**self.bits / (math.sqrt(widest) * self.norm)
+
+    @property
+    def pull(self) -> float:
+        """By what the score is multiplied."""
+        return 2.0**self.bits / (self.bound * self.norm)
 
     def weights(self, squares: Floats) -> Floats:
         """Return v of rows of these squared lengths."""

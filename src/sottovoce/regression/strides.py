@@ -162,7 +162,7 @@ def _cut(mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, st
     for cap in sorted({min(cap, most) for cap in _CAPS}):
         tried = replace(look, cap=cap, extra=extra.mean)
         family: Any = tried.model
-        noise = look.dimension * (mechanism.scales(tried, step)["score"] / tried.factors[0]) ** 2
+        noise = look.dimension * (mechanism.scales(tried, step)["score"] / tried.pull) ** 2
         varies = float((weights * look.weights(squares) * squares) @ family.variance(t))
         doubt = float((((weights * extra.shift(family, t)) @ z) ** 2).sum())
         found[tried] = (varies + noise + doubt) / max(float((weights * squares) @ family.slope(t)), 1e-300) ** 2

@@ -203,9 +203,12 @@ class _Drawn:
         squares = (grid - best[:, None]) ** 2
         squares *= size[:, None]
         squares += left[:, None]
-        logs = np.log(squares / own[:, None])
+        logs = squares / own[:, None]
+        np.log(logs, out=logs)
         logs *= (POWER - 1 - p) / 2
-        logs -= 1e3 * np.maximum(squares - 1, 0.0)
+        beyond = np.maximum(np.subtract(squares, 1.0, out=squares), 0.0, out=squares)
+        beyond *= 1e3
+        logs -= beyond
         logs += change.fits(grid)
         b = _drawn(places, grid, logs)
         self._apply(change, b)
