@@ -169,3 +169,11 @@ def test_a_plan_tells_itself_in_words():
     assert unsure and all(one.told in plan.summary() and one.told in plan._repr_html_() for one in unsure)
     assert list(plan.table.term) == formula.terms and repr(plan).endswith("3 terms, n = 800)")
     assert "for 1 record." in " ".join(replace(plan, n=1).summary().split())
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_row_of_zeros_alone_tells_no_more_than_the_prior():
+    """One record, in the middle of its bounds, without an intercept: even without privacy nothing is learned."""
+    formula = Formula("smoker ~ 0 + x", sv.Facts(smoker=sv.Flag(), x=sv.Number(-1, 1)))
+    (told,) = foresee(AdaptiveLooks.calibrate(formula, 1, sv.ApproxDP(1.0, 1e-6)))
+    assert np.isfinite(told.widest) and told.width >= told.plain > 1.96

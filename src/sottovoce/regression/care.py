@@ -28,5 +28,5 @@ class Care:
 
 RELEASED = Care()
 PLANNED = Care(guesses=16, fewer=2, nearer=1.0)
-"""Widths differ far more between two draws of the noise than by more guesses or finer ones: within 1 % as far from what
-is got, over six draws of nine formulas."""
+"""Widths differ far more between two draws of the noise than by more guesses, or finer ones: over six draws of nine
+formulas, even and rare, finer ones are off by as much within 1 %."""

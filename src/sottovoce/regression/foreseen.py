@@ -285,7 +285,10 @@ class _Records:
         look = system.look_at(mechanism.n, answer, shape, norm, parts, cap)
         total = self.each * quick_sums(look, self.rows, look.model.outcome(y))
         noise = dict.fromkeys(parts, _QUIET) | {"information": 0.0}
-        asked = final(mechanism, [(Glance.of(look, mechanism.n, total, noise), None)], PLANNED)
+        glance = Glance.of(look, mechanism.n, total, noise)
+        # Rows of zeros alone have no information at all; nothing is quite so.
+        glance = replace(glance, information=np.asarray(glance.information) + _QUIET * np.eye(look.dimension))
+        asked = final(mechanism, [(glance, None)], PLANNED)
         belief = yield replace(asked, several=False, at=answer, extra=None)
         return self._halves(belief, level)
 
