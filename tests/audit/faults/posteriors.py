@@ -199,11 +199,10 @@ def _draws_free(patch: Patch) -> None:
 
 @fault("all 53 bits of a sample let out", "posterior sampling", "releases keep to a public grid")
 def _all_bits(patch: Patch) -> None:
-    for room in ("posterior_sample", "tempered"):
-        patch.setattr(
-            f"sottovoce.mechanisms.{room}.released",
-            lambda law, quick, draws, rng: quick(None if draws == 1 else draws),
-        )
+    patch.setattr(
+        "sottovoce.mechanisms.exact_sampling.released",
+        lambda law, quick, draws, rng: quick(None if draws == 1 else draws),
+    )
 
 
 CELLS, OFTEN, FAR = (

@@ -7,6 +7,7 @@ from pathlib import Path
 from audit.faults import Patch, fault
 from sottovoce.curator.source import Source
 from sottovoce.tables import delimited, sources
+from sottovoce.tables.columns import field
 from sottovoce.tables.origin import Origin
 
 PUBLIC, FAILS, ONE = (
@@ -50,7 +51,7 @@ def _gives_up(patch: Patch) -> None:
 
 @fault("an unsigned column compared as it is", "tables", FAILS)
 def _unsigned(patch: Patch) -> None:
-    patch.setattr("sottovoce.tables.columns._signed", lambda column: column)
+    patch.setattr("sottovoce.tables.conditions.whole", lambda engine, table, name: field(table, name))
 
 
 @fault("data known by the name of the file", "curator", ONE)
