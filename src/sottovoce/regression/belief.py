@@ -169,7 +169,6 @@ def _believed(asked: Sequence[Asked], guesses: Sequence[Guesses]) -> list[Belief
         _each((glance.score for glance in glances), counts),
         centre,
         _each((glance.tau for glance in glances), counts),
-        _each(map(_cut, glances), counts),
     )
     theta, left, evidence = way.gone() if asked[0].noisy else way.stayed(at)
     evidence = evidence + np.concatenate([log for log, _ in priors])
@@ -236,20 +235,6 @@ def _roots(glance: Glance, guesses: Guesses, sds: Floats) -> Floats:
         roots[:, at, block] = -off * sds[:, block]
         roots[:, at, at] = own
     return roots
-
-
-def _cut(glance: Glance) -> float:
-    """Return how little a linear regression's look is to be believed: 0, or up to 1 where its residuals fill its cap.
-
-    So many of them are then cut that the score hardly grows with the way to the truth. Beside groups, where a guess
-    that they hardly differ would lead far and be excused by the doubt, it is no larger than the part of even residuals
-    that is cut.
-    """
-    if not glance.look.cap or glance.look.model.curved or glance.meat is None:
-        return 0.0
-    spread = np.sqrt(glance.dispersion) / glance.look.cap
-    doubt = (3 * spread**2 - 1) / 2 if glance.look.encoding.empty.size else (spread - 0.35) / 0.25
-    return float(np.clip(doubt, 0.0, 1.0))
 
 
 def _modelled(word: str) -> float:

@@ -34,7 +34,9 @@ Shown = Callable[[Look, Mapping[str, float]], Floats]
 Found = TypeVar("Found")
 
 _FAR = 3.5
-"""Residuals are cut at so many standard deviations."""
+"""Residuals are cut at so many standard deviations at least."""
+_LENGTHS = 32
+"""At so many lengths it is tried to cut them."""
 _LAST, _LESS = 0.68, 0.44
 """How much less noise a look in round coordinates has than one before it for the same price, and for a higher one."""
 _SHORTER, _SHORTEST = 0.8, 0.5
@@ -105,12 +107,14 @@ def _next(mechanism: AdaptiveLooks, path: Path, paid: Step) -> tuple[Look, Step]
     exact = mechanism.system.model.curved and len(path) == len(mechanism.plan) - 1
     room = _room(mechanism, glance, paid[0] * paid[1]["score"] / (step[0] * step[1]["score"]) if exact else _LESS)
     lengths = float(records @ ((rows @ shape.T) ** 2).sum(axis=1) / records.sum()) * room**2
-    centre = belief.mean
+    centre, expected = belief.mean, 0.0
     if mechanism.system.family == "linear":  # what is expected of a response lies within its bounds
-        centre = centre / max(1.0, float(np.quantile(np.abs(rows @ centre), 0.95)))
+        expected = float(np.quantile(np.abs(rows @ centre), 0.95))
+        centre, expected = centre / max(1.0, expected), min(1.0, expected)
     look = mechanism.system.look_at(mechanism.n, centre, shape, math.sqrt(max(lengths, 1e-18)), tuple(step[1]))
     if mechanism.system.family == "linear":
-        look = replace(look, cap=min(_FAR * math.sqrt(glance.dispersion), 1.0))
+        sd = math.sqrt(glance.dispersion)
+        look = replace(look, cap=_longest(mechanism, look, rows, records, step, sd, 1 + expected))
     elif mechanism.system.family == "poisson":
         look = _cut(mechanism, look, rows, records, step, _extra(path))
     return look, _split(mechanism, look, step, belief) if mechanism.system.model.curved else step
@@ -176,6 +180,28 @@ def _cut(mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, st
 
 def _cap(look: Look) -> float:
     return look.cap
+
+
+def _longest(
+    mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, step: Step, sd: float, most: float
+) -> float:
+    """Return at which length residuals of a standard deviation are cut: where, on imagined rows, noise and doubt weigh
+    least; at `most` there is nothing to cut, for responses lie within their bounds.
+
+    Noise grows with the length k·sd. The doubt is what residuals would lose on average that are as skewed as an
+    exponential law: sd·exp(−k − 1) of each record, which shifts all of them to one side.
+    """
+    least = _FAR * sd
+    if not 0 < least < most:
+        return most
+    z = rows @ look.matrix.T
+    shift = sd * float(np.linalg.norm((records * look.weights((z * z).sum(axis=1))) @ z))
+    first = replace(look, cap=least)
+    noise = look.dimension * (mechanism.scales(first, step)["score"] / first.factors[0]) ** 2
+    lengths = np.geomspace(least, most, _LENGTHS)
+    doubt = shift**2 * np.exp(-2 * (lengths / sd + 1))
+    doubt[-1] = 0.0
+    return float(lengths[np.argmin(noise * (lengths / least) ** 2 + doubt)])
 
 
 def _own(glance: Glance) -> Glance | None:
