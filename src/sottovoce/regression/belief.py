@@ -169,6 +169,7 @@ def _believed(asked: Sequence[Asked], guesses: Sequence[Guesses]) -> list[Belief
         _each((glance.score for glance in glances), counts),
         centre,
         _each((glance.tau for glance in glances), counts),
+        _each(map(_cut, glances), counts),
     )
     theta, left, evidence = way.gone() if asked[0].noisy else way.stayed(at)
     evidence = evidence + np.concatenate([log for log, _ in priors])
@@ -235,6 +236,17 @@ def _roots(glance: Glance, guesses: Guesses, sds: Floats) -> Floats:
         roots[:, at, block] = -off * sds[:, block]
         roots[:, at, at] = own
     return roots
+
+
+def _cut(glance: Glance) -> float:
+    """Return how little a linear regression's look is to be believed: the part of its residuals that is cut.
+
+    Where they fill its cap, the score hardly grows with the way to the truth. Even ones are meant, whose squares are
+    1 − ⅔·(1 − part) of the cap's on average.
+    """
+    if not glance.look.cap or glance.look.model.curved or glance.meat is None:
+        return 0.0
+    return float(np.clip((3 * glance.dispersion / glance.look.cap**2 - 1) / 2, 0.0, 1.0))
 
 
 def _modelled(word: str) -> float:

@@ -104,7 +104,8 @@ def _next(mechanism: AdaptiveLooks, path: Path, paid: Step) -> tuple[Look, Step]
         return variation_look(mechanism.system, mechanism.n, belief.mean, glance.look.cap), step
     shape = round_shape(glance)
     rows, records = _rows(glance, belief)
-    exact = mechanism.system.model.curved and len(path) == len(mechanism.plan) - 1
+    last = len(path) == len(mechanism.plan) - 1
+    exact = mechanism.system.model.curved and last
     room = _room(mechanism, glance, paid[0] * paid[1]["score"] / (step[0] * step[1]["score"]) if exact else _LESS)
     lengths = float(records @ ((rows @ shape.T) ** 2).sum(axis=1) / records.sum()) * room**2
     centre, expected = belief.mean, 0.0
@@ -114,7 +115,8 @@ def _next(mechanism: AdaptiveLooks, path: Path, paid: Step) -> tuple[Look, Step]
     look = mechanism.system.look_at(mechanism.n, centre, shape, math.sqrt(max(lengths, 1e-18)), tuple(step[1]))
     if mechanism.system.family == "linear":
         sd = math.sqrt(glance.dispersion)
-        look = replace(look, cap=_longest(mechanism, look, rows, records, step, sd, 1 + expected))
+        look = replace(look, cap=min(_FAR * sd, 1.0))
+        look = _longer(mechanism, look, rows, records, step, sd, 1 + expected) if last else look
     elif mechanism.system.family == "poisson":
         look = _cut(mechanism, look, rows, records, step, _extra(path))
     return look, _split(mechanism, look, step, belief) if mechanism.system.model.curved else step
@@ -182,26 +184,21 @@ def _cap(look: Look) -> float:
     return look.cap
 
 
-def _longest(
+def _longer(
     mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, step: Step, sd: float, most: float
-) -> float:
-    """Return at which length residuals of a standard deviation are cut: where, on imagined rows, noise and doubt weigh
-    least; at `most` there is nothing to cut, for responses lie within their bounds.
+) -> Look:
+    """Return a look that cuts residuals where, on imagined rows, noise and doubt weigh least: there, or farther out.
 
-    Noise grows with the length k·sd. The doubt is what residuals would lose on average that are as skewed as an
-    exponential law: sd·exp(−k − 1) of each record, which shifts all of them to one side.
+    Noise grows with the length c at which they are cut. The doubt is what each record would lose on average if its
+    residual were as skewed as an exponential law that ends at `most`, for responses lie within their bounds:
+    sd·(exp(−c/sd) − exp(−most/sd))/e. It moves all records to one side.
     """
-    least = _FAR * sd
-    if not 0 < least < most:
-        return most
     z = rows @ look.matrix.T
-    shift = sd * float(np.linalg.norm((records * look.weights((z * z).sum(axis=1))) @ z))
-    first = replace(look, cap=least)
-    noise = look.dimension * (mechanism.scales(first, step)["score"] / first.factors[0]) ** 2
-    lengths = np.geomspace(least, most, _LENGTHS)
-    doubt = shift**2 * np.exp(-2 * (lengths / sd + 1))
-    doubt[-1] = 0.0
-    return float(lengths[np.argmin(noise * (lengths / least) ** 2 + doubt)])
+    shift = sd / math.e * float(np.linalg.norm((records * look.weights((z * z).sum(axis=1))) @ z))
+    noise = math.sqrt(look.dimension) * mechanism.scales(look, step)["score"] / look.factors[0] / look.cap
+    caps = np.linspace(look.cap, max(look.cap, most), _LENGTHS)
+    doubt = shift * (np.exp(-caps / sd) - math.exp(-most / sd))
+    return replace(look, cap=float(caps[np.argmin((noise * caps) ** 2 + doubt**2)]))
 
 
 def _own(glance: Glance) -> Glance | None:

@@ -45,8 +45,8 @@ class Way:
         From coordinates in which the prior is round to those of the look.
     score, centre
         ŝ, and where the look was taken.
-    tau
-        The noise of the information.
+    tau, cut
+        The noise of the information, and how little the look is to be believed.
     """
 
     imagined: Imagined
@@ -57,6 +57,7 @@ class Way:
     score: Floats
     centre: Floats
     tau: Floats
+    cut: Floats
 
     def some(self, kept: NDArray[np.bool_]) -> Self:
         """Return the way of some of the guesses."""
@@ -156,7 +157,7 @@ class _Step:
         second = times(turns, ahead) ** 2 + ((turned @ self.left) * turned).sum(axis=2)
         V = way.variation + (vectors * times(shared, second)[:, None]) @ turns
         far = self.means - way.centre
-        bends = times(H, _BENT * (ahead - far))
+        bends = times(H, _BENT * (ahead - far) + way.cut[:, None] * far)
         V = V + squares(bends) + (bends**2).mean(axis=1)[:, None, None] * np.eye(V.shape[1])
         if way.other is not None:
             V = V + squares(times(H, way.other.seems(self.theta) - self.seems))
