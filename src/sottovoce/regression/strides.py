@@ -116,7 +116,7 @@ def _next(mechanism: AdaptiveLooks, path: Path, paid: Step) -> tuple[Look, Step]
     if mechanism.system.family == "linear":
         sd = math.sqrt(glance.dispersion)
         look = replace(look, cap=min(_FAR * sd, 1.0))
-        look = _longer(mechanism, look, rows, records, step, sd, 1 + expected) if last else look
+        look = _longer(mechanism, look, rows, records, step, sd, 1 + expected) if last and sd else look
     elif mechanism.system.family == "poisson":
         look = _cut(mechanism, look, rows, records, step, _extra(path))
     return look, _split(mechanism, look, step, belief) if mechanism.system.model.curved else step
@@ -196,7 +196,7 @@ def _longer(
     z = rows @ look.matrix.T
     shift = sd / math.e * float(np.linalg.norm((records * look.weights((z * z).sum(axis=1))) @ z))
     noise = math.sqrt(look.dimension) * mechanism.scales(look, step)["score"] / look.factors[0] / look.cap
-    caps = np.linspace(look.cap, max(look.cap, most), _LENGTHS)
+    caps = np.geomspace(look.cap, max(look.cap, most), _LENGTHS)
     doubt = shift * (np.exp(-caps / sd) - math.exp(-most / sd))
     return replace(look, cap=float(caps[np.argmin((noise * caps) ** 2 + doubt**2)]))
 
