@@ -8,6 +8,9 @@ Coverage is averaged over groups and tables.
 
 from __future__ import annotations
 
+import csv
+from dataclasses import astuple, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,7 @@ from papers.verb_worlds import SHARED, Cell, budget_price, question_of, world
 from sottovoce.answers.answer import Answer
 from sottovoce.answers.noisy_cells import NoisyCells
 from sottovoce.answers.style import figure, write_csv
+from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 
@@ -120,7 +124,23 @@ def summed_up(rows: list[dict[str, Any]]) -> Outcome:
     return Outcome((), tuple(findings))
 
 
-@experiment("verb-coverage", "Answers whose intervals keep their level", source="ours")
+def redraw(table: Path, setting: Setting) -> Outcome:
+    """Draw the figure and find the findings from a table written by an earlier run."""
+    names = [field.name for field in fields(Cell)]
+    header, width = [*names, "repeats", "covered", "width"], len(names)
+    known = {tuple(map(str, astuple(cell))): cell for cell in design()}
+    with table.open(newline="", encoding="utf-8") as file:
+        lines = list(csv.reader(file))
+    if not lines or lines.pop(0) != header or not all(tuple(line[:width]) in known for line in lines):
+        raise InvalidData(f"{table} is not a table of this experiment: its columns must be {', '.join(header)}")
+    rows = []
+    for line in lines:
+        found = {"covered": float(line[-2]), "width": float(line[-1])}
+        rows.append(row_of(known[tuple(line[:width])], found, int(line[width])))
+    return _outcome(rows, setting)
+
+
+@experiment("verb-coverage", "Answers whose intervals keep their level", source="ours", redraw=redraw)
 def run(setting: Setting) -> Outcome:
     """Measure the coverage of every cell, and draw it."""
     cells = design()
@@ -129,6 +149,10 @@ def run(setting: Setting) -> Outcome:
     for index, cell in enumerate(cells):
         rows.append(row_of(cell, cover(cell, repeats, setting.seed + index), repeats))
         setting.advance((index + 1) / len(cells))
+    return _outcome(rows, setting)
+
+
+def _outcome(rows: list[dict[str, Any]], setting: Setting) -> Outcome:
     table = write_csv(setting.output / "verb-coverage.csv", tuple(rows[0]), [tuple(row.values()) for row in rows])
     return Outcome((*setting.save(draw(rows), "verb-coverage"), table), summed_up(rows).findings)
 

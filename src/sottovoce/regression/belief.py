@@ -241,17 +241,14 @@ def _roots(glance: Glance, guesses: Guesses, sds: Floats) -> Floats:
 
 
 def _cut(glance: Glance) -> float:
-    """Return how little a linear regression's look is to be believed: 0, or up to 1 where its residuals fill its cap.
+    """Return how little a linear regression's look is to be believed: the part of its residuals that is cut.
 
-    So many of them are then cut that the score hardly grows with the way to the truth. Beside groups, where a guess
-    that they hardly differ would lead far and be excused by the doubt, it is no larger than the part of even residuals
-    that is cut.
+    Where they fill its cap, the score hardly grows with the way to the truth. Even ones are meant, whose squares are
+    1 − ⅔·(1 − part) of the cap's on average.
     """
     if not glance.look.cap or glance.look.model.curved or glance.meat is None:
         return 0.0
-    spread = np.sqrt(glance.dispersion) / glance.look.cap
-    doubt = (3 * spread**2 - 1) / 2 if glance.look.encoding.empty.size else (spread - 0.35) / 0.25
-    return float(np.clip(doubt, 0.0, 1.0))
+    return float(np.clip((3 * glance.dispersion / glance.look.cap**2 - 1) / 2, 0.0, 1.0))
 
 
 def _modelled(word: str) -> float:

@@ -34,7 +34,9 @@ Shown = Callable[[Look, Mapping[str, float]], Floats]
 Found = TypeVar("Found")
 
 _FAR = 3.5
-"""Residuals are cut at so many standard deviations."""
+"""Residuals are cut at so many standard deviations at least."""
+_LENGTHS = 32
+"""At so many lengths it is tried to cut them."""
 _LAST, _LESS = 0.68, 0.44
 """How much less noise a look in round coordinates has than one before it for the same price, and for a higher one."""
 _SHORTER, _SHORTEST = 0.8, 0.5
@@ -99,15 +101,19 @@ def _next(mechanism: AdaptiveLooks, path: Path, paid: Step) -> tuple[Look, Step]
         return variation_look(mechanism.system, mechanism.n, belief.mean, glance.look.cap), step
     shape = round_shape(glance)
     rows, records = _rows(glance, belief)
-    exact = mechanism.system.model.curved and len(path) == len(mechanism.plan) - 1
+    last = len(path) == len(mechanism.plan) - 1
+    exact = mechanism.system.model.curved and last
     room = _room(mechanism, glance, paid[0] * paid[1]["score"] / (step[0] * step[1]["score"]) if exact else _LESS)
     lengths = float(records @ ((rows @ shape.T) ** 2).sum(axis=1) / records.sum()) * room**2
-    centre = belief.mean
+    centre, expected = belief.mean, 0.0
     if mechanism.system.family == "linear":  # what is expected of a response lies within its bounds
-        centre = centre / max(1.0, float(np.quantile(np.abs(rows @ centre), 0.95)))
+        expected = float(np.quantile(np.abs(rows @ centre), 0.95))
+        centre, expected = centre / max(1.0, expected), min(1.0, expected)
     look = mechanism.system.look_at(mechanism.n, centre, shape, math.sqrt(max(lengths, 1e-18)), tuple(step[1]))
     if mechanism.system.family == "linear":
-        look = replace(look, cap=min(_FAR * math.sqrt(glance.dispersion), 1.0))
+        sd = math.sqrt(glance.dispersion)
+        look = replace(look, cap=min(_FAR * sd, 1.0))
+        look = _longer(mechanism, look, rows, records, step, sd, 1 + expected) if last and sd else look
     elif mechanism.system.family == "poisson":
         look = _cut(mechanism, look, rows, records, step, _extra(path))
     return look, _split(mechanism, look, step, belief) if mechanism.system.model.curved else step
@@ -173,6 +179,23 @@ def _cut(mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, st
 
 def _cap(look: Look) -> float:
     return look.cap
+
+
+def _longer(
+    mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, step: Step, sd: float, most: float
+) -> Look:
+    """Return a look that cuts residuals where, on imagined rows, noise and doubt weigh least: there, or farther out.
+
+    Noise grows with the length c at which they are cut. The doubt is what each record would lose on average if its
+    residual were as skewed as an exponential law that ends at `most`, for responses lie within their bounds:
+    sd·(exp(−c/sd) − exp(−most/sd))/e. It moves all records to one side.
+    """
+    z = rows @ look.matrix.T
+    shift = sd / math.e * float(np.linalg.norm((records * look.weights((z * z).sum(axis=1))) @ z))
+    noise = math.sqrt(look.dimension) * mechanism.scales(look, step)["score"] / look.factors[0] / look.cap
+    caps = np.geomspace(look.cap, max(look.cap, most), _LENGTHS)
+    doubt = shift * (np.exp(-caps / sd) - math.exp(-most / sd))
+    return replace(look, cap=float(caps[np.argmin((noise * caps) ** 2 + doubt**2)]))
 
 
 def _own(glance: Glance) -> Glance | None:
