@@ -38,8 +38,8 @@ _LEAST_ORDER = 1.1
 _ROUND_UP = 1 + 1e-12
 _AT_ONCE = 1 << 9
 """How many orders are worked out at a time."""
-_BLOCK, _STEEP = 64, 100.0
-"""How many masses are summed in one product, and the largest exponent within it."""
+_BLOCK, _ROW, _STEEP = 64, 8, 100.0
+"""How many masses are summed in one product, of how many powers these are made, and the largest exponent among them."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class SubsampledProfile(Profile):
         (below,) = np.nonzero(order < self.pole)
         for some in (below[i : i + _AT_ONCE] for i in range(0, len(below), _AT_ONCE)):
             gap = order[some] - 1
-            logs = [_log_moments(losses, gap * step)]
+            total = _log_moments(losses, gap * step)
             if losses.infinity > 0:
                 # 1 + λ(λ-1)∫(e^((λ-1)ε) + e^(-λε))δ(ε)dε: up to the end δ is that of the grid and the end's; beyond
                 # it, at most e^((λ'-1)(R(λ')-ε)) of the part's own curve at twice the order.
@@ -148,31 +148,36 @@ class SubsampledProfile(Profile):
                 beyond = (double - 1) * self.one._renyi(double) - (double - order[some]) * end
                 tail = np.log(2 * self.rate * order[some] * gap / (double - order[some])) + beyond
                 at_end = math.log(losses.infinity) + np.log(2 * order[some]) + gap * end
-                logs.append(np.stack([tail, at_end + 1e-12], axis=1))
-            every = np.concatenate(logs, axis=1)
-            most = every.max(axis=1)
-            with np.errstate(invalid="ignore"):
-                total = most + np.log(np.exp(every - most[:, None]).sum(axis=1))
+                total = np.logaddexp(total, np.logaddexp(tail, at_end + 1e-12))
             found = np.maximum(total, 0.0) / gap * _ROUND_UP + 1e-13 / gap
-            out[some] = np.where(np.isfinite(most), found, np.inf)
+            out[some] = np.where(np.isfinite(total), found, np.inf)
         return out
 
 
 def _log_moments(losses: Losses, tilts: Floats) -> Floats:
-    """Return, for each tilt t, logarithms whose exponentials add up to Σ mass·e^(t·index) or a hair more.
+    """Return, for each tilt t, log Σ mass·e^(t·index) or a hair more.
 
     Blocks of masses are products of matrices; where a tilt is too steep for that, every mass is a term of its own.
     """
     index, logs = np.asarray(losses.index, dtype=np.float64), losses.log_mass
-    fill = -len(index) % _BLOCK
-    masses = np.append(logs, np.full(fill, -np.inf)).reshape(-1, _BLOCK)
-    places = np.append(index, np.full(fill, index[-1])).reshape(-1, _BLOCK)
-    top, first = masses.max(axis=1), places[:, 0]
-    gentle = bool(len(index)) and float(tilts.max(initial=0.0)) * float((places[:, -1] - first).max()) <= _STEEP
-    if not gentle or not np.all(np.diff(index) == 1):
-        return np.asarray(logs + tilts[:, None] * index)
-    # Masses too small for a double beside their block's largest are taken for larger ones.
-    with np.errstate(invalid="ignore", divide="ignore"):
-        part = np.exp(np.where(np.isneginf(masses), -np.inf, np.maximum(masses - top[:, None], -3 * _STEEP)))
-        sums = np.exp(tilts[:, None] * np.arange(_BLOCK)) @ part.T
-        return np.asarray(np.log(sums) + top + tilts[:, None] * first)
+    gentle = (tilts * (_BLOCK - 1) <= _STEEP) & bool(np.all(np.diff(index) == 1))
+    out = np.full(tilts.shape, -np.inf)
+    if not gentle.all():
+        out[~gentle] = _log_sums(1.0, logs + tilts[~gentle, None] * index)
+    if gentle.any() and len(index):
+        masses = np.append(logs, np.full(-len(index) % _BLOCK, -np.inf)).reshape(-1, _BLOCK)
+        top, some = masses.max(axis=1), tilts[gentle, None]
+        # Masses too small for a double beside their block's largest are taken for larger ones.
+        with np.errstate(invalid="ignore"):
+            part = np.exp(np.where(np.isneginf(masses), -np.inf, np.maximum(masses - top[:, None], -3 * _STEEP)))
+        coarse, fine = np.exp(some * np.arange(0, _BLOCK, _ROW)), np.exp(some * np.arange(_ROW))
+        powers = (coarse[:, :, None] * fine[:, None, :]).reshape(-1, _BLOCK)  # e^(t·k), k < _BLOCK
+        out[gentle] = _log_sums(powers @ part.T, top + some * index[::_BLOCK])
+    return out
+
+
+def _log_sums(factors: Floats | float, exponents: Floats) -> Floats:
+    """Return log Σ factor·e^exponent, row by row."""
+    most = exponents.max(axis=1)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(most + np.log((factors * np.exp(exponents - most[:, None])).sum(axis=1)))
