@@ -5,19 +5,23 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
 from sottovoce.server.config import Config
 from support.offices import served, token_for
-from support.visitors import with_mechanisms
+from support.visitors import Visitor, with_mechanisms
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync"),
+    # Pages of the browser's own, behind an address bar that nobody sees.
+    "--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup",
 ]
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 
@@ -33,11 +37,14 @@ def window() -> Iterator[Any]:
 
 
 class Visit:
-    """A visit to one server, by nobody it knows, with all that the window asked for and all that went wrong in it."""
+    """A visit to one server, with all that the window asked for and all that went wrong in it."""
 
-    def __init__(self, window: Any, base: str, *, width: int = 1280) -> None:
-        self.page, self.base, self.requests, self.errors = window, base, [], []
+    def __init__(self, window: Any, client: httpx.Client, token: str, width: int) -> None:
+        self.page, self.base, self.token, self.requests, self.errors = window, str(client.base_url), token, [], []
+        Visitor(client).log_in(token)
+        cookies = [{"name": one.name, "value": one.value, "url": self.base} for one in client.cookies.jar]
         window.context.clear_cookies()
+        window.context.add_cookies(cookies)  # a browser takes longer to show a form than a test to use it
         window.set_viewport_size({"width": width, "height": 740})
         window.emulate_media(color_scheme="light", reduced_motion="reduce")  # frames of a scroll take long to draw
         window.set_default_timeout(120_000)
@@ -52,18 +59,22 @@ class Visit:
     def goto(self, path: str) -> None:
         self.page.goto(self.base.rstrip("/") + path)
 
-    def log_in(self, token: str) -> None:
+    def log_in(self) -> None:
+        """Come in by the form, and by the links from there."""
+        self.page.context.clear_cookies()
         self.goto("/")
-        self.page.get_by_label("Token", exact=True).fill(token)
+        self.page.get_by_label("Token", exact=True).fill(self.token)
         self.page.get_by_role("button", name="Log in").click()
         self.page.get_by_role("heading", name="Data sets").wait_for()
+        self.page.get_by_role("link", name="Patients").click()
+        self.page.get_by_role("heading", name="Patients").wait_for()
+        self.page.get_by_role("link", name="Choose model and mechanism yourself").click()
+        self.page.locator("#plan table").wait_for()
 
-    def open(self, title: str = "Patients", *, words: bool = False) -> None:
-        self.page.get_by_role("link", name=title).click()
-        self.page.get_by_role("heading", name=title).wait_for()
-        if not words:
-            self.page.get_by_role("link", name="Choose model and mechanism yourself").click()
-            self.page.locator("#plan table").wait_for()
+    def open(self) -> None:
+        """Go to the form of models and mechanisms, which plans as soon as it is there."""
+        self.goto("/data/patients/models")
+        self.page.locator("#plan table").wait_for()
 
     def ask(self) -> None:
         with self.page.expect_response(re.compile("/(ask|answer)$")):
@@ -86,20 +97,24 @@ class Visit:
         self.page.goto("about:blank")
 
 
-@pytest.fixture
-def visit(window: Any, own_office: Config) -> Iterator[Visit]:
-    config = with_mechanisms(own_office, "direct", "diffused", "laplace")
+@contextmanager
+def visiting(window: Any, config: Config, *scopes: str, width: int = 1280) -> Iterator[Visit]:
     with served(config) as client:
-        visit = Visit(window, str(client.base_url))
-        visit.log_in(token_for(config))
+        visit = Visit(window, client, token_for(config, "ada", *scopes), width)
         yield visit
         visit.close()
+
+
+@pytest.fixture
+def visit(window: Any, own_office: Config) -> Iterator[Visit]:
+    with visiting(window, with_mechanisms(own_office, "direct", "diffused", "laplace")) as visit:
+        yield visit
 
 
 @needs_browser
 def test_plan_ask_see_the_answer_and_the_budget_fall_then_exceed_it(visit: Visit) -> None:
     page = visit.page
-    visit.open()
+    visit.log_in()
     assert visit.left() == 100
     page.get_by_label("Mechanism", exact=True).select_option("diffused")
     # The plan follows what is typed, and costs nothing.
@@ -193,7 +208,7 @@ def test_the_form_is_usable_by_keyboard_and_every_field_has_a_label(visit: Visit
 @needs_browser
 def test_ask_by_group_in_words_read_the_answer_and_see_what_is_left(visit: Visit) -> None:
     page = visit.page
-    visit.open(words=True)
+    visit.goto("/data/patients")
     page.get_by_label("What do you want to know?").select_option("mean")
     # Only what the verb takes is offered: no mean of a flag or a category, no exposure.
     offered = page.locator("#f-column option:not([disabled])").all_inner_texts()
@@ -241,10 +256,8 @@ def test_ask_by_group_in_words_read_the_answer_and_see_what_is_left(visit: Visit
 
 @needs_browser
 def test_pages_and_answers_fit_a_phone_in_both_themes_with_readable_contrast(window: Any, own_office: Config) -> None:
-    with served(own_office) as client:
-        visit = Visit(window, str(client.base_url), width=360)
+    with visiting(window, own_office, width=360) as visit:
         page = visit.page
-        visit.log_in(token_for(own_office))
         visit.open()
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
@@ -286,7 +299,6 @@ def test_pages_and_answers_fit_a_phone_in_both_themes_with_readable_contrast(win
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         assert visit.left() == left and page.locator(".widths tbody tr").count() == 2
         readable(".widths th[scope=row]", ".widths td", ".widths td.soft", "#foreseen p.soft", "#imagine-help")
-        visit.close()
 
 
 def contrasts(page: Any, selectors: Sequence[str]) -> dict[str, float]:
@@ -316,10 +328,7 @@ def contrasts(page: Any, selectors: Sequence[str]) -> dict[str, float]:
 
 @needs_browser
 def test_every_kind_of_column_can_be_planned_and_asked(window: Any, own_office: Config) -> None:
-    config = with_mechanisms(own_office, "diffused")
-    with served(config) as client:
-        visit = Visit(window, str(client.base_url))
-        visit.log_in(token_for(config))
+    with visiting(window, with_mechanisms(own_office, "diffused")) as visit:
         visit.open()
         page = visit.page
         for column in ("age", "visits", "wait", "ward", "place"):
@@ -332,7 +341,6 @@ def test_every_kind_of_column_can_be_planned_and_asked(window: Any, own_office: 
         visit.ask()
         page.locator("#result .answer:has-text('of all records')").wait_for()
         assert page.locator("#result .refusal").count() == 0
-        visit.close()
 
 
 @needs_browser
@@ -350,15 +358,13 @@ def test_what_is_typed_is_shown_as_text_and_never_run(visit: Visit) -> None:
 
 @needs_browser
 def test_two_sliders_move_each_other_and_the_card_is_styled(window: Any, own_office: Config) -> None:
-    with served(own_office) as client:
-        visit = Visit(window, str(client.base_url))
-        visit.log_in(token_for(own_office, "ada", "read", "plan", "ask", "admin"))
+    with visiting(window, own_office, "read", "plan", "ask", "admin") as visit:
         assert_sliders_and_card(visit)
-        visit.close()
 
 
 def assert_sliders_and_card(visit: Visit) -> None:
     page = visit.page
+    visit.goto("/")
     page.get_by_role("link", name="Accuracy and risk").first.click()
     page.get_by_label("The question").fill("proportion of smoker by ward")
     page.get_by_role("button", name="Show").click()
