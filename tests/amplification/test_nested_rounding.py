@@ -22,8 +22,10 @@ PARTS = [1e-12, 0.01, 0.3, 0.9, 1 - 1e-9]
 
 
 @pytest.fixture(autouse=True)
-def digits():
-    with mp.workdps(700):
+def digits(request):
+    """A hundred beside the square of the level over a billion, the least that is told from one."""
+    level = request.node.callspec.params.get("level", LEVELS[0])
+    with mp.workdps(100 + 3 * max(0, -math.frexp(level)[1] * 3 // 10)):
         yield
 
 

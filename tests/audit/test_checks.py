@@ -74,7 +74,7 @@ def test_quadrature_of_a_hockey_stick_agrees_with_the_normal_one():
     grid = nodes(p, q)
     mu, epsilon = 1.0, 0.7
     exact = stats.norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
-    assert hockey_stick(grid.log_density(p), grid.log_density(q), epsilon) == pytest.approx(exact, rel=1e-3)
+    assert hockey_stick(grid.log_density(p), grid.log_density(q), [epsilon]) == pytest.approx([exact], rel=1e-3)
 
 
 def test_quadrature_of_a_truncated_density_sums_to_one():

@@ -72,8 +72,9 @@ def composition() -> tuple[bool, str]:
     ]
     problems = []
     for name, claim, (log_p, log_q) in together:
-        for epsilon in _EPSILONS:
-            value, most = hockey_stick(log_p, log_q, epsilon), claim.delta(epsilon)
+        for epsilon, value, most in zip(
+            _EPSILONS, hockey_stick(log_p, log_q, _EPSILONS), claim.delta(_EPSILONS), strict=True
+        ):
             if value > most * (1 + 1e-3) + 1e-7:
                 problems.append(f"{name}: δ({epsilon}) is {value:.6g} and {most:.6g} is claimed")
         for order in _ORDERS:

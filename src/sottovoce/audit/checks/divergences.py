@@ -71,14 +71,14 @@ def _divergences(case: Small, pairs: Iterable[tuple[Any, Any]], orders: list[flo
         grid = nodes(law(first), law(second))
         log_p, log_q = density(grid, first), density(grid, second)
         by_order = [renyi(log_p, log_q, order) for order in orders]
-        found.append([*by_order, *(hockey_stick(log_p, log_q, epsilon) for epsilon in _EPSILONS)])
+        found.append([*by_order, *hockey_stick(log_p, log_q, _EPSILONS)])
     return np.array(found)
 
 
 def _against(name: str, profile: Profile, found: Floats, orders: list[float]) -> list[str]:
     """Return what is wrong with a claim, given the largest divergences found."""
     problems = []
-    claims = [*(profile.renyi(o) for o in orders), *(profile.delta(e) for e in _EPSILONS)]
+    claims = [*profile.renyi(np.array(orders)), *profile.delta(_EPSILONS)]
     labels = [*(f"R({o})" for o in orders), *(f"δ({e})" for e in _EPSILONS)]
     # Trapezoids lose a little at the kink of a hockey stick, more of it in the plane, and nothing elsewhere.
     room = [1e-6] * len(orders) + [1.5e-2] * len(_EPSILONS)

@@ -98,7 +98,7 @@ def hockey_sticks(probability: Floats, shift: Any, epsilons: Sequence[float]) ->
             still = np.log(np.pad(probability, (max(-step, 0), max(step, 0))))
             moved = np.log(np.pad(probability, (max(step, 0), max(-step, 0))))
             log_p, log_q = np.add.outer(log_p, still).ravel(), np.add.outer(log_q, moved).ravel()
-    return np.array([hockey_stick(log_p, log_q, epsilon) for epsilon in epsilons])
+    return hockey_stick(log_p, log_q, epsilons)
 
 
 class _Bare(NoisyStatistics):

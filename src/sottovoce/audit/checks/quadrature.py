@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
@@ -98,10 +100,11 @@ def renyi(log_p: Floats, log_q: Floats, order: float) -> float:
         return float(top + np.log(np.exp(terms - top).sum())) / (order - 1)
 
 
-def hockey_stick(log_p: Floats, log_q: Floats, epsilon: float) -> float:
-    """Return δ(ε) = Σ (P - e^ε Q)₊ of two log-probabilities on the same nodes.
+def hockey_stick(log_p: Floats, log_q: Floats, epsilons: Sequence[float]) -> Floats:
+    """Return δ(ε) = Σ (P - e^ε Q)₊, at each ε, of two log-probabilities on the same nodes.
 
-    >>> round(hockey_stick(np.log([0.5, 0.5]), np.log([0.25, 0.75]), 0.1), 6)
-    0.223707
+    >>> hockey_stick(np.log([0.5, 0.5]), np.log([0.25, 0.75]), [0.0, 0.1]).round(6).tolist()
+    [0.25, 0.223707]
     """
-    return float(np.maximum(np.exp(log_p) - np.exp(epsilon + log_q), 0.0).sum())
+    p, q = np.exp(log_p), np.exp(log_q)
+    return np.array([np.maximum(p - math.exp(epsilon) * q, 0.0).sum() for epsilon in epsilons])
