@@ -7,7 +7,7 @@ is left beside it is as small as the other columns are.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Self
 
 import numpy as np
@@ -19,6 +19,7 @@ from sottovoce.privacy.numbers import Floats
 __all__ = ["Curvature", "Roots", "of_categories", "of_cells", "places"]
 
 
+@cache
 def places(shape: tuple[int, ...]) -> tuple[Integers, Integers]:
     """Return which factors are few, and which are those of the largest column; of one column there is but a common one.
 

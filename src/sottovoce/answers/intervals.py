@@ -29,8 +29,15 @@ def central(draws: Floats, level: float = 0.95) -> Floats:
     >>> central(np.linspace(0, 1, 999)[:, None] ** 2, 0.5).round(2).tolist()
     [[0.06, 0.56]]
     """
+    return _inner(_ordered(draws), level)
+
+
+def _ordered(draws: Floats) -> Floats:
+    return np.sort(np.asarray(draws, dtype=np.float64), axis=0)
+
+
+def _inner(ordered: Floats, level: float) -> Floats:
     tail = (1 - checked_level(level)) / 2
-    ordered = np.sort(np.asarray(draws, dtype=np.float64), axis=0)
     # On average 1/(N + 1) of a law lies between two neighbours of N draws, and beyond the first and the last.
     left_out = max(int(tail * (len(ordered) + 1)), 1)
     return np.stack([ordered[left_out - 1], ordered[-left_out]], axis=-1)
@@ -62,10 +69,11 @@ def to_the_ends(draws: Floats, level: float, low: float, high: float, flat: floa
     >>> to_the_ends(flat**8, 0.95, 0.0, 1.0).round(2).tolist()
     [[0.0, 0.82]]
     """
-    ends = central(draws, level)
+    ordered = _ordered(draws)
+    ends = _inner(ordered, level)
     first, last = ends[:, 0], ends[:, 1]
     for asked in {_HIDDEN, max(level, _HIDDEN)}:
-        wide = central(draws, asked)
+        wide = _inner(ordered, asked)
         below, above = (draws < wide[:, 0]).mean(axis=0), (draws > wide[:, 1]).mean(axis=0)
         width, dense = wide[:, 1] - wide[:, 0], flat * (1 - below - above)
         gaps = np.maximum(wide[:, 0] - low, 0.0), np.maximum(high - wide[:, 1], 0.0)

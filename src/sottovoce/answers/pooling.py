@@ -7,6 +7,7 @@ by the ratio of the priors, so the posterior of what is common knows of all the 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, ndtr
@@ -244,32 +245,29 @@ def _factors(
     picked = rng.choice(weights.size, _FACTORS, p=weights / weights.sum())
     centres, roots = np.stack([fits[i][1] for i in picked]), Roots.of([fits[i][2] for i in picked])
     widths = np.append(_ALL_STRAY[1], np.ones(count - 1))
-    ends, cells = np.log(_STRAY[[0, -1]]), np.arange(noisy.size)
-    flat, row = beyond.ravel(), _STRAY.size * noisy.size
+    grids = (_LEAST, np.log(n + 1.0), _MEANS), (*np.log(_STRAY[[0, -1]]), _STRAY.size)
+    table, cells = np.ascontiguousarray(np.moveaxis(beyond, 2, 0)).ravel(), _MEANS * _STRAY.size * np.arange(noisy.size)
 
-    def exact(log_mean: Floats, log_stray: Floats) -> Floats:
+    def exact(mean: _Laid, stray: _Laid) -> Floats:
         """Return `beyond` between the places of its grid."""
-        first = (log_mean - _LEAST) / (np.log(n + 1.0) - _LEAST) * (_MEANS - 1)
-        second = (log_stray - ends[0]) / (ends[1] - ends[0]) * (_STRAY.size - 1)
-        i, j = (np.minimum(at.astype(np.int64), size - 2) for at, size in ((first, _MEANS), (second, _STRAY.size)))
-        a, b, at = first - i, second - j, (i * _STRAY.size + j) * noisy.size + cells
-        low, high = (flat.take(at + k) * (1 - b) + flat.take(at + k + noisy.size) * b for k in (0, row))
-        return np.asarray((1 - a) * low + a * high)
+        at, a, b = mean.place * _STRAY.size + stray.place + cells, mean.part, stray.part
+        near, far = (table[k:].take(at) * (1 - b) + table[k + 1 :].take(at) * b for k in (0, _STRAY.size))
+        return np.asarray((1 - a) * near + a * far)
 
-    def means(standard: Floats) -> tuple[Floats, Floats]:
-        """Return the logarithms of means, and how likely their factors are beside their reference law."""
+    def means(standard: Floats) -> tuple[_Laid, Floats]:
+        """Return the means, and how likely their factors are beside their reference law."""
         factors = centres + roots.times(standard)
         off = factors - prior
         beside = ((standard**2).sum(axis=1) - (precision * off**2).sum(axis=1)) / 2
-        return np.clip(of_cells(factors, shape), _LEAST, np.log(n + 1.0)), beside
+        return _Laid.on(of_cells(factors, shape), *grids[0]), beside
 
-    def strays(standard: Floats) -> tuple[Floats, Floats]:
-        """Return the logarithms of how far cells stray; the reference law is the prior."""
-        return np.clip(_ALL_STRAY[0] + of_cells(widths * standard, shape), *ends), np.zeros(len(standard))
+    def strays(standard: Floats) -> tuple[_Laid, Floats]:
+        """Return how far cells stray; the reference law is the prior."""
+        return _Laid.on(_ALL_STRAY[0] + of_cells(widths * standard, shape), *grids[1]), np.zeros(len(standard))
 
-    def likely(log_mean: Floats, log_stray: Floats) -> Floats:
-        normal = _log_normal(noisy, np.exp(log_mean), np.exp(log_stray), variance)
-        return np.asarray((normal + exact(log_mean, log_stray)).sum(axis=1))
+    def likely(mean: _Laid, stray: _Laid) -> Floats:
+        normal = _log_normal(noisy, mean.value, stray.value, variance)
+        return np.asarray((normal + exact(mean, stray)).sum(axis=1))
 
     ways = (means, strays)
     now = np.stack([rng.normal(size=centres.shape), np.zeros_like(centres)])
@@ -282,9 +280,30 @@ def _factors(
         moved, reference = ways[side](tried)
         new = likely(*(found[0], moved) if side else (moved, found[1])) + reference + beside[1 - side]
         taken = np.log(rng.random(_FACTORS)) < new - log
-        for held, other in ((now[side], tried), (found[side], moved), (beside[side], reference), (log, new)):
+        moves = (*zip(found[side], moved, strict=True), (beside[side], reference), (log, new), (now[side], tried))
+        for held, other in moves:
             held[taken] = other[taken]
-    return found[0], found[1]
+    return found[0].log, found[1].log
+
+
+class _Laid(NamedTuple):
+    """Numbers laid on a grid of logarithms: the place of the grid before each, and which part of a step lies between.
+
+    They are found once for many looks: where the means move the strays do not, nor where these move do those.
+    """
+
+    log: Floats
+    value: Floats
+    place: Integers
+    part: Floats
+
+    @classmethod
+    def on(cls, log: Floats, low: float, high: float, size: int) -> _Laid:
+        """Lay numbers of such logarithms on a grid, those beyond it on its ends."""
+        log = np.clip(log, low, high)
+        at = (log - low) / (high - low) * (size - 1)
+        place = np.minimum(at.astype(np.int64), size - 2)
+        return cls(log, np.exp(log), place, at - place)
 
 
 def _nodes(noisy: Floats, deviation: float, n: int) -> tuple[Floats, Floats]:

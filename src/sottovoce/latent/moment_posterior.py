@@ -109,7 +109,7 @@ class _Chain:
         mean, square = self._about(2.0, rng)
         self.mean = np.clip(mean, -0.99, 0.99)
         self.sd = np.sqrt(np.clip(square + mean**2 - self.mean**2, 4 * _FLAT**2, 0.98 * (1 - self.mean**2)))
-        self._log = self._log_likelihood(self.mean, self.sd)
+        self._log = self._log_likelihood(self._parts(self.mean, self.sd))
 
     def _about(self, wide: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Draw a mean and a squared deviation from what is tried anew; the latter may be below zero."""
@@ -128,17 +128,17 @@ class _Chain:
 
     def _parts(self, mean: Floats, sd: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """Return the gaps between the sums and what is expected of them, and their covariance."""
-        m, square = self._sizes, sd**2
-        first, second = self._y[:, 0] - m * mean, self._y[:, 1] - m * (mean**2 + square - 0.5)
-        part = square / np.maximum(1 - mean**2, np.maximum(square, _FLAT**2))
+        m, far, square = self._sizes, mean**2, sd**2
+        whole = far + square
+        first, second = self._y[:, 0] - m * mean, self._y[:, 1] - m * (whole - 0.5)
+        part = square / np.maximum(1 - far, np.maximum(square, _FLAT**2))
         third = -4 * mean * square * part / (1 + part)
         fourth = square**2 * (3 + 6 * square / np.maximum(1 - np.abs(mean), _FLAT**2 / 2) ** 2)
-        whole = mean**2 + square
-        spread = np.minimum(fourth - square**2 + 4 * mean * third + 4 * mean**2 * square, whole * (1 - whole))
+        spread = np.minimum(fourth - square**2 + 4 * mean * third + 4 * far * square, whole * (1 - whole))
         return first, second, m * square, m * spread, m * (2 * mean * square + third)
 
-    def _log_likelihood(self, mean: Floats, sd: Floats) -> Floats:
-        first, second, a, b, c = self._parts(mean, sd)
+    def _log_likelihood(self, parts: tuple[Floats, Floats, Floats, Floats, Floats]) -> Floats:
+        first, second, a, b, c = parts
         a, b = a + self._variance[..., 0], b + self._variance[..., 1]
         det = a * b - c * c
         return np.asarray(-(b * first**2 - 2 * c * first * second + a * second**2) / (2 * det) - np.log(det) / 2)
@@ -152,14 +152,15 @@ class _Chain:
         mean, square = self._about(1.0, rng)
         self._try(mean, np.sqrt(np.maximum(square, 0.0)), rng, anew=True)
         if self._laplace:
-            self._draw_variance(rng)
-            self._log = self._log_likelihood(self.mean, self.sd)
+            parts = self._parts(self.mean, self.sd)
+            self._draw_variance(parts, rng)
+            self._log = self._log_likelihood(parts)
 
     def _try(self, mean: Floats, sd: Floats, rng: np.random.Generator, anew: bool = False) -> None:
         """Go there, by Metropolis' rule."""
         inside = (sd > _FLAT) & (mean**2 + sd**2 <= 1)
         mean, sd = np.where(inside, mean, 0.0), np.where(inside, sd, 0.5)
-        log = self._log_likelihood(mean, sd)
+        log = self._log_likelihood(self._parts(mean, sd))
         gain = log - self._log
         if anew:
             gain += self._log_about(self.mean, self.sd) - self._log_about(mean, sd)
@@ -167,9 +168,9 @@ class _Chain:
         self.mean, self.sd = np.where(kept, mean, self.mean), np.where(kept, sd, self.sd)
         self._log = np.where(kept, log, self._log)
 
-    def _draw_variance(self, rng: np.random.Generator) -> None:
+    def _draw_variance(self, parts: tuple[Floats, Floats, Floats, Floats, Floats], rng: np.random.Generator) -> None:
         """Draw the noise on both sums given everything, then its variances: an inverse Gaussian's inverse."""
-        first, second, a, b, c = self._parts(self.mean, self.sd)
+        first, second, a, b, c = parts
         u, v = self._variance[..., 0], self._variance[..., 1]
         # The gap is noise plus the spread of the sums: a normal law of the noise given the gap.
         det = (a + u) * (b + v) - c * c

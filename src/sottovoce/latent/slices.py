@@ -92,11 +92,11 @@ def slice_step(
         # tries are looked at together; the first that is allowed counts.
         ahead = min(chains // waiting.size, _AHEAD)
         angles = np.empty((ahead, waiting.size, 1))
-        for turn in angles[..., 0]:
+        for turn, part in zip(angles[..., 0], rng.random((ahead, waiting.size)), strict=True):
             turn[:] = angle
             below = angle < 0
             low, high = np.where(below, angle, low), np.where(below, high, angle)
-            angle = rng.uniform(low, high)
+            angle = low + (high - low) * part
         tried = guide.mean + at[waiting] * np.cos(angles) + other[waiting] * np.sin(angles)
         then = log_target(tried.reshape(-1, x.shape[1]), np.tile(waiting, ahead)).reshape(ahead, -1)
         allowed = then - guide.log_density(tried) > level[waiting]
