@@ -28,10 +28,11 @@ class OneDuckDB:
         self._connect, self._apart = connect, apart
         self._running: dict[object, Any] = {}
 
-    def __call__(self, database: str = ":memory:", *, config: dict[str, Any], read_only: bool = False) -> Any:
+    def __call__(self, database: str = ":memory:", read_only: bool = False, config: Any = None) -> Any:
         """Connect as `duckdb.connect` does; what memory cannot hold goes to one folder."""
+        config = config or {}
         if database != ":memory:" or "temp_directory" not in config or self._apart():
-            return self._connect(database, config=config, read_only=read_only)
+            return self._connect(database, read_only, config)
         settings = {name: value for name, value in config.items() if name != "temp_directory"}
         key = os.getpid(), frozenset(settings.items())
         if key not in self._running:
