@@ -38,9 +38,9 @@ def test_a_huge_epsilon_still_gives_a_bound_below():
 
 
 @pytest.mark.parametrize("batch", range(10))
-def test_300_random_graphs_keep_every_constraint_exactly(batch, draw_graph, broken):
+def test_random_graphs_keep_every_constraint_exactly(batch, draw_graph, broken):
     rng = np.random.default_rng(800 + batch)
-    for _ in range(30):
+    for _ in range(12):
         graph = draw_graph(rng)
         epsilon = float(rng.choice([0.0, 1e-9, 0.01, 0.2, 1.0, 3.0, 10.0]))
         objective = [None, MeanError(), MeanCost(rng.random((graph.d, graph.d)))][rng.integers(3)]

@@ -21,7 +21,7 @@ def by_adding(alpha, noisy, n, noise):
     c = np.arange(n + 1.0)
     logs = special.gammaln(alpha[:, None] + c) - special.gammaln(c + 1) + noise.log_weight(noisy[:, None] - c)
     low, high = -5e3, 5e3
-    for _ in range(40):  # any tilt gives the same laws, and one near this the most digits
+    for _ in range(24):  # any tilt gives the same laws, and one near this the most digits
         tilt = (low + high) / 2
         laws = logs + tilt * c
         laws = np.exp(laws - laws.max(axis=1, keepdims=True))
