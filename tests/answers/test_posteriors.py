@@ -222,9 +222,9 @@ def test_pooled_counts_are_whole_and_no_more_than_there_are_records(scale: float
 
 def test_pooled_tables_learn_from_their_margins() -> None:
     rng, noise = seeded_rng(1), IntegerNoise("laplace", 20.0)
-    truth = rng.poisson(np.outer(rng.gamma(2, 30, 18), rng.gamma(20, 0.05, 40))).ravel().astype(float)
+    truth = rng.poisson(np.outer(rng.gamma(2, 30, 9), rng.gamma(20, 0.05, 40))).ravel().astype(float)
     noisy = noise.add(truth.astype(np.int64), rng).astype(float)
-    pooled = pooled_counts(noisy, noise, int(truth.sum()), (18, 40), 1000, rng)
+    pooled = pooled_counts(noisy, noise, int(truth.sum()), (9, 40), 1000, rng)
     error, raw = (float(np.sqrt(np.mean((x - truth) ** 2))) for x in (pooled.mean(axis=0), noisy))
     assert error < 0.5 * raw
     low, high = central(pooled).T
@@ -235,7 +235,7 @@ def test_pooled_counts_cover_where_one_category_strays_and_another_does_not() ->
     """Eighteen places, six years, three kinds: the first kind as everywhere, the second not, the third rare."""
     rng, noise = seeded_rng(3), IntegerNoise("gaussian", 64.0)
     held = []
-    for _ in range(3):
+    for _ in range(2):
         stray = np.stack([np.ones(18), rng.gamma(8, 1 / 8, 18), np.ones(18)], axis=1)[:, None, :]
         mean = rng.gamma(8, 1 / 8, 18)[:, None, None] * np.ones((18, 6, 1)) * np.array([760, 120, 6]) * stray
         truth = rng.poisson(mean).ravel()
@@ -398,7 +398,8 @@ def test_pooled_means_cover_where_the_groups_that_noise_hides_differ() -> None:
     ids=lambda cell: f"{cell.verb} {cell.n}",
 )
 def test_intervals_hold_the_truth(cell: Cell) -> None:
-    assert cover(cell, repeats=24, seed=5)["covered"] >= 0.83
+    # Of intervals that hold seven in ten, one row a table, 15 of 18 would in one run of six; of 95 % in 99 of 100.
+    assert cover(cell, repeats=18, seed=5)["covered"] >= 0.83
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])

@@ -67,7 +67,7 @@ def test_the_plain_sampler_keeps_the_joint_law() -> None:
     totals = np.broadcast_to([[4, 0, 17], [1, 9, 5]], (runs, CHAINS, STEPS))
     fresh = MODEL.prior.start(runs, GRID.shape, rng)
     state = MODEL.prior.start(runs, GRID.shape, rng)
-    for _ in range(15):
+    for _ in range(10):
         tables = draw_tables(state, totals, rng)
         state, _ = gibbs_sweep(MODEL.prior, state, [t.astype(float) for t in tables], rng)
     expected = log_density(fresh, draw_tables(fresh, totals, rng))
@@ -139,7 +139,7 @@ def test_the_tempered_sampler_keeps_its_joint_law() -> None:
         return ChainState(start.initial[pick], start.transition[pick], (theta[pick],), start.states[pick])
 
     fresh, state = draw(), draw()
-    for _ in range(10):
+    for _ in range(7):
         tables = draw_hot(state)
         state = mech.sweep(state, tables, rng)
     assert state.emissions[0].min() >= floor / 2

@@ -59,7 +59,7 @@ def test_the_private_posterior_recovers_what_made_the_data(large, noise: str, aw
     n = int(counts[0].sum())
     mech = model.noisy_counts(n, ApproxDP(2.0, 1e-6), noise)
     tables = noised(model, counts, mech.noises[0], seed=2)
-    posterior = model.fit(tables, sweeps=80, burn_in=40, noise_aware=aware, rng=seeded_rng(3))
+    posterior = model.fit(tables, sweeps=50, burn_in=20, noise_aware=aware, rng=seeded_rng(3))
     assert_recovers(posterior, z, slack=0.02 if aware else 0.03)
 
 
@@ -81,7 +81,7 @@ def test_the_plain_sampler_reaches_hmmlearns_likelihood() -> None:
     rng = seeded_rng(7)
     model, counts, _ = simulate(20, 30, 60, seed=8)
     one = HiddenMarkovModel(model.grid, FIELDS[:1], states=2)
-    posterior = one.fit(counts[:1], sweeps=300, burn_in=100, rng=rng)
+    posterior = one.fit(counts[:1], sweeps=160, burn_in=60, rng=rng)
     peer = hmm.MultinomialHMM(n_components=2, n_trials=60, n_iter=200, tol=1e-6, random_state=1, init_params="ste")
     peer.fit(counts[0].reshape(-1, 3), [30] * 20)
     best = HiddenMarkovPosterior(
@@ -105,7 +105,7 @@ def test_intervals_that_know_of_the_noise_are_honest() -> None:
         order = [common, 1 - common]
         tables = noised(model, counts, IntegerNoise("gaussian", 6.0), seed=seed)
         for aware in (True, False):
-            posterior = model.fit(tables, sweeps=160, burn_in=60, noise_aware=aware, rng=seeded_rng(seed))
+            posterior = model.fit(tables, sweeps=110, burn_in=40, noise_aware=aware, rng=seeded_rng(seed))
             for field, truth in zip(FIELDS, EMISSIONS, strict=True):
                 theta, ends = posterior.emission(field.name), posterior.interval(name=field.name)
                 low, high = ends[..., 0], ends[..., 1]
@@ -145,7 +145,7 @@ def test_missing_steps_are_bridged_and_say_nothing() -> None:
 def test_one_state_is_naive_bayes_without_classes() -> None:
     model, counts, _ = simulate(3, 4, 50, seed=11)
     one = HiddenMarkovModel(model.grid, FIELDS, states=1, emission_prior=2.0)
-    posterior = one.fit(counts, sweeps=500, burn_in=0, rng=seeded_rng(1))
+    posterior = one.fit(counts, sweeps=200, burn_in=0, rng=seeded_rng(1))
     assert not posterior.states.any()
     np.testing.assert_array_equal(posterior.transition, 1.0)
     for theta, table in zip(posterior.emissions, counts, strict=True):
@@ -164,7 +164,7 @@ def test_more_states_than_cells_leaves_some_to_the_prior() -> None:
 def test_no_events_give_the_prior_back() -> None:
     model = HiddenMarkovModel(grid(2, 3), FIELDS, states=2)
     counts = model.counts({name: [] for name in model.tables.columns})
-    posterior = model.fit(counts, sweeps=1000, burn_in=0, rng=seeded_rng(1))
+    posterior = model.fit(counts, sweeps=400, burn_in=0, rng=seeded_rng(1))
     np.testing.assert_allclose(posterior.emissions[0].mean(axis=(0, 1)), 1 / 3, atol=0.02)
     everything = np.ones((2, 3), dtype=bool)
     silent = model.fit(counts, sweeps=20, burn_in=0, missing=everything, rng=seeded_rng(1))

@@ -50,7 +50,7 @@ def test_successive_conditional_draws_keep_the_joint_law(kind):
     chains = 3000
     noises = (IntegerNoise(kind, 2.0), IntegerNoise(kind, 0.7))
     pi, thetas, counts = joint(chains, rng)
-    for _ in range(12):
+    for _ in range(8):
         noisy = tuple(t + noise_draws(noise, t.shape, rng) for t, noise in zip(counts, noises, strict=True))
         latent = LatentClasses(noisy, noises, CLASSES, N, CLASS_PRIOR, PRIORS)
         counts = latent.sweep(counts, rng)

@@ -121,7 +121,7 @@ def test_a_tiny_model_agrees_with_every_state_and_count_enumerated(kind: str) ->
     grid = ChainGrid(Field("region", (0,)), Field("month", (0, 1)))
     model = HiddenMarkovModel(grid, (Field("a", (0, 1)),), states=2, emission_prior=alpha)
     latent = LatentCounts((noisy,), (noise,), shapes=(shape,), prior=prior)
-    rng, runs, seen = seeded_rng(5), 2000, np.ones((1, 2), dtype=bool)
+    rng, runs, seen = seeded_rng(5), 1200, np.ones((1, 2), dtype=bool)
     state, sizes = model.prior.start(runs, grid.shape, rng), latent.start(runs)
     kept = []
     for sweep in range(60):
@@ -145,7 +145,7 @@ def test_the_law_of_cell_sizes_is_learned_group_by_group() -> None:
 def test_without_noise_probabilities_follow_their_dirichlet() -> None:
     counts, rng = np.array([[50, 3, 0, 11]]), seeded_rng(1)
     latent = LatentCounts((counts,), (IntegerNoise("laplace", 0.02),))
-    runs = 2000
+    runs = 1000
     theta, states = np.full((runs, 1, 4), np.log(0.25)), np.zeros((runs, 1), dtype=np.int64)
     sizes = latent.start(runs)
     for _ in range(60):

@@ -112,9 +112,9 @@ def test_a_released_hinge_sample_follows_the_hinge_posterior():
     design = Design(SmoothedHinge(), dimension=1, data_norm=1.0)
     made = near_posterior(design, 8, GaussianDP(0.8), prior_precision=1.0, within=0.15)
     X, y = np.array([[1.0], [1.0], [0.5], [1.0], [-0.2], [1.0], [1.0], [0.7]]), np.array([1, 1, -1, 1, 1, 1, 1, 1.0])
-    drawn = np.sort(np.ravel(made.release((X, y), np.random.default_rng(5), draws=4000).value))
+    drawn = np.sort(np.ravel(made.release((X, y), np.random.default_rng(5), draws=2000).value))
     target = _law(_hinges(X[:, 0] * y, made.data_weight, 1.0))
-    exact = np.interp((np.arange(4000) + 0.5) / 4000, np.cumsum(target), W + CELL / 2)
+    exact = np.interp((np.arange(2000) + 0.5) / 2000, np.cumsum(target), W + CELL / 2)
     assert math.sqrt(np.mean((drawn - exact) ** 2)) <= distance(made) + 0.05
 
 

@@ -118,6 +118,10 @@ class Balance:
     def _known(self) -> dict[float, Offer]:
         return {}
 
+    @cached_property
+    def _made(self) -> dict[float, NoisyCells]:
+        return {}
+
     def at(self, share: float) -> Offer:
         """Return what a share of the budget buys."""
         share = real("share", share)
@@ -127,14 +131,23 @@ class Balance:
 
     def _offer(self, share: float) -> Offer:
         purse: Any = self.budget
-        target = purse.share(share)
-        n = None if target.relation.hides_n else self.n
-        mechanism = NoisyCells.calibrate(self.question, n, target, price=purse.cost)
+        mechanism, target = self._mechanism(share), purse.share(share)
         cells = _cells(self.imagined, mechanism, self.n)
-        posterior = CellsPosterior(mechanism.system, n, mechanism.noise, mechanism.scale, cells)
+        posterior = CellsPosterior(mechanism.system, mechanism.n, mechanism.noise, mechanism.scale, cells)
         ends = posterior.interval(self.level)
         width = float(np.max(ends[:, 1] - ends[:, 0])) / 2
-        return Offer(share, width, success(mechanism.profile, self.baseline), advantage(mechanism.profile), target)
+        return Offer(share, width, self._success(share), advantage(mechanism.profile), target)
+
+    def _mechanism(self, share: float) -> NoisyCells:
+        if share not in self._made:
+            purse: Any = self.budget
+            target = purse.share(share)
+            n = None if target.relation.hides_n else self.n
+            self._made[share] = NoisyCells.calibrate(self.question, n, target, price=purse.cost)
+        return self._made[share]
+
+    def _success(self, share: float) -> float:
+        return success(self._mechanism(share).profile, self.baseline)
 
     def for_width(self, width: float) -> Offer:
         """Return the least share with which the answer is expected to be known to ± `width`, or less."""
@@ -149,29 +162,31 @@ class Balance:
             raise PromiseUnreachable(
                 f"± {wanted:g} is out of reach: the whole budget gives ± {whole.width:.3g}; {' or '.join(ways)}"
             )
-        return self._least(lambda offer: offer.width <= wanted)
+        return self.at(self._around(lambda share: self.at(share).width <= wanted)[1])
 
     def for_risk(self, most: float) -> Offer:
         """Return the largest share that leaves a guess which comes true with the baseline at most `most`."""
         wanted = real("most", most)
         if not self.baseline < wanted <= 1:
             raise InvalidValue(f"a risk must lie above the baseline {self.baseline:g} and at most at 1. Got {wanted:g}")
-        if self.at(1.0).success <= wanted:
+        if self._success(1.0) <= wanted:
             return self.at(1.0)
-        if self.at(_LEAST).success > wanted:
+        if self._success(_LEAST) > wanted:
             raise PromiseUnreachable(f"even {_LEAST:.2%} of the budget leaves more than {wanted:g} to a guess")
-        found = self._least(lambda offer: offer.success > wanted)
-        return max((o for o in self._known.values() if o.success <= wanted), key=lambda o: o.share, default=found)
+        return self.at(self._around(lambda share: self._success(share) > wanted)[0])
 
-    def _least(self, holds: Callable[[Offer], bool]) -> Offer:
-        """Return about the least share at which something holds that holds of the whole budget: to half a percent."""
-        if holds(self.at(_LEAST)):
-            return self.at(_LEAST)
+    def _around(self, holds: Callable[[float], bool]) -> tuple[float, float]:
+        """Return a share at which something does not hold yet, and one, half a percent more, at which it does.
+
+        It holds of the whole budget; where it holds of the least share that is looked at, that is both.
+        """
+        if holds(_LEAST):
+            return _LEAST, _LEAST
         low, high = math.log(_LEAST), 0.0
         while high - low > 0.005:
             middle = (low + high) / 2
-            low, high = (low, middle) if holds(self.at(math.exp(middle))) else (middle, high)
-        return self.at(math.exp(high))
+            low, high = (low, middle) if holds(math.exp(middle)) else (middle, high)
+        return math.exp(low), math.exp(high)
 
     def curve(self, least: float = 1e-3, points: int = _POINTS) -> Iterator[Offer]:
         """Yield offers from a small share to the whole budget, evenly spread in factors.

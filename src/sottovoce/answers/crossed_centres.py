@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -84,13 +85,18 @@ def crossed_centres(
         log[place] += freedom / 2 * (fitted + volume + told.volume)
     weights = np.exp(log - log.max()).ravel()
     picked = rng.choice(weights.size, _DRAWS, p=weights / weights.sum())
+
+    @cache  # many draws have the same spreads and strays
+    def solved(stray: int, level: int, spread: int) -> tuple[Floats, Floats, Floats]:
+        """Return the curvature of the largest column's effects, and of the others' its root and that solved for."""
+        alone, left, pull = (part[0] for part in tellings[stray].beside(levels[[level]]))
+        root = np.linalg.cholesky(left + np.diag(own[spread]))
+        return alone, root, solve_triangular(root, pull, lower=True)
+
     found = np.empty((_DRAWS, *seen.shape))
     for place, (stray, level, spread) in enumerate(zip(*np.unravel_index(picked, log.shape), strict=True)):
-        told = tellings[stray]
-        alone, left, pull = (part[0] for part in told.beside(levels[[level]]))
-        root = np.linalg.cholesky(left + np.diag(own[spread]))
-        half = solve_triangular(root, pull, lower=True) + rng.normal(size=pull.shape) @ mix
-        few = solve_triangular(root.T, half)
+        told, (alone, root, half) = tellings[stray], solved(stray, level, spread)
+        few = solve_triangular(root.T, half + rng.normal(size=half.shape) @ mix)
         standard = rng.normal(size=told.slope.shape) @ mix
         many = (told.slope - told.crossed.T @ few) / alone[:, None] + standard / np.sqrt(alone)[:, None]
         found[place, order] = many[:, None] + design @ few

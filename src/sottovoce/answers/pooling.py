@@ -99,8 +99,9 @@ def pooled_shares(
         centres = (parts / parts.sum(axis=1, keepdims=True))[:, None]
         table = np.empty((centres.shape[0], strengths.size, few.shape[0], groups))
         for i, centre in enumerate(centres):
-            for j, strength in enumerate(strengths):
-                table[i, j] = ratios(priors(centre, strength, loose))
+            tried = [priors(centre, strength, loose) for strength in strengths]
+            for j, prior in enumerate(tried):  # beyond what every group is loose to, strengths are alike
+                table[i, j] = table[i, j - 1] if j and np.array_equal(prior, tried[j - 1]) else ratios(prior)
         picked, places = _common(table, -np.log(strengths) / 2, draws, rng)
         own = priors(centres[places[:, 0]], strengths[places[:, 1], None], loose)
     chosen = np.stack([few[picked[:, g], g] for g in range(groups)], axis=1)
@@ -147,11 +148,14 @@ def pooled_means(
     middle, spread, own = float(few.mean()), float(few.std()) + 1e-6, few.std(axis=0)
     spreads = np.geomspace(max(spread * 0.01, 1e-4), 1.0, _COMMON)
 
-    def ratios(centre: Floats | float, common: float, loose: Floats) -> Floats:
-        """Return log ratios of a prior to the flat one, (few draws, groups)."""
+    def ratios(off: Floats, centre: Floats | float, common: float, loose: Floats) -> Floats:
+        """Return log ratios of a prior to the flat one, (few draws, groups), by squared distances from the centre."""
         s = np.hypot(common, loose)
         inside = ndtr((1 - centre) / s) - ndtr((-1 - centre) / s)
-        return np.asarray(-(((few - centre) / s) ** 2) / 2 - np.log(s * np.maximum(inside, 1e-300)))
+        return np.asarray(off * (-0.5 / s**2) - np.log(s * np.maximum(inside, 1e-300)))
+
+    def weights(turn: int) -> Floats:
+        return _relative(ratios((few - each[turn]) ** 2, each[turn], spreads[which[turn]], loose))
 
     loose = _LOOSE * own
     if are_crossed(shape) and noisy is not None:
@@ -161,13 +165,14 @@ def pooled_means(
         each = np.clip(middle + spread * found[:, :, 0], -1, 1)
         loose = np.sqrt(np.maximum(loose**2 - each.var(axis=0), 1e-3 * loose**2))
         turns = np.arange(draws) % len(each)
-        picked = _picked(turns, own.size, lambda turn: _relative(ratios(each[turn], spreads[which[turn]], loose)), rng)
+        picked = _picked(turns, own.size, weights, rng)
     else:
         centres = np.clip(middle + spread * np.linspace(-1, 1, _COMMON), -1, 1)
         table = np.empty((centres.size, spreads.size, *few.shape))
         for i, centre in enumerate(centres):
+            off = (few - centre) ** 2
             for j, common in enumerate(spreads):
-                table[i, j] = ratios(centre, common, loose)
+                table[i, j] = ratios(off, centre, common, loose)
         picked, _ = _common(table, np.log(spreads), draws, rng)
     # A draw that is taken many times is moved a little: less than a group's own draws lie apart.
     width = few.std(axis=0) * len(few) ** -0.5
