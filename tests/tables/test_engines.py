@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import ibis
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sottovoce.facts.columns import Category, Column, Count, Flag, Number
@@ -152,12 +154,12 @@ def test_cross_counts(engine_table: Table, messy: pa.Table, where: str | None) -
 
 
 @pytest.mark.parametrize("engine", [SPARK])
-def test_a_text_is_itself_to_spark(engine: str, spark_session: Any) -> None:
+def test_a_text_is_itself_to_spark(engine: str, spark_session: Any, tmp_path: Path) -> None:
     """Its queries take some of these for other signs, unless they are told not to."""
     texts = ["a\\b", "\\u0041", "a\nb", "100%", "$1", ":x", "😀", "'", "${x}", "\\${spark.app.name}", "A", "a", None]
-    frame = spark_session.createDataFrame([(text, i) for i, text in enumerate(texts)], "c string, k int")
+    pq.write_table(pa.table({"c": texts, "k": list(range(len(texts)))}), tmp_path / "texts.parquet")
     reading = CrossCounts((tuple(texts[:10]), tuple(range(len(texts)))), ((0, 1),), (-1, -1))
-    with open_table(frame) as table:
+    with open_table(spark_session.read.parquet(str(tmp_path))) as table:
         assert table.read(reading, ["c", "k"]) == reading.read([texts, list(range(len(texts)))])
 
 
