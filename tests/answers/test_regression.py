@@ -98,12 +98,29 @@ def test_a_linear_regression_says_where_it_cut_residuals(curator) -> None:
     assert "residuals" not in curator.regress("smoker ~ age", spend=0.1).summary()
 
 
+def test_where_a_line_does_not_fit_it_is_said_that_an_ordinary_regression_may_lie_outside(tmp_path: Path) -> None:
+    """A mean that rises and falls: rows far out count less, so the slope is that of the middle, and says so."""
+    rng, n = np.random.default_rng(4), 20_000
+    x = rng.gamma(2.0, 8.0, n).clip(0, 100)
+    table = pa.table(
+        {"x": x, "y": (20 + x - x**2 / 80 + rng.normal(0, 4, n)).clip(0, 60), "ward": ["A", "B"] * (n // 2)}
+    )
+    facts = sv.Facts(x=sv.Number(0, 100), y=sv.Number(0, 60), ward=sv.Category(["A", "B"]))
+    with sv.Curator(table, tmp_path / "b.ledger", sv.ApproxDP(2.0, 1e-6), facts=facts, dataset="bent") as curator:
+        answer = curator.regress("y ~ x", spend=0.8)
+        level = curator.regress("y ~ ward", spend=0.1)
+    ordinary = np.polyfit(x, table["y"].to_numpy(), 1)[0]
+    assert answer.rows[1]["low"] > ordinary
+    said = "where the formula does not fit, an ordinary regression may lie outside"
+    assert said in answer.footing() and said not in level.footing()  # the means of two wards fit any two wards
+
+
 def test_a_poisson_regression_says_where_it_cut_counts(curator) -> None:
     answer = curator.regress("visits ~ age", spend=0.5)
     assert 1 <= answer.posterior.cut < 12  # of the public bound of 12
     assert f"counts cut at {answer.posterior.cut:g}, which shifts coefficients if rates vary" in answer.summary()
     lines = Regression.from_json(answer.to_json()).summary().splitlines()
-    assert lines[-2].startswith("counts cut at") and max(map(len, lines)) <= 80
+    assert any(line.startswith("counts cut at") for line in lines) and max(map(len, lines)) <= 80
 
 
 def test_a_rate_of_which_little_is_known_lies_in_its_interval_and_is_not_minus_zero(tmp_path: Path) -> None:
@@ -123,7 +140,7 @@ def test_a_rate_of_which_little_is_known_lies_in_its_interval_and_is_not_minus_z
 
 def test_a_multinomial_regression_says_what_each_value_is_set_against(curator) -> None:
     answer = curator.regress("state ~ age", family="multinomial", spend=0.3)
-    assert "each beside state = 'well'\n95 % intervals" in answer.summary()
+    assert "\neach beside state = 'well'\n" in answer.summary()
     assert "beside" not in curator.regress("smoker ~ age", spend=0.1).summary()
 
 

@@ -325,6 +325,18 @@ def test_nobody_is_home() -> None:
         Client(f"http://127.0.0.1:{free_port()}", "sv1_x", tries=1)
 
 
+def test_whoever_gives_up_is_told_the_key_under_which_to_pay_once(proxy: Proxy, office: Config) -> None:
+    hasty = Client(proxy.url, token_for(office), "patients", tries=1)
+    before = hasty.remaining()
+    proxy.manners = ["drop"]
+    with pytest.raises(ServerUnreachable, match="may have been charged") as caught:
+        hasty.proportion("smoker", spend=0.01)
+    charged = hasty.remaining()
+    key = str(caught.value).split("idempotency_key='")[1].split("'")[0]
+    answer = hasty.proportion("smoker", spend=0.01, idempotency_key=key)
+    assert answer.rows and before != charged == hasty.remaining()
+
+
 def test_the_token_is_shown_nowhere(client: Client, office: Config) -> None:
     token = token_for(office)
     shown = Client(client._wire.url, token, "patients")

@@ -126,3 +126,10 @@ def test_a_file_that_is_none_is_refused_in_one_line(tmp_path, text):
         read_facts(place)
     with pytest.raises(InvalidValue, match="cannot read"):
         read_facts(tmp_path / "nothing.toml")
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "ü" * 5000])
+def test_a_long_name_that_is_no_column_is_told_in_one_short_line(name):
+    with pytest.raises(InvalidValue, match="the facts name no column") as caught:
+        FACTS[name]
+    assert len(str(caught.value)) < 300

@@ -78,6 +78,8 @@ def test_every_class_has_a_row_and_a_formula_without_columns_any_row(client: htt
         ("x" * 10_001, "10000 characters"),
         ({"age": 70}, "lacks ward"),
         ({"age": 70, "ward": "N", "secret": "Smith-7"}, "no term has the column 'secret'; say all of age, ward"),
+        ("age=70, ward=N, secret=Smith-7", "no term has the column 'secret'; say all of age, ward"),
+        ("ward=N, age=70, secret=Smith-7", "no term has the column 'secret'; say all of age, ward"),
         ({"age": True, "ward": "N"}, "'age' is a number. Got True"),
         ({"age": "much", "ward": "N"}, "'age' is a number. Got 'much'"),
         ({"age": 10**400, "ward": "N"}, "'age' is a number"),

@@ -17,6 +17,7 @@ from sottovoce.answers import predictions
 from sottovoce.answers.display import footing, is_minute
 from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.style import COLOURS, figure, plain_powers, titled, words
+from sottovoce.facts.encodings import levels_of
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.plain import json_object, restoring
@@ -35,6 +36,8 @@ _FAR = 700.0
 """A coefficient farther from zero than this has no ratio that a double holds, and none is told."""
 _APART = 1.05
 """How much more uncertain than with noise an estimate may seem without, by the numbers that compute it."""
+_FITTING = "where the formula does not fit, an ordinary regression may lie outside: rows far out count less here"
+"""Said unless one column of levels is all that explains, which fits whatever the rows weigh."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +179,8 @@ class Regression:
             found.append(f"each beside {question.reference}")
         if cut is not None:
             found.append(question.model.cutting.format(cut))
+        if len(question.encoding.names) > 1 or any(levels_of(one) is None for one in question.encoding.columns):
+            found.append(_FITTING)
         if question.whose is not None:
             found.append(question.whose)
         return found

@@ -190,7 +190,12 @@ class Client(Verbs):
         body = known.checked(arguments) | {"verb": verb, "level": checked_level(level), "table": False}
         body |= {"spend": _paid(spend)} | ({} if purpose is None else {"purpose": purpose})
         key = secrets.token_hex(16) if idempotency_key is None else idempotency_key
-        return known.read(self._wire.post("datasets", self.dataset, "answers", body=body, key=key))
+        try:
+            told = self._wire.post("datasets", self.dataset, "answers", body=body, key=key)
+        except ServerUnreachable as error:
+            once = f"ask it again with idempotency_key={key!r}, and you pay once"
+            raise ServerUnreachable(f"{error}. The question may have been charged: {once}") from None
+        return known.read(told)
 
     def again(self, entry: int) -> Any:
         """Return an answer that was paid for before, by the number of its entry; free."""

@@ -8,6 +8,7 @@ from typing import Any, Self
 from sottovoce.facts.columns import Column, Person
 from sottovoce.facts.dummy import dummy_columns
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import shown
 from sottovoce.privacy.plain import mapping
 
 __all__ = ["Facts"]
@@ -61,7 +62,7 @@ class Facts(Mapping[str, Column]):
             return self._columns[name]
         except KeyError:
             raise InvalidValue(
-                f"the facts name no column {name!r}; they name {', '.join(self._columns) or 'none'}"
+                f"the facts name no column {shown(name)}; they name {', '.join(self._columns) or 'none'}"
             ) from None
 
     def __contains__(self, name: object) -> bool:

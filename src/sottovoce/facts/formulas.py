@@ -14,6 +14,7 @@ from sottovoce.facts.columns import Category, Column, Count, Flag, Number
 from sottovoce.facts.encodings import Encoding, Floats, levels_of, scale_of
 from sottovoce.facts.facts import Facts
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import shown
 
 __all__ = ["ParsedFormula", "parse_formula"]
 
@@ -80,9 +81,9 @@ def _parsed(text: str, facts: Facts) -> ParsedFormula:
     left, sign, right = text.partition("~")
     response = left.strip().strip("`")
     if not sign or not response or "~" in right:
-        raise InvalidValue(f'a formula reads "response ~ terms", such as "smoker ~ age + C(ward)". Got {text!r}')
+        raise InvalidValue(f'a formula reads "response ~ terms", such as "smoker ~ age + C(ward)". Got {shown(text)}')
     if response not in facts:
-        raise InvalidValue(f"the facts name no column {response!r} to be explained; they name {', '.join(facts)}")
+        raise InvalidValue(f"the facts name no column {shown(response)} to be explained; they name {', '.join(facts)}")
     groups = [found["name"].strip("`") for found in _GROUP.finditer(right)]
     fixed = _GROUP.sub(" ", right).strip().lstrip("+").strip()
     if not (fixed or groups):
@@ -252,19 +253,19 @@ def _entries(
         for name in part.columns:
             matched, found = next((m, f) for p, f in patterns if (m := p.match(name)) is not None)
             coded_levels = iter(matched.groups())
-            entry, shown = [], []
+            entry, named = [], []
             for column, coded, expr in found:
                 at = place[column]
                 if not coded:  # a flag is what C(flag) is: its one level, set
                     entry.append((at, 1 if isinstance(columns[at], Flag) else -1))
-                    shown.append(expr)
+                    named.append(expr)
                     continue
                 against, word = next(coded_levels) or "", next(coded_levels)
                 level_at = int(word[1:]) if word[0] == "l" else int(word == "True")
                 entry.append((at, level_at))
-                shown.append(f"{expr}[{against}{levels_of(columns[at])[level_at]}]")  # type: ignore[index]
+                named.append(f"{expr}[{against}{levels_of(columns[at])[level_at]}]")  # type: ignore[index]
             entries.append(tuple(entry))
-            terms.append(":".join(shown) or "Intercept")
+            terms.append(":".join(named) or "Intercept")
     return entries, terms
 
 

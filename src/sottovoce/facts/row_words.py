@@ -50,8 +50,15 @@ def _split(text: str, columns: Mapping[str, Column]) -> dict[str, str]:
     for match, end in zip(found, ends, strict=False):
         if match[2] in given:
             raise InvalidValue(f"a row says each column once. Got {match[2]!r} twice")
-        given[match[2]] = text[match.end() : end].strip()
+        said = given[match[2]] = text[match.end() : end].strip()
+        other = re.search(r",\s*`?([^,=`]+)`?=", said)
+        if other and said not in _levels(columns[match[2]]):
+            raise InvalidValue(f"no term has the column {shown(other[1].strip())}; {_wanted(columns)}")
     return given
+
+
+def _levels(column: Column) -> list[str]:
+    return [str(level) for level in column.categories] if isinstance(column, Category) else []
 
 
 def _wanted(columns: Mapping[str, Column]) -> str:

@@ -157,7 +157,7 @@ function sayShare() {
   const many = Math.floor((Number(help.dataset.left) * (1 + 1e-9)) / share);
   if (!(share > 0)) return;
   help.textContent = many
-    ? `What is left pays for ${many === 1 ? "one such answer" : `about ${many} such answers`}. Paying twice as much narrows the ranges by about a third.`
+    ? `What is left pays for ${many === 1 ? "one such answer" : `about ${many} such answers`}. Paying twice as much narrows the ranges by up to about a third, and hardly where privacy adds little to them.`
     : "More than what is left.";
 }
 
