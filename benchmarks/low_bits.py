@@ -29,7 +29,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from scipy.stats import beta
+from scipy import special
 
 from sottovoce.audit.low_bits import lowest_bit, naive_laplace
 from sottovoce.audit.subject import Subject, subject_of
@@ -135,21 +135,21 @@ def look(task: tuple[str, int, float]) -> Looked:
 
 def attack(word: str, pilot: Seen, rest: Seen) -> tuple[float, str]:
     """Return the largest amount by which a proven δ exceeds the claim (negative where none does), and where."""
-    claim, looks = subject(word).claim, 2 * len(rest) * len(EPSILONS)
+    claims, looks = subject(word).claim.delta(EPSILONS), 2 * len(rest) * len(EPSILONS)
     worst, where = -math.inf, ""
     for key, sides in rest.items():
         totals = [sum(counts.values()) for counts in sides]
         for first, second in ((0, 1), (1, 0)):
-            for epsilon in EPSILONS:
+            for epsilon, claim in zip(EPSILONS, claims, strict=True):
                 lift = math.exp(epsilon)
                 chosen = pilot.get(key, (Counter(), Counter()))
                 event = [c for c, times in chosen[first].items() if times > lift * chosen[second][c]]
                 hits = [sum(sides[side][c] for c in event) for side in (first, second)]
                 level = ALARM / (2 * looks)
-                low = beta.ppf(level, hits[0], totals[first] - hits[0] + 1) if hits[0] else 0.0
+                low = special.betaincinv(hits[0], totals[first] - hits[0] + 1, level) if hits[0] else 0.0
                 missed = totals[second] - hits[1]
-                high = beta.ppf(1 - level, hits[1] + 1, missed) if missed else 1.0
-                excess = float(low - lift * high - claim.delta(epsilon))
+                high = special.betaincinv(hits[1] + 1, missed, 1 - level) if missed else 1.0
+                excess = float(low - lift * high - claim)
                 if excess > worst:
                     worst, where = excess, f"number {key[0]}, {key[1]}, ε = {epsilon:g}"
     return worst, where

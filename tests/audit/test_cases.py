@@ -44,7 +44,8 @@ PHASES = "localised posterior, worst quadratic, 2 phases"
 )
 def test_every_case_survives(name: str) -> None:
     found = CASES[name]
-    report = audit(found.build(), draws=1000 if found.slow else 20_000, seed=5)
+    draws = 1000 if found.slow else 20_000 if found.tight else 10_000
+    report = audit(found.build(), draws=draws, seed=5)
     assert report.verdict is not Verdict.VIOLATED
     assert report.name == name
     if found.tight and not found.slow:
