@@ -237,3 +237,18 @@ def test_quantiles_between_a_pile_at_nothing_and_the_rest():
         assert float(below.rad()) < 1e-12
         assert float(below.mid()) == pytest.approx(0.975, rel=1e-9)
     assert found[0] < 1e-50 < found[1] < 1e-6 < found[2] < 1e-3 < found[3] < found[4]
+
+
+@pytest.mark.parametrize("rest", [0.0208, 0.2438])
+@pytest.mark.parametrize("q", [1e-7, 0.025, 0.15])
+def test_quantiles_of_a_pile_at_one_and_little_far_below(rest, q):
+    """A search that comes so near one that its steps are short beside it, by Arb's Beta laws from the other end."""
+    first, total, weights = 0.0565, 59.0565 + rest, np.zeros((1, 60))
+    weights[0, [0, -1]] = shares = 0.1 * q, 1 - 0.1 * q
+    ((x,),) = beta_quantiles.quantiles(np.array([first]), total, weights, [q])
+    with precision(200):
+        laws = zip(shares, (arb(first), arb(first) + 59), strict=True)
+        above = sum(arb(w) * (1 - arb(float(x))).beta_lower(arb(total) - a, a, regularized=True) for w, a in laws)
+        below = 1 - above
+    assert float(below.rad()) < 1e-12
+    assert float(below.mid()) == pytest.approx(q, rel=1e-9)

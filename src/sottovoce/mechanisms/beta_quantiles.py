@@ -79,11 +79,12 @@ def _quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[fl
             high[todo] = np.where(below > q, at, high[todo])
             ratio = np.sqrt(np.maximum(low[todo], _TINY)) * np.sqrt(high[todo])
             half = np.where(power | (low[todo] > 0), ratio, (low[todo] + high[todo]) / 2)
-            there = np.abs(fresh - at) <= 1e-10 * fresh  # the last digit may lie on the bracket's other side
+            short = 1e-10 * np.minimum(at, 1 - at) + 2e-16 * at  # beside what is left to one, too
+            there = np.abs(fresh - at) <= short  # the last digit may lie on the bracket's other side
             taken = there | ((fresh > low[todo]) & (fresh < high[todo]))
             fresh = np.clip(np.where(taken, fresh, half), _TINY, 1 - 1e-16)
             x[todo] = fresh
-            todo = todo[~(taken & (left < 1e-15)) & (np.abs(fresh - at) > 1e-10 * fresh)]
+            todo = todo[~(taken & (left < 1e-15)) & (np.abs(fresh - at) > short)]
         return np.where(x < 1 - 2e-16, x, 1.0)
 
     # Next to one an upper quantile may be found a last digit below a lower one.
