@@ -20,7 +20,7 @@ from sottovoce.regression.adaptive_looks import AdaptiveLooks
 from sottovoce.regression.device_looks import DeviceRecords
 from sottovoce.regression.formula import Formula
 
-FACTS = Facts(age=Number(0, 110), sex=Category(["Female", "Male"]), hours=Number(0, 100), school=Count(16), rich=Flag())
+FACTS = Facts(age=Number(0, 110), sex=Category(("Female", "Male")), hours=Number(0, 100), school=Count(16), rich=Flag())
 FORMULAS = (
     "hours ~ age + sex",
     "school ~ age + sex",

@@ -66,7 +66,7 @@ def test_what_is_expected_of_a_row_is_told_with_its_interval(data: Path) -> None
         ("sbp=nan, ward=A", "'sbp' is a number"),
         ("sbp=1, sbp=2, ward=A", "twice"),
         ("weight=3, sbp=1, ward=A", "reads like"),
-        ("sbp=1, weight=3, ward=A", "'sbp' is a number"),
+        ("sbp=1, weight=3, ward=A", "no term has the column 'weight'; say all of sbp, ward"),
         ("", "say all of"),
     ],
 )

@@ -235,6 +235,8 @@ def test_a_server_that_dies_while_it_answers_has_charged_once(tmp_path: Path, mo
                     client.mean("age", spend=0.1)
                 (entry,) = ledger.entries()
                 assert str(entry.state) == "pending" and client.left().startswith("90 % left")
+                with pytest.raises(NotFound, match=f"entry {entry.id} of patients has no answer, and counts as spent"):
+                    client.again(entry.id)
                 end.set()
         finally:
             end.set()

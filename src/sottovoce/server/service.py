@@ -34,6 +34,11 @@ from sottovoce.server.verbs import contrast_of, told_of
 
 __all__ = ["Caller", "Service"]
 
+_WHY = {
+    State.PENDING: "it is being made, or the process that made it died",
+    State.LOST: "it was lost while it was made",
+}
+
 
 class Service(PaidAnswers):
     """Data sets, budgets and tokens behind one door.
@@ -160,6 +165,8 @@ class Service(PaidAnswers):
             entry = self.ledger.find_entry(dataset.parts[owner], number) if owner in dataset.parts else None
             if entry is not None and entry.state is State.COMMITTED:
                 return dataset, owner, entry
+            if entry is not None and entry.state is not State.VOID:
+                raise NotFound(f"entry {number} of {name} has no answer, and counts as spent: {_WHY[entry.state]}")
         raise NotFound(f"there is no answer {number} of {name} for you")
 
     # What can be asked.
