@@ -104,6 +104,14 @@ def test_a_retry_under_its_key_is_charged_once_and_seeing_it_again_is_free(
     assert other.status_code == 409 and other.json()["type"] == "urn:sottovoce:key-taken"
 
 
+@pytest.mark.parametrize("verb", ["proportion", "mean", "rate", "quantiles"])
+def test_every_column_that_a_verb_offers_can_be_asked(client: httpx.Client, bob: dict[str, str], verb: str) -> None:
+    verbs = {one["verb"]: one["schema"] for one in client.get(HERE, headers=bob).json()["verbs"]}
+    offered = verbs[verb]["properties"]["column"]["enum"]
+    told = {name: ask(client, bob, verb=verb, column=name, spend="0.01%") for name in offered}
+    assert offered and {name: reply.text for name, reply in told.items() if reply.status_code != 200} == {}
+
+
 def test_an_answer_is_in_the_history_in_words_and_its_receipt_is_good(
     client: httpx.Client, ada: dict[str, str]
 ) -> None:

@@ -317,7 +317,7 @@ RATE = Verb(
     "rate",
     "How often something happens",
     (
-        _column(_NUMBERS),
+        _column((Count,)),
         _BY,
         WHERE,
         Argument(
