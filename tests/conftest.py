@@ -1,6 +1,7 @@
 """Fixtures and rules for every room."""
 
 import contextlib
+import functools
 import gc
 import hashlib
 import os
@@ -29,11 +30,13 @@ import hypothesis
 import mpmath
 import numpy as np
 import pytest
+import typer.testing
 from _pytest.runner import runtestprotocol
 from randomgen import ChaCha
 
 sys.path.insert(0, str(Path(__file__).parent))  # so that tests can import what they share: `support.postgres`
 
+from sottovoce.cli.plain_words import take_plainly
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy import randomness
 from support.nursery import prepare
@@ -115,6 +118,16 @@ def _one_duckdb() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(duckdb, "connect", OneDuckDB(duckdb.connect, apart))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _commands_once() -> Iterator[None]:
+    """Let Typer's runner make a command of an application once, as the command line does, not for every call."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            typer.testing, "_get_command", functools.cache(lambda app: take_plainly(typer.main.get_command(app)))
+        )
         yield
 
 

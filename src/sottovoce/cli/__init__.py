@@ -74,6 +74,7 @@ _EPILOG = (
 )
 
 
+@functools.cache  # and so with the command: Typer would read every signature again for every call in one process
 def application(word: str | None = None) -> typer.Typer:
     """Return the application, with the command called `word` ready to run and the others known by name only."""
     app = typer.Typer(
@@ -99,7 +100,7 @@ def application(word: str | None = None) -> typer.Typer:
     return app
 
 
-@functools.cache  # Typer would read every signature again for every call in one process
+@functools.cache
 def _command(word: str | None) -> Any:
     return take_plainly(typer.main.get_command(application(word)))
 
