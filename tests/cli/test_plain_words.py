@@ -52,7 +52,7 @@ def _told(plainly: bool, *words: str) -> Any:
         *(f"a --digit {d}" for d in ("9", "10", "-1")),
         *(f"a --doubled {d}" for d in ("4", "x")),
         *(f"a --halved {h}" for h in ("3", "3e0", "x")),
-        *(f"a --path {p}" for p in (".", "-", "nowhere/at all", "/", "~", "")),
+        *(f"a --path {p}" for p in (".", "-", "nowhere/at all", "/", "~", "", "a\0b", "\ud800", "\udcff")),
         *(f"a --there {p}" for p in (".", "nowhere")),
         "a --flag",
         "a --nothing",

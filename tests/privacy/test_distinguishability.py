@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import sys
 
 import mpmath
 import numpy as np
@@ -134,6 +135,15 @@ def test_answers_that_cost_as_much_as_one_guess_are_not_said_to_withstand_it(err
                     cost = math.nextafter(cost, math.inf)
                 assert answers_left(purse, made(cost), error) < count
                 assert answers_left(purse, made(cost * (1 - 1e-12)), error) == count
+
+
+@pytest.mark.parametrize("cost", [5e-324, 1e-308, 1e-160, 1e-20, 3.3e-17, 7.1e-17])
+def test_answers_that_are_more_than_doubles_count_are_rounded_down(cost):
+    with mpmath.workdps(400):
+        e = mpmath.mpf(0.05)
+        count = mpmath.mpf(answers_left(PrivacyFilter(PureDP(1.0)), PureProfile(cost)))
+        most = mpmath.log((1 - e) / e) / mpmath.mpf(cost)
+        assert (1 - mpmath.mpf(2) ** -42) * min(most, sys.float_info.max) < count < most
 
 
 def test_answers_left_never_promises_more_than_the_count_fixed_in_advance():

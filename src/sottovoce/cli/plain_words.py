@@ -66,4 +66,7 @@ def _is_plain(value: Any, kind: Any) -> bool:
 
 def _is_open(value: Any) -> bool:
     """Say whether a path leads to what can be read, or to nothing yet."""
-    return isinstance(value, str) and "\0" not in value and (os.access(value, os.R_OK) or not os.access(value, os.F_OK))
+    try:
+        return isinstance(value, str) and (os.access(value, os.R_OK) or not os.access(value, os.F_OK))
+    except ValueError:  # no path at all: a zero in it, or half a letter
+        return False

@@ -9,6 +9,7 @@ data sets apart before the answers have cost as much as one randomized response 
 from __future__ import annotations
 
 import math
+import sys
 from fractions import Fraction
 from typing import Any
 
@@ -18,7 +19,7 @@ from scipy import special
 from sottovoce.metric.metric import MetricDP
 from sottovoce.privacy.errors import IncompatibleNotions, InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
-from sottovoce.privacy.numbers import ceil_float, log_up, real, shown, whole
+from sottovoce.privacy.numbers import ceil_float, floor_float, log_up, real, shown, whole
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import PureProfile
 
@@ -138,7 +139,8 @@ def answers_left(purse: PrivacyFilter, profile: Profile, error: float = 0.05) ->
     left = Fraction(price) * (1 - _LIFTED) - sum(map(Fraction, purse.costs), Fraction(0))
     if cost == 0:
         return math.inf if left > 0 else 0.0
-    return float(max(math.ceil(left / Fraction(cost)) - 1, 0))  # strictly below the price
+    count = max(math.ceil(left / Fraction(cost)) - 1, 0)  # strictly below the price
+    return floor_float(Fraction(min(count, int(sys.float_info.max))))
 
 
 def histogram_cells(error: float) -> int:

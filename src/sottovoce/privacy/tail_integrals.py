@@ -227,7 +227,8 @@ def log_integral(tail: Tail, gap: Gap, floor: float | Floats = -np.inf) -> Float
         deep, total = behind & ~(here[:, 0] > -1e10), (here - np.log((top - here) / -tail.ahead))[:, 0]
         fall = tail.fall(np.zeros_like(start))
         tangent = (here - np.log(fall) + gap.log_mean(1 / fall))[:, 0]
-        low = behind & ~deep & (tangent < floor - 0.01)  # by more than its rounding
+        # By more than its rounding; next to the mode of a very large shape, no digit of the fall is left.
+        low = behind & ~deep & (tail.ahead[:, 0] < -1e-10) & (tangent < floor - 0.01)
         total[low] = tangent[low]
         near = np.flatnonzero(~(deep | low))
         if near.size:
