@@ -36,3 +36,11 @@ def test_what_stays_below_a_floor_is_answered_with_a_bound(kind: str) -> None:
         assert np.all(rough <= floor)
         if above == 3.0:
             assert np.mean(rough > exact + 1e-6) > 0.1  # of which there are enough to tell
+
+
+@pytest.mark.parametrize("near", [-8.16e-15, -4.0856e-14, -5.5955e-14])
+def test_no_tangent_is_trusted_where_a_fall_has_lost_its_digits(near: float) -> None:
+    p, q, w, ahead = (np.array([[x]]) for x in (8.88092489e28, 2.66115441e28, 4.79044215e14, near))
+    tail, gap = BetaTail(p, q, ahead, BetaTail.of(p, q, ahead).top), Linear(w)
+    whole = log_integral(tail, gap)
+    assert log_integral(tail, gap, whole + 5.0) >= whole
