@@ -23,6 +23,8 @@ from sottovoce.privacy import (
     ZeroConcentratedProfile,
 )
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.losses import Losses
+from sottovoce.privacy.subsampled import _log_moments
 
 EPSILONS = np.array([0.0, 1e-6, 0.1, 0.5, 1.0, 2.0, 5.0, 40.0])
 
@@ -152,3 +154,17 @@ def test_what_is_no_rate_is_refused(rate):
         SubsampledProfile(PureProfile(1.0), rate)
     with pytest.raises(InvalidValue, match="profile"):
         SubsampledProfile(3.0, 0.1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("count", [0, 1, 63, 64, 200])
+@pytest.mark.parametrize("tilt", [1e-9, 0.3, 100 / 63, 1.6, 40.0])
+def test_moments_of_a_loss_are_the_sums_in_many_digits(count, tilt):
+    rng = np.random.default_rng(count)
+    logs = -(rng.uniform(0, 600, count) ** rng.uniform(0.5, 1.0))
+    logs[3::7] = -np.inf  # nothing there
+    losses = Losses(np.arange(count) - 30, logs, 0.1)
+    (found,) = _log_moments(losses, np.array([tilt]))
+    with mp.workdps(50):
+        terms = [mp.exp(mp.mpf(mass) + mp.mpf(tilt) * (k - 30)) for k, mass in enumerate(logs) if mass > -np.inf]
+        exact = mp.log(mp.fsum(terms)) if terms else -mp.inf
+        assert found == exact or abs(found - exact) <= 1e-12 * max(1, abs(exact))

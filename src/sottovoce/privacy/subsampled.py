@@ -160,11 +160,13 @@ def _log_moments(losses: Losses, tilts: Floats) -> Floats:
     Blocks of masses are products of matrices; where a tilt is too steep for that, every mass is a term of its own.
     """
     index, logs = np.asarray(losses.index, dtype=np.float64), losses.log_mass
-    gentle = (tilts * (_BLOCK - 1) <= _STEEP) & bool(np.all(np.diff(index) == 1))
     out = np.full(tilts.shape, -np.inf)
+    if not len(index):
+        return out
+    gentle = (tilts * (_BLOCK - 1) <= _STEEP) & bool(np.all(np.diff(index) == 1))
     if not gentle.all():
         out[~gentle] = _log_sums(1.0, logs + tilts[~gentle, None] * index)
-    if gentle.any() and len(index):
+    if gentle.any():
         masses = np.append(logs, np.full(-len(index) % _BLOCK, -np.inf)).reshape(-1, _BLOCK)
         top, some = masses.max(axis=1), tilts[gentle, None]
         # Masses too small for a double beside their block's largest are taken for larger ones.

@@ -12,6 +12,7 @@ is diagonal, Ω_j = Σ_i min(τ²/2, 0.4·h_i·h_j/D)·δ_i², for no two direct
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -248,7 +249,8 @@ def _cut(glance: Glance) -> float:
     """
     if not glance.look.cap or glance.look.model.curved or glance.meat is None:
         return 0.0
-    return float(np.clip((3 * glance.dispersion / glance.look.cap**2 - 1) / 2, 0.0, 1.0))
+    filled = min(math.sqrt(glance.dispersion) / glance.look.cap, 1.0)
+    return max((3 * filled**2 - 1) / 2, 0.0)
 
 
 def _modelled(word: str) -> float:
