@@ -192,7 +192,7 @@ def _longer(
     """
     z = rows @ look.matrix.T
     shift = sd / math.e * float(np.linalg.norm((records * look.weights((z * z).sum(axis=1))) @ z))
-    noise = math.sqrt(look.dimension) * mechanism.scales(look, step)["score"] / look.factors[0] / look.cap
+    noise = math.sqrt(look.dimension) * mechanism.scales(look, step)["score"] / look.pull / look.cap
     caps = np.geomspace(look.cap, max(look.cap, most), _LENGTHS)
     doubt = shift * (np.exp(-caps / sd) - math.exp(-most / sd))
     return replace(look, cap=float(caps[np.argmin((noise * caps) ** 2 + doubt**2)]))
