@@ -162,6 +162,9 @@ def test_a_regression_comes_back_whole(client: Client) -> None:
     assert found.table["term"].tolist() == ["Intercept", "age", "C(ward)[T.S]", "C(ward)[T.E]"]
     assert found.contrast("C(ward)[T.S]", "C(ward)[T.E]").low < found.contrast("C(ward)[T.S]", "C(ward)[T.E]").high
     assert client.again(found.entry).table["high"].tolist() != found.table["high"].tolist()  # at 95 %
+    assert client.again(found.entry, level=0.9).table.equals(found.table)
+    with pytest.raises(InvalidValue, match="level must lie between 0 and 1"):
+        client.again(found.entry, level=95)
     rows, left = {"age": [30, 70], "ward": ["N", "E"]}, client.remaining()
     later = client.again(found.entry).predict(rows, level=0.9)
     assert later.equals(found.predict(rows)) and (later["low"] < later["high"]).all() and client.remaining() == left
