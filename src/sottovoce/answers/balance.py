@@ -139,7 +139,7 @@ class Balance:
         mechanism, target = self._mechanism(share), purse.share(share)
         cells = _cells(self.imagined, mechanism, self.n)
         posterior = CellsPosterior(mechanism.system, mechanism.n, mechanism.noise, mechanism.scale, cells)
-        ends = posterior.interval(self.level)
+        ends = posterior.interval(self.level)[self.question.places]
         width = float(np.max(ends[:, 1] - ends[:, 0])) / 2
         return Offer(share, width, self._success(share), advantage(mechanism.profile), target, mechanism.noise)
 
