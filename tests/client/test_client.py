@@ -234,9 +234,10 @@ def test_a_server_that_dies_while_it_answers_has_charged_once(tmp_path: Path, mo
         try:
             with served(config) as second, Ledger(config.ledger) as ledger:
                 others.append(second.base_url.port or 0)
-                with pytest.raises(EntryPending, match="counts as spent"):
+                with pytest.raises(EntryPending, match=r"counts as spent.*tell your administrator") as told:
                     client.mean("age", spend=0.1)
                 (entry,) = ledger.entries()
+                assert "recover" not in str(told.value) and f"entry {entry.id}," in str(told.value)
                 assert str(entry.state) == "pending" and client.left().startswith("90 % left")
                 with pytest.raises(NotFound, match=f"entry {entry.id} of patients has no answer, and counts as spent"):
                     client.again(entry.id)
