@@ -15,7 +15,7 @@ from benchmarks.person_coverage import cover
     ],
 )
 def test_intervals_of_persons_cover(asked, epsilon, within, tables):
-    """Twenty-five intervals and more: rows taken for persons would cover about half as often at a correlation of 0.9."""
+    """Of 25 intervals and more: rows taken for persons would cover about half as often at a correlation of 0.9."""
     found = [cover(asked, 1000, epsilon, within, seed) for seed in range(tables)]
     held, intervals = (sum(column) for column in zip(*found, strict=True))
     assert held / intervals >= 0.85
