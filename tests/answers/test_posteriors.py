@@ -234,15 +234,12 @@ def test_pooled_tables_learn_from_their_margins() -> None:
 def test_pooled_counts_cover_where_one_category_strays_and_another_does_not() -> None:
     """Eighteen places, six years, three kinds: the first kind as everywhere, the second not, the third rare."""
     rng, noise = seeded_rng(3), IntegerNoise("gaussian", 64.0)
-    held = []
-    for _ in range(2):
-        stray = np.stack([np.ones(18), rng.gamma(8, 1 / 8, 18), np.ones(18)], axis=1)[:, None, :]
-        mean = rng.gamma(8, 1 / 8, 18)[:, None, None] * np.ones((18, 6, 1)) * np.array([760, 120, 6]) * stray
-        truth = rng.poisson(mean).ravel()
-        noisy = noise.add(truth, rng).astype(float)
-        low, high = central(pooled_counts(noisy, noise, int(truth.sum()), (18, 6, 3), 1000, rng)).T
-        held.append(np.mean((low <= truth) & (truth <= high)))
-    assert np.mean(held) > 0.91
+    stray = np.stack([np.ones(18), rng.gamma(8, 1 / 8, 18), np.ones(18)], axis=1)[:, None, :]
+    mean = rng.gamma(8, 1 / 8, 18)[:, None, None] * np.ones((18, 6, 1)) * np.array([760, 120, 6]) * stray
+    truth = rng.poisson(mean).ravel()
+    noisy = noise.add(truth, rng).astype(float)
+    low, high = central(pooled_counts(noisy, noise, int(truth.sum()), (18, 6, 3), 1000, rng)).T
+    assert np.mean((low <= truth) & (truth <= high)) > 0.955  # 0.944 where all categories stray as far as one
 
 
 @pytest.mark.parametrize("noise", [IntegerNoise("laplace", 2.0), IntegerNoise("gaussian", 48.0)])
