@@ -34,8 +34,7 @@ import typer.testing
 from _pytest.runner import runtestprotocol
 from randomgen import ChaCha
 
-_TESTS = Path(__file__).parent
-sys.path.insert(0, str(_TESTS))  # so that tests can import what they share: `support.postgres`
+sys.path.insert(0, str(Path(__file__).parent))  # so that tests can import what they share: `support.postgres`
 
 from sottovoce.cli.plain_words import take_plainly
 from sottovoce.mechanisms.integer_noise import IntegerNoise
@@ -141,7 +140,7 @@ def pytest_configure(config: pytest.Config) -> None:
     No test cuts the power, and a disk that others write to holds no test up: hundreds of ledgers wait for it. Workers,
     and what they start, take the folder over from the first process of a run, which leaves nothing behind.
     """
-    config.pluginmanager.register(_Examples())  # which a `conftest.py` of the tests would not be asked about the package
+    config.pluginmanager.register(_Examples())  # a hook of this file would not be asked about the package
     if "TMPDIR" in os.environ or not os.access(_MEMORY, os.W_OK) or shutil.disk_usage(_MEMORY).free < 4 * 2**30:
         return
     folder = Path(tempfile.mkdtemp(prefix="sottovoce-tests-", dir=_MEMORY))
@@ -208,7 +207,7 @@ class _Examples:
     @pytest.hookimpl(hookwrapper=True)
     def pytest_collect_file(self, file_path: Path) -> Generator[None, Any, None]:
         outcome = yield
-        if file_path.is_relative_to(_TESTS) or (file_path.suffix == ".py" and b">>>" not in file_path.read_bytes()):
+        if file_path.is_relative_to(Path(__file__).parent) or b">>>" not in file_path.read_bytes():
             outcome.force_result([one for one in outcome.get_result() if type(one) is pytest.Module])
 
 
