@@ -20,7 +20,6 @@ from sottovoce.regression.imagined import Imagined
 
 __all__ = ["Way", "squares", "times"]
 
-_STEPS = 14
 _FARTHEST = 1.0
 """How far the linear predictor may move in one step, on average over imagined rows."""
 _BENT = 0.3
@@ -98,7 +97,7 @@ class Way:
         way, places = self, np.arange(len(ends))
         theta, V, before = self.centre, self.variation, self.centre
         rest = np.zeros(len(places), dtype=bool)
-        for count in range(_STEPS):
+        for count in range(self.care.steps):
             step = _Step.at(way, theta, V, straight=not way.curved or count == 0)
             V = step.varies(way)
             move = (step.means - theta) / (1 if count < 3 else 2)
@@ -106,7 +105,7 @@ class Way:
                 move = move / np.maximum(1.0, way.imagined.size(move) / _FARTHEST)[:, None]
             still = step.still(way, theta, V, before) & (count > 0)
             theta, before = np.where(still[:, None], step.means, theta + move), step.means
-            new = ~rest if count == _STEPS - 1 else still & ~rest
+            new = ~rest if count == self.care.steps - 1 else still & ~rest
             if new.any():
                 now = places[new]
                 ends[now], left[now], evidence[now] = theta[new], step.left[new], step.evidence(new)
