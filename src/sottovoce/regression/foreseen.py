@@ -289,7 +289,7 @@ class _Records:
         # Rows of zeros alone have no information at all; nothing is quite so.
         glance = replace(glance, information=np.asarray(glance.information) + _QUIET * np.eye(look.dimension))
         asked = final(mechanism, [(glance, None)], PLANNED)
-        belief = yield replace(asked, several=False, at=answer, extra=None)
+        belief = yield replace(asked, several=False, at=answer, whole=True, extra=None)
         return self._halves(belief, level)
 
     def _walked(
