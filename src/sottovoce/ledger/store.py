@@ -207,7 +207,12 @@ class Store:
 
     def begin(self, connection: _Connection, *, write: bool) -> None:
         """Begin a transaction on the files that the path leads to."""
-        self._check_patiently(connection, self._first[write], logs=not write)
+        if first := self._first[write]:
+            connection.cursor.execute(first)
+        try:
+            self._check_files(connection, logs=not write)
+        except _Copying:
+            self._check_patiently(connection, first, logs=not write)
 
     def commit(self, connection: _Connection, *, write: bool) -> None:
         """Make a transaction durable."""
@@ -264,42 +269,43 @@ class Store:
         return [_place(_look(log)) for log in self._logs]
 
     def _check_patiently(self, connection: _Connection, first: str = "", *, logs: bool = True) -> None:
-        """Check the files, with a transaction begun `first` where so told.
+        """Check the files while someone else copies the log, in a transaction that was begun with `first`, if any.
 
-        While someone else copies the log, one that is shorter than it was cannot be checked: what they may wait for is
-        let go, and all is done again.
+        A log that is shorter than it was cannot be checked then: what they may wait for is let go, and all is done
+        again.
         """
-        end = None
+        end = time.monotonic() + self._timeout
         while True:
+            if first:
+                connection.cursor.execute("ROLLBACK")
+            time.sleep(_NAP)
             if first:
                 connection.cursor.execute(first)
             try:
                 return self._check_files(connection, logs=logs)
             except _Copying:
-                end = end or time.monotonic() + self._timeout
                 if time.monotonic() > end:
                     raise
-            if first:
-                connection.cursor.execute("ROLLBACK")
-            time.sleep(_NAP)
 
     def _check_after(self, connection: _Connection) -> None:
         """Check the files once more; where no name in their folder has changed since they were right, they are."""
-        folder, log = self.folder, connection.log
-        if folder is None or log is None:
-            self._check_patiently(connection)
-            return
+        folder, log, stamp = self.folder, connection.log, None
+        if folder is not None and log is not None:
+            try:
+                stamp, length = folder.look(), os.lseek(log, 0, os.SEEK_END)
+                if stamp == connection.stamp and length >= self._length:
+                    self._length = length
+                    folder.tell(stamp)
+                    return
+            except OSError:
+                pass
         try:
-            stamp, length = folder.look(), os.lseek(log, 0, os.SEEK_END)
-        except OSError:
+            self._check_files(connection)
+        except _Copying:
             self._check_patiently(connection)
-            return
-        if stamp == connection.stamp and length >= self._length:
-            self._length = length
-        else:
-            self._check_patiently(connection)
+        if folder is not None and stamp is not None:
             connection.stamp = folder.settled(stamp)
-        folder.tell(connection.stamp)
+            folder.tell(connection.stamp)
 
     def _check_files(self, connection: _Connection, *, logs: bool = True) -> None:
         """Refuse to go on where the ledger's path leads to another file than the one that is open.
@@ -312,15 +318,16 @@ class Store:
         if self.path is None:
             return
         try:  # in as few steps as will do: nearly always all is well
-            found, log = os.stat(self._given), os.stat(self._logs[0])  # noqa: PTH116 - paths would be made into texts
-            if (
-                found[1:3] == self._file
-                and found[3] <= 1  # names
-                and self._swapped is None
-                and (not logs or [log[1:3], os.stat(self._logs[1])[1:3]] == connection.beside)  # noqa: PTH116
-                and (log[6] >= self._length or not self._cut())
-            ):
-                self._length = log[6]
+            found = os.stat(self._given)  # noqa: PTH116 - paths would be made into texts
+            sound = found[1:3] == self._file and found[3] <= 1 and self._swapped is None  # of one name
+            if logs or connection.log is None:
+                log = os.stat(self._logs[0])  # noqa: PTH116
+                sound = sound and (not logs or [log[1:3], os.stat(self._logs[1])[1:3]] == connection.beside)  # noqa: PTH116
+                length = log[6]
+            else:
+                length = os.lseek(connection.log, 0, os.SEEK_END)
+            if sound and (length >= self._length or not self._cut()):
+                self._length = length
                 return
         except OSError:
             pass
