@@ -261,7 +261,7 @@ class Store:
     def _open_log(self) -> int | None:
         # SQLite takes no locks on it, which closing it would let go.
         try:
-            return None if self.folder is None else os.open(self._logs[0], os.O_RDONLY)
+            return None if self.folder is None else os.open(self._logs[0], os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         except OSError:
             return None
 
