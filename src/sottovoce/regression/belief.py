@@ -200,6 +200,7 @@ def _variation(asked: Sequence[Asked], imagined: Imagined, information: Floats) 
     """Return by how much scores vary, one for each guess: of themselves and, where it counts, by noise."""
     looks, counts, noisy = [one.glance.look for one in asked], imagined.counts, asked[0].noisy
     J, word = imagined.variation(looks, information), looks[0].model.word
+    modelled = np.trace(J, axis1=1, axis2=2)
     meats = [one.meat for one in asked if one.measured and one.meat is not None]
     if meats:
         J = _varies(
@@ -207,6 +208,9 @@ def _variation(asked: Sequence[Asked], imagined: Imagined, information: Floats) 
         )
     else:
         J = J * _modelled(word)
+    if noisy and asked[0].last:
+        times_as_much = np.trace(J, axis1=1, axis2=2) / np.maximum(modelled, 1e-300)
+        J = J + times_as_much[:, None, None] * imagined.missed(looks, information)
     if noisy:
         J = J + _each((one.glance.sigma**2 for one in asked), counts)[:, None, None] * np.eye(J.shape[1])
     if noisy and asked[0].extra is not None:

@@ -17,6 +17,7 @@ from sottovoce.readings.families import Family
 from sottovoce.regression.flagged_rows import flagged_rows
 from sottovoce.regression.glances import Glance
 from sottovoce.regression.guesses import whole_weight
+from sottovoce.regression.misfit import doubt, thick
 from sottovoce.regression.skewed_rows import more_skewed, skewness
 
 __all__ = ["Imagined"]
@@ -190,6 +191,19 @@ class Imagined:
         varies = replace(self, weights=self.weights * v * (1 + _ROUGH * (1 - v)))._here[1]
         sides = _power(information, 0.5) @ _power(told, -0.5)
         return np.asarray(sides @ varies @ sides.transpose(0, 2, 1))
+
+    def missed(self, looks: Sequence[Look], information: Floats) -> Floats:
+        """Return by how much a score of this information may be moved by what the formula misses."""
+        back = np.repeat([np.linalg.inv(look.matrix).T for look in looks], self.counts, axis=0)
+        x, records = thick(self.rows @ back, self.records, looks[0].encoding)
+        z = x @ np.repeat([look.matrix.T for look in looks], self.counts, axis=0)
+        slopes = self.moments(z @ self.centre.transpose(0, 2, 1))[1]
+        slopes = slopes if slopes.ndim == 2 else np.diagonal(slopes, axis1=-2, axis2=-1).mean(axis=-1)
+        told, _, moved = doubt(z, records, slopes, _seen(z, looks, self.counts))
+        K = self.centre.shape[1]
+        told, moved = (np.kron(np.eye(K), part) for part in (told, moved))
+        sides = _power(information, 0.5) @ _power(told, -0.5)
+        return np.asarray(sides @ moved @ sides.transpose(0, 2, 1))
 
     @cached_property
     def _here(self) -> tuple[Floats, Floats]:

@@ -19,6 +19,7 @@ from sottovoce.readings.families import MOST_COUNTED
 from sottovoce.regression.belief import Asked, Belief, believe_all
 from sottovoce.regression.care import RELEASED, Care
 from sottovoce.regression.glances import Glance, once_each, round_shape
+from sottovoce.regression.misfit import doubt, thick
 from sottovoce.regression.overdispersed import Extra, variation_look
 from sottovoce.regression.shares import Step, split
 
@@ -113,10 +114,31 @@ def _next(mechanism: AdaptiveLooks, path: Path, paid: Step) -> tuple[Look, Step]
     if mechanism.system.family == "linear":
         sd = math.sqrt(glance.dispersion)
         look = replace(look, cap=min(_FAR * sd, 1.0))
+        look = _wider(mechanism, look, rows, records, step, glance.dispersion) if last else look
         look = _longer(mechanism, look, rows, records, step, sd, 1 + expected) if last and sd else look
-    elif mechanism.system.family == "poisson":
+    elif last:
+        look = _wider(mechanism, replace(look, cap=glance.look.cap), rows, records, step, 1.0)
+    if mechanism.system.family == "poisson":
         look = _cut(mechanism, look, rows, records, step, _extra(path))
     return look, _split(mechanism, look, step, belief) if mechanism.system.model.curved else step
+
+
+def _wider(
+    mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, step: Step, varies: float
+) -> Look:
+    """Return a look that weighs fully rows as long as noise, variation and what the formula may miss weigh least."""
+    x, many = (part[0] for part in thick(rows[None], records[None], look.encoding))
+    z = x @ look.matrix.T
+    squares, t = (z * z).sum(axis=1), z @ look.predictors.T
+    slopes = look.model.mean_and_slope(t[:, 0] if t.shape[1] == 1 else t)[1]
+    slopes = slopes if slopes.ndim == 1 else np.diagonal(slopes, axis1=1, axis2=2).mean(axis=1)
+    found: dict[Look, float] = {}
+    for norm in np.geomspace(look.norm, max(look.norm, float(np.sqrt(squares.max()))), _LENGTHS):
+        tried = replace(look, norm=float(norm))
+        once, twice, moved = doubt(z[None], many[None], slopes[None], tried.weights(squares)[None])
+        noise = len(z.T) * (mechanism.scales(tried, step)["score"] / tried.pull) ** 2
+        found[tried] = (float(np.trace(twice[0] + moved[0])) * varies + noise) / float(np.trace(once[0])) ** 2
+    return min(found, key=found.__getitem__)
 
 
 def _rows(glance: Glance, belief: Belief) -> tuple[Floats, Floats]:
