@@ -15,7 +15,7 @@ import csv
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,9 @@ from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import Promise, PureDP, RenyiDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.regression.certificate import mixing_steps
+from sottovoce.regression.certificate import Chain, mixing_steps
 from sottovoce.regression.design import Design
+from sottovoce.regression.langevin import run_chains
 from sottovoce.regression.losses import Logistic
 from sottovoce.regression.placement import Placement
 from sottovoce.regression.posterior import ConcentratedRegression, DiffusedRegression
@@ -159,10 +160,8 @@ def measure(cell: Cell) -> dict[str, float]:
     n, d = data.X.shape
     target = RenyiDP(max(1, cell.order), math.exp(cell.log_epsilon))
     chain = mechanism_for(cell.mechanism, Design(Logistic(), dimension=d, data_norm=1.0), n, target)
-    rng = seeded_rng(cell.seed + 1000 * cell.order + 10 * (cell.log_epsilon + 5))
-    start = np.zeros((cell.runs, d))
-    W = chain.draw(data.X, data.y, start, rng, placement=Placement(precision="float32"))
-    error, nll = data.error(W), _negative_log_likelihood(data, W)
+    seed = cell.seed + 1000 * cell.order + 10 * (cell.log_epsilon + 5)
+    error, nll = _errors(cell.data, chain.design, chain.chain, chain.data_weight, cell.runs, seed)
     return {
         "data_weight": chain.data_weight,
         "prior_precision": chain.prior_precision,
@@ -174,6 +173,17 @@ def measure(cell: Cell) -> dict[str, float]:
 
 
 _data = cache(load_regression)
+
+
+@lru_cache(len(MECHANISMS))
+def _errors(name: str, design: Design, chain: Chain, data_weight: float, runs: int, seed: int) -> tuple[Floats, Floats]:
+    """Return error and negative log-likelihood of every run; where a promise asks for nothing, all chains are one."""
+    data = _data(name)
+    start, place = np.zeros((runs, design.dimension)), Placement(precision="float32")
+    W = run_chains(
+        design, chain, data.X, data.y, data_weight=data_weight, centre=start, rng=seeded_rng(seed), placement=place
+    )
+    return data.error(W), _negative_log_likelihood(data, W)
 
 
 def _negative_log_likelihood(data: Regression, W: Floats) -> Floats:

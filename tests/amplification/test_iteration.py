@@ -58,7 +58,7 @@ def test_the_taut_string_solves_the_quadratic_program():
 
 def test_every_bound_is_above_the_exact_linear_law():
     rng = seeded_rng(2)
-    for _ in range(2000):
+    for _ in range(800):  # a bound that fails for one path in a hundred is missed once in three thousand runs
         T = int(rng.integers(1, 12))
         b = rng.random(T) * (rng.random(T) < 0.5)
         L, s, start = rng.uniform(0.0, 1.4, T), rng.uniform(0.3, 3, T), rng.random()

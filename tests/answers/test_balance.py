@@ -113,12 +113,30 @@ def test_there_and_back():
     risky = balance.for_risk(0.012)
     assert risky.success <= 0.012 < balance.at(min(1.0, risky.share * 1.02)).success
     curve = list(balance.curve())
-    assert all(a.width >= b.width * 0.99 and a.success <= b.success for a, b in itertools.pairwise(curve))
+    assert all(a.width >= b.width * 0.99 for a, b in itertools.pairwise(curve))
+    assert all(a.success <= b.success for a, b in itertools.pairwise(curve) if a.noise == b.noise)
     assert curve[-1].share == 1
     assert balance.for_width(1e6) == balance.at(1e-4)
     assert balance.for_risk(1.0) == balance.at(1.0)
     drawn = balance.plot(offer)
     assert len(drawn.axes) == 2
+
+
+def test_the_risk_falls_where_the_noise_changes_and_no_share_is_missed():
+    """Laplace noise takes over where it is as exact at the price, and tells less: the risk is not monotone there."""
+    balance = Balance(asked("mean", "sbp"), 9000, sv.ApproxDP(3.0, 1e-6))
+    wanted = 0.016
+    shares = np.geomspace(0.01, 1.0, 200)
+    fitting = [float(one) for one in shares if balance._success(float(one)) <= wanted]
+    offer = balance.for_risk(wanted)
+    assert offer.success <= wanted and offer.share >= max(fitting) > 0.2
+    assert any(balance._success(float(one)) > wanted for one in shares if one < 0.2)
+    curve = list(balance.curve())
+    falls = [(a, b) for a, b in itertools.pairwise(curve) if b.success < a.success]
+    assert [(a.noise, b.noise) for a, b in falls] == [("gaussian", "laplace")]
+    (before, after), *_ = falls
+    assert after.share < 1.006 * before.share and f"{100 * after.share:.3g} %" in balance.change
+    assert not Balance(asked("mean", "sbp"), 9000, sv.PureDP(1.0)).change
 
 
 def test_smaller_groups_are_known_less_well():
@@ -177,7 +195,8 @@ def test_the_command(tmp_path, monkeypatch, capsys):
 
     code, said = run("--width", "0.03", "--plot", tmp_path / "b.svg", "--json")
     found = json.loads(said)
-    assert code == 0 and found["chosen"]["width"] <= 0.03 and len(found["curve"]) == 7
+    assert code == 0 and found["chosen"]["width"] <= 0.03
+    assert len([one for one in found["curve"] if one["noise"] == "gaussian"]) >= 5 and found["curve"][-1]["share"] == 1
     assert (tmp_path / "b.svg").stat().st_size > 5000
     assert run("--width", "0.03", "--risk", "0.02")[0] == 2
     assert run("--width", "0.0001")[0] == 7

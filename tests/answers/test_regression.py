@@ -183,6 +183,16 @@ def test_predictions_average_over_the_posterior_and_have_intervals(curator) -> N
         answer.predict(pd.DataFrame({"age": [None], "sex": [True]}))
 
 
+def test_a_column_that_no_term_has_is_refused_by_its_name(curator) -> None:
+    """As over HTTP and on the page: who means that the ward counts is told that it does not."""
+    answer = curator.regress("sbp ~ age + sex", spend=0.3)
+    wide = {"age": [30.0, 70.0], "sex": [False, True], "ward": ["A", "B"]}
+    for frame in (wide, pd.DataFrame(wide), pa.table(wide)):
+        with pytest.raises(InvalidValue, match=r"^no term has the column 'ward'; say all of age, sex$"):
+            answer.predict(frame)
+    assert len(curator.regress("sbp ~ 1", spend=0.1).predict(pd.DataFrame(index=range(3)))) == 3
+
+
 def test_what_is_held_at_its_public_bounds_is_said(curator) -> None:
     answer = curator.regress("sbp ~ age + sex", spend=0.3)
     inside = answer.predict({"age": [0.0, 110.0], "sex": True})

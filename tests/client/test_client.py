@@ -162,6 +162,9 @@ def test_a_regression_comes_back_whole(client: Client) -> None:
     assert found.table["term"].tolist() == ["Intercept", "age", "C(ward)[T.S]", "C(ward)[T.E]"]
     assert found.contrast("C(ward)[T.S]", "C(ward)[T.E]").low < found.contrast("C(ward)[T.S]", "C(ward)[T.E]").high
     assert client.again(found.entry).table["high"].tolist() != found.table["high"].tolist()  # at 95 %
+    assert client.again(found.entry, level=0.9).table.equals(found.table)
+    with pytest.raises(InvalidValue, match="level must lie between 0 and 1"):
+        client.again(found.entry, level=95)
     rows, left = {"age": [30, 70], "ward": ["N", "E"]}, client.remaining()
     later = client.again(found.entry).predict(rows, level=0.9)
     assert later.equals(found.predict(rows)) and (later["low"] < later["high"]).all() and client.remaining() == left
@@ -231,9 +234,10 @@ def test_a_server_that_dies_while_it_answers_has_charged_once(tmp_path: Path, mo
         try:
             with served(config) as second, Ledger(config.ledger) as ledger:
                 others.append(second.base_url.port or 0)
-                with pytest.raises(EntryPending, match="counts as spent"):
+                with pytest.raises(EntryPending, match=r"counts as spent.*tell your administrator") as told:
                     client.mean("age", spend=0.1)
                 (entry,) = ledger.entries()
+                assert "recover" not in str(told.value) and f"entry {entry.id}," in str(told.value)
                 assert str(entry.state) == "pending" and client.left().startswith("90 % left")
                 with pytest.raises(NotFound, match=f"entry {entry.id} of patients has no answer, and counts as spent"):
                     client.again(entry.id)

@@ -31,8 +31,9 @@ def test_share_accuracy_and_risk_go_together(client: httpx.Client, everything: d
     place = "/api/v1/datasets/patients/balance"
     found = client.get(place, headers=everything, params={"question": "proportion of smoker by ward"}).json()
     widths = [one["width"] for one in found["curve"]]
-    risks = [one["success"] for one in found["curve"]]
-    assert widths == sorted(widths, reverse=True) and risks == sorted(risks)
+    risks = [[one["success"] for one in found["curve"] if one["noise"] == kind] for kind in ("gaussian", "laplace")]
+    assert widths == sorted(widths, reverse=True) and risks == [sorted(part) for part in risks] and all(risks)
+    assert (risks[1][0] < risks[0][-1]) == ("The risk falls at" in found["change"])
     assert found["curve"][-1]["share"] == 1 and found["yours"] and 0 <= found["left"] <= 1
     for wrong in (
         "mean of nothing",

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from sottovoce.facts import Category, Count, Facts, Flag, Number, Vector
+from sottovoce.ledger import EntryPending
 from sottovoce.metric.distinguishability import answers_left, one_guess
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable
 from sottovoce.privacy.filter import PrivacyFilter
@@ -250,6 +251,7 @@ def test_a_form_proposes_the_system_that_a_column_calls_for():
     [
         (LedgerUnavailable("no /var/ledger"), 503, False),
         (LedgerCorrupt("event 7 of /var/ledger"), 503, False),
+        (EntryPending("close it: sottovoce ledger recover … 7"), 409, False),
         (NotFound("no data set 'x'"), 404, True),
         (TooManyRequests("wait 3 s", 3.0), 429, True),
         (InvalidValue("alpha is <b>"), 422, True),

@@ -57,6 +57,13 @@ def test_rows_are_predicted_with_the_answer_and_later_and_cost_nothing(
     assert len(later["predicted"]) == 2
     wide, narrow = later["predicted"][1]["expected"][0], first["expected"][0]  # at 95 and at 80 %
     assert wide["low"] < narrow["low"] < narrow["high"] < wide["high"]
+    same = client.get(
+        f"{HERE}/answers/{told['entry']}", headers=ada, params={"predict": "age=70, ward=S", "level": 0.8}
+    ).json()
+    assert same["level"] == 0.8 and same["table"] == told["table"]
+    assert same["predicted"][0]["expected"] == [pytest.approx(row) for row in first["expected"]]
+    for wrong in ("0", "1", "much"):
+        assert client.get(f"{HERE}/answers/1", headers=ada, params={"level": wrong}).status_code == 422
     assert left(client, ada) == paid
 
 
@@ -148,6 +155,16 @@ def test_the_page_predicts_beside_the_answer(client: httpx.Client, office: Confi
         refused = client.get("/data/patients", params=row | change)
         assert refused.status_code == 422 and 'class="forest"' in refused.text and "<b>" not in refused.text
         assert re.search(r"is a number|is one of|no term has", refused.text)
+    narrow = client.get("/data/patients", params=row | {"level": "80"}).text
+    told = client.get(f"{HERE}/answers/{entry}", headers=who, params={"predict": said, "level": 0.8}).json()
+    low, high = (f"{told['predicted'][0]['expected'][0][end]:.2f}" for end in ("low", "high"))
+    assert f"{low} to {high}" in narrow and f"{low} to {high}" not in text
+    assert "80 % range" in narrow and "95 % range" not in narrow
+    form = re.search(r'<form class="predict".*?</form>', narrow, re.DOTALL)[0]
+    assert 'name="level" value="80"' in form and '<option value="80" selected>' in narrow
+    csv = [client.get(f"/data/patients/answers/{entry}", params={"level": one}).text for one in ("80", "95")]
+    assert csv[0] != csv[1] == client.get(f"/data/patients/answers/{entry}").text
+    assert client.get("/data/patients", params=row | {"level": "much"}).status_code == 422
     del row["at:visits"]
     assert "lacks visits" in client.get("/data/patients", params=row).text
     assert left(client, who) == paid
@@ -157,10 +174,10 @@ def test_the_page_predicts_beside_the_answer(client: httpx.Client, office: Confi
 def test_the_api_is_described_with_its_rows(client: httpx.Client) -> None:
     document = client.get("/openapi.json").json()
     assert document["components"]["schemas"]["VerbBody"]["properties"]["predict"]["maxItems"] == 100
-    (again,) = [
-        one
+    again = [
+        one["name"]
         for one in document["paths"]["/api/v1/datasets/{dataset}/answers/{entry}"]["get"]["parameters"]
         if one["in"] == "query"
     ]
-    assert again["name"] == "predict"
+    assert again == ["predict", "level"]
     assert CATALOGUE["regress"].schema()["required"] == ["formula"]

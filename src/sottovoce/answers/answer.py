@@ -124,7 +124,7 @@ class Answer:
         middle, ends = np.median(posterior.draws, axis=0), posterior.interval(self.level)
         plain = np.divide(posterior.plain_sd, posterior.sd, out=np.ones(middle.size), where=posterior.sd > 0)
         rows = []
-        for place, label in enumerate(self.question.labels):
+        for place, label in zip(self.question.places, self.question.labels, strict=True):
             row: dict[str, Any] = dict(zip(self.question.label_names, label, strict=True))
             row |= {"estimate": float(middle[place]), "low": float(ends[place, 0]), "high": float(ends[place, 1])}
             rows.append(row | {"privacy_share": float(1 - min(plain[place], 1.0))})
@@ -148,8 +148,8 @@ class Answer:
         for row in self.rows:
             where = " / ".join(shown(row[name]) for name in names)
             lines.append(f"  {where + ': ' if where else ''}{self._sentence(row)}")
-        whose = self.question.whose
-        return "\n".join([*lines, *(() if whose is None else textwrap.wrap(whose, 80)), self._costing()])
+        notes = [line for note in self.notes for line in textwrap.wrap(note, 80)]
+        return "\n".join([*lines, *notes, self._costing()])
 
     def _sentence(self, row: Mapping[str, Any]) -> str:
         ends = self.formatted(row)
@@ -171,7 +171,7 @@ class Answer:
     @property
     def notes(self) -> list[str]:
         """What one must know to read the rows, in words."""
-        return [] if self.question.whose is None else [self.question.whose]
+        return [note for note in (self.question.whose, self.question.ruled_out) if note is not None]
 
     def _costing(self) -> str:
         return footing(self.level, self.share, self.entry)
@@ -186,7 +186,12 @@ class Answer:
 
     def draws(self, *label: Any) -> Floats:
         """Return the draws of one row, named by its group: its values in the order of the table's first columns."""
-        return np.asarray(self.posterior.draws[:, row_of(self.question, label)])
+        return np.asarray(self._told_draws[:, row_of(self.question, label)])
+
+    @property
+    def _told_draws(self) -> Floats:
+        """The draws of the rows of `table`."""
+        return np.asarray(self.posterior.draws[:, self.question.places])
 
     def difference(self, first: Any, second: Any) -> Comparison:
         """Return the first row less the second, from their joint posterior.
@@ -201,10 +206,10 @@ class Answer:
 
     def _compared(self, what: str, first: Any, second: Any, made: Callable[[Any, Any], Any]) -> Comparison:
         rows = [row_of(self.question, one) for one in (first, second)]
-        draws = self.posterior.draws[:, rows]
+        draws, places = self._told_draws[:, rows], [self.question.places[row] for row in rows]
 
         def ends(level: float) -> Floats:
-            return compared(made, draws, self.posterior.interval(level)[rows], level)
+            return compared(made, draws, self.posterior.interval(level)[places], level)
 
         found = made(draws[:, 0], draws[:, 1])
         rises = made is np.subtract or draws.min() >= 0  # a ratio to what may be below zero has no such ends
@@ -248,7 +253,7 @@ class Answer:
     def _densities(self, names: Sequence[str]) -> Any:
         drawing, axes = figure(width=6.0, height=3.6)
         for place, name in enumerate(names[: len(COLOURS)]):
-            draws = self.posterior.draws[:, place]
+            draws = self._told_draws[:, place]
             heights, edges = np.histogram(draws, bins=30, density=True)
             axes.plot((edges[1:] + edges[:-1]) / 2, heights, label=words(name), color=COLOURS[place])
         axes.set_xlabel(words(self.question.parameter))
@@ -265,7 +270,7 @@ class Answer:
         name = self.question.parameter.replace(" ", "_")
         attributes = {"profile": self.cost.to_json(), "question": self.question.describe()}
         return arviz.from_dict(
-            posterior={name: self.posterior.draws[None, ...]},
+            posterior={name: self._told_draws[None, ...]},
             coords={"row": rows},
             dims={name: ["row"]},
             attrs=attributes,

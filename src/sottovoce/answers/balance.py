@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ from sottovoce.answers.questions import Question
 from sottovoce.facts import Column, Count, Flag
 from sottovoce.facts.bands import value_axis
 from sottovoce.facts.imagined import Imagined, evenly
+from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.numbers import Floats, real, whole
@@ -54,6 +56,8 @@ class Offer:
         The largest advantage over chance of a guess between two data sets that differ in one record.
     promise
         What the answer keeps.
+    noise
+        ``"laplace"`` or ``"gaussian"``: where the second gives way to the first, as exact, the risk falls.
     """
 
     share: float
@@ -61,11 +65,12 @@ class Offer:
     success: float
     advantage: float
     promise: Promise
+    noise: NoiseKind
 
     def to_dict(self) -> dict[str, Any]:
         """Return the offer as plain values."""
         numbers = {"share": self.share, "width": self.width, "success": self.success, "advantage": self.advantage}
-        return numbers | {"promise": str(self.promise)}
+        return numbers | {"promise": str(self.promise), "noise": self.noise}
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,9 +139,9 @@ class Balance:
         mechanism, target = self._mechanism(share), purse.share(share)
         cells = _cells(self.imagined, mechanism, self.n)
         posterior = CellsPosterior(mechanism.system, mechanism.n, mechanism.noise, mechanism.scale, cells)
-        ends = posterior.interval(self.level)
+        ends = posterior.interval(self.level)[self.question.places]
         width = float(np.max(ends[:, 1] - ends[:, 0])) / 2
-        return Offer(share, width, self._success(share), advantage(mechanism.profile), target)
+        return Offer(share, width, self._success(share), advantage(mechanism.profile), target, mechanism.noise)
 
     def _mechanism(self, share: float) -> NoisyCells:
         if share not in self._made:
@@ -162,42 +167,71 @@ class Balance:
             raise PromiseUnreachable(
                 f"± {wanted:g} is out of reach: the whole budget gives ± {whole.width:.3g}; {' or '.join(ways)}"
             )
-        return self.at(self._around(lambda share: self.at(share).width <= wanted)[1])
+        if self.at(_LEAST).width <= wanted:
+            return self.at(_LEAST)
+        return self.at(self._around(lambda share: self.at(share).width <= wanted, _LEAST, 1.0)[1])
 
     def for_risk(self, most: float) -> Offer:
         """Return the largest share that leaves a guess which comes true with the baseline at most `most`."""
         wanted = real("most", most)
         if not self.baseline < wanted <= 1:
             raise InvalidValue(f"a risk must lie above the baseline {self.baseline:g} and at most at 1. Got {wanted:g}")
-        if self._success(1.0) <= wanted:
-            return self.at(1.0)
-        if self._success(_LEAST) > wanted:
-            raise PromiseUnreachable(f"even {_LEAST:.2%} of the budget leaves more than {wanted:g} to a guess")
-        return self.at(self._around(lambda share: self._success(share) > wanted)[0])
+        for low, high in reversed(self._stretches):
+            if self._success(low) <= wanted:
+                fits = self._success(high) <= wanted
+                return self.at(high if fits else self._around(lambda one: self._success(one) > wanted, low, high)[0])
+        raise PromiseUnreachable(f"even {_LEAST:.2%} of the budget leaves more than {wanted:g} to a guess")
 
-    def _around(self, holds: Callable[[float], bool]) -> tuple[float, float]:
+    @cached_property
+    def _stretches(self) -> list[tuple[float, float]]:
+        """The shares with one kind of noise, from the least to the whole budget: in each the risk rises with the share.
+
+        From one to the next it may fall, for of two kinds that are as exact at one price either may tell less.
+        """
+        found, first = [], _LEAST
+        for before, after in itertools.pairwise(_spread(_LEAST, _POINTS)):
+            if self._mechanism(before).noise != self._mechanism(after).noise:
+                last, following = self._around(self._takes(self._mechanism(after).noise), before, after)
+                found.append((first, last))
+                first = following
+        return [*found, (first, 1.0)]
+
+    def _takes(self, noise: NoiseKind) -> Callable[[float], bool]:
+        return lambda share: self._mechanism(share).noise == noise
+
+    @staticmethod
+    def _around(holds: Callable[[float], bool], least: float, most: float) -> tuple[float, float]:
         """Return a share at which something does not hold yet, and one, half a percent more, at which it does.
 
-        It holds of the whole budget; where it holds of the least share that is looked at, that is both.
+        It does not hold of the least share, and holds of the most.
         """
-        if holds(_LEAST):
-            return _LEAST, _LEAST
-        low, high = math.log(_LEAST), 0.0
+        low, high = math.log(least), math.log(most)
         while high - low > 0.005:
             middle = (low + high) / 2
             low, high = (low, middle) if holds(math.exp(middle)) else (middle, high)
         return math.exp(low), math.exp(high)
 
     def curve(self, least: float = 1e-3, points: int = _POINTS) -> Iterator[Offer]:
-        """Yield offers from a small share to the whole budget, evenly spread in factors.
+        """Yield offers from a small share to the whole budget, evenly spread in factors, and where the noise changes.
 
         Widths are known by draws, and by a hair more may seem to buy less: no offer is wider than the one before it.
         """
         width = math.inf
-        for share in np.append(np.geomspace(least, 1.0, points)[:-1], 1.0):
-            offer = self.at(float(share))
+        changes = [one for one in itertools.chain(*self._stretches) if least < one < 1]
+        for share in sorted({*_spread(least, points), *changes}):
+            offer = self.at(share)
             width = min(width, offer.width)
             yield replace(offer, width=width)
+
+    @property
+    def change(self) -> str:
+        """In a sentence, where the risk falls as the share grows, and why; empty where it does not."""
+        pairs = itertools.pairwise(self._stretches)
+        falls = [after for (_, before), (after, _) in pairs if self._success(after) < self._success(before)]
+        if not falls:
+            return ""
+        where = " and ".join(f"{100 * share:.3g} %" for share in falls)
+        return f"The risk falls at {where}: from there on another kind of noise is as exact and tells less."
 
     def plot(self, offer: Offer | None = None) -> Any:
         """Return a figure with both curves against the share: the accuracy it buys, and the risk it leaves."""
@@ -224,6 +258,11 @@ class Balance:
             left.axvline(100 * offer.share, color="#888888", linewidth=0.8)
         titled(drawing, self.question.describe())
         return drawing
+
+
+def _spread(least: float, points: int) -> list[float]:
+    """Return shares from the least to the whole budget, evenly spread in factors."""
+    return [*np.geomspace(least, 1.0, points)[:-1].tolist(), 1.0]
 
 
 def _cells(imagined: Imagined, mechanism: NoisyCells, n: int) -> NDArray[np.int64]:

@@ -149,7 +149,7 @@ class CellsPosterior:
         sizes = np.broadcast_to(counts.sum(axis=2, keepdims=True), counts.shape).mean(axis=0)
         means = shares.mean(axis=0)
         plain = np.sqrt(means * (1 - means) / (sizes + self.question.prior + 1))
-        if self.question.labels and len(self.question.labels) == counts.shape[1]:  # a flag: the share of yes
+        if not self.question.each_value:  # a flag: the share of yes
             return shares[:, :, 1], plain[:, 1]
         return shares.reshape(draws, -1), plain.ravel()
 

@@ -10,9 +10,9 @@ import numpy as np
 from sottovoce.answers.display import formatted, shown
 from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.style import COLOURS, figure, titled, words
-from sottovoce.facts.columns import Category, Flag
+from sottovoce.facts.columns import Category, Column, Flag
 from sottovoce.facts.encodings import levels_of
-from sottovoce.facts.row_words import parse_row
+from sottovoce.facts.row_words import parse_row, refuse_unknown
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
@@ -56,8 +56,11 @@ def parse_rows(formula: Formula, rows: Sequence[Row]) -> list[dict[str, Any]]:
 
     Words and names are those of `parse_row`.
     """
-    columns = dict(zip(formula.encoding.names, formula.encoding.columns, strict=True))
-    return [parse_row(row, columns) for row in rows]
+    return [parse_row(row, _columns(formula)) for row in rows]
+
+
+def _columns(formula: Formula) -> dict[str, Column]:
+    return dict(zip(formula.encoding.names, formula.encoding.columns, strict=True))
 
 
 def expected(posterior: Coefficients, rows: Sequence[Row], level: float) -> list[dict[str, Any]]:
@@ -108,6 +111,8 @@ def _means(posterior: Coefficients, rows: Floats, draws: int) -> Floats:
 def _rows(posterior: Coefficients, frame: Any) -> tuple[Floats, list[str]]:
     """Return the rows of a frame, and of each what is held at its public bounds."""
     encoding = posterior.formula.encoding
+    named = getattr(frame, "column_names", getattr(frame, "columns", ()))  # as Arrow and as pandas call them
+    refuse_unknown(frame if isinstance(frame, Mapping) else named, _columns(posterior.formula))
     values: list[Any] = []
     ones: list[bool] = []
     for name, column in zip(encoding.names, encoding.columns, strict=True):

@@ -10,10 +10,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sottovoce.answers.display import shown as shown_value
 from sottovoce.answers.groups import Groups
 from sottovoce.facts import Category, Cells, Column, Count, Facts, Flag, Number
 from sottovoce.facts.bands import group_texts, split_group
 from sottovoce.facts.conditions import check_columns
+from sottovoce.facts.ruled_out import groups_kept
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import as_floats, shown
 from sottovoce.privacy.plain import mapping, restoring
@@ -27,6 +29,8 @@ _BINS = (8, 128)
 """A distribution is cut into no fewer and no more bins."""
 _MOST_GROUPS = 2**15
 """The most groups that each have a posterior of their own, a thousand draws long: what a laptop holds, in minutes."""
+_NAMED = 12
+"""So many groups are named that a condition rules out."""
 _UNKNOWN_BINS = 32
 """Into so many where nobody may know how many records there are."""
 
@@ -122,6 +126,8 @@ class Question:
             )
         self._check_cells()
         self._check_persons([*named, *conditions])
+        if not self.kept:
+            raise InvalidValue(f"the condition rules out every group by {', '.join(grouped)}: {self.where}")
         self.reading  # noqa: B018 - a column of the wrong kind is refused here
 
     def _check_rate(self) -> None:
@@ -291,12 +297,12 @@ class Question:
     @property
     def label_names(self) -> list[str]:
         """The columns that name a row of the answer."""
-        if self._each_value:
+        if self.each_value:
             return [*self.groups.names, *self.columns_asked]
         return [*self.groups.names, *(["quantile"] if self.verb == "quantiles" and not self.median else [])]
 
     @property
-    def _each_value(self) -> bool:
+    def each_value(self) -> bool:
         """Whether every value of the column has a row of its own."""
         return self.verb == "counts" or (self.verb == "proportion" and not self._yes)
 
@@ -309,12 +315,37 @@ class Question:
     def _yes(self) -> bool:
         return isinstance(self.facts[self.columns_asked[0]], Flag)
 
+    @cached_property
+    def kept(self) -> list[int]:
+        """The places of the groups that the condition leaves room for; of the others there is nothing to tell."""
+        return groups_kept(self.where, self.groups.axes)
+
+    @property
+    def places(self) -> list[int]:
+        """Which rows of the posterior are rows of the answer: those of the groups that are kept."""
+        each = len(self._every_label) // self.groups.size
+        return [each * group + row for group in self.kept for row in range(each)]
+
+    @property
+    def ruled_out(self) -> str | None:
+        """Of which groups the condition leaves no record, in words; None where there are none."""
+        kept = set(self.kept)
+        out = [label for place, label in enumerate(self.groups.labels) if place not in kept]
+        names = ", ".join(" / ".join(map(shown_value, label)) for label in out[:_NAMED])
+        more = f" and {len(out) - _NAMED} more" if len(out) > _NAMED else ""
+        return f"the condition leaves no record of {names}{more}" if out else None
+
     @property
     def labels(self) -> list[tuple[Hashable, ...]]:
         """What each row of the answer is called, one value a `label_names`."""
+        labels = self._every_label
+        return [labels[place] for place in self.places]
+
+    @cached_property
+    def _every_label(self) -> list[tuple[Hashable, ...]]:
         if self.cells is not None:
             return self.cells.labels
-        if self._each_value:
+        if self.each_value:
             return self.valued.labels
         if self.verb != "quantiles" or self.median:
             return self.groups.labels

@@ -232,7 +232,7 @@ class Regression:
         Parameters
         ----------
         frame
-            Columns by name, as the formula names them, each as long as the others or one value for all rows; no
+            Columns by name, those of the formula and no other, each as long as the others or one value for all rows; no
             private table, for what is asked for is shown. A number beyond its public bounds is held there, as those
             of the records were; a column ``held`` then says which.
         level

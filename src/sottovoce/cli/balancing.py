@@ -92,6 +92,8 @@ def balance(
     console.print(table(found.question.describe(), columns, rows))
     imagined = f"{whom.many(n)} as imagined"
     console.print(f"\nForecast for {imagined}, 95 % intervals, the widest row. A budget of {budget}.")
+    if found.change:
+        console.print(found.change)
 
 
 def _of(baseline: float) -> Callable[[float], str]:

@@ -197,11 +197,12 @@ class Client(Verbs):
             raise ServerUnreachable(f"{error}. The question may have been charged: {once}") from None
         return known.read(told)
 
-    def again(self, entry: int) -> Any:
-        """Return an answer that was paid for before, by the number of its entry; free."""
+    def again(self, entry: int, *, level: float = 0.95) -> Any:
+        """Return an answer that was paid for before, by the number of its entry, with intervals of a level; free."""
+        wanted = checked_level(level)
         state = self._wire.get("datasets", self.dataset, "answers", str(entry))
         verb: Verb = CATALOGUE[state["verb"]]
-        return verb.read(state)
+        return verb.read(state | {"level": wanted})
 
     def left(self) -> str:
         """Return what is left of the token's budget in words: ``50 % left: about 10 more like the last``."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sottovoce.facts.columns import Category, Column, Flag
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import shown
 
-__all__ = ["LONGEST", "parse_row"]
+__all__ = ["LONGEST", "parse_row", "refuse_unknown"]
 
 LONGEST = 10_000
 """The most characters of a row in words."""
@@ -29,11 +29,16 @@ def parse_row(row: str | Mapping[str, Any], columns: Mapping[str, Column]) -> di
     {'age': 70.0, 'ward': 'Other'}
     """
     given = _split(row, columns) if isinstance(row, str) else row
-    if unknown := [name for name in given if name not in columns]:
-        raise InvalidValue(f"no term has the column {shown(unknown[0])}; {_wanted(columns)}")
+    refuse_unknown(given, columns)
     if lacking := [name for name in columns if name not in given]:
         raise InvalidValue(f"a row to predict for lacks {', '.join(lacking)[:80]}; {_wanted(columns)}")
     return {name: _value(name, column, given[name]) for name, column in columns.items()}
+
+
+def refuse_unknown(given: Iterable[Any], columns: Mapping[str, Column]) -> None:
+    """Refuse, by its name, the first of some columns that no term has."""
+    if unknown := [name for name in given if name not in columns]:
+        raise InvalidValue(f"no term has the column {shown(unknown[0])}; {_wanted(columns)}")
 
 
 def _split(text: str, columns: Mapping[str, Column]) -> dict[str, str]:
@@ -53,7 +58,7 @@ def _split(text: str, columns: Mapping[str, Column]) -> dict[str, str]:
         said = given[match[2]] = text[match.end() : end].strip()
         other = re.search(r",\s*`?([^,=`]+)`?=", said)
         if other and said not in _levels(columns[match[2]]):
-            raise InvalidValue(f"no term has the column {shown(other[1].strip())}; {_wanted(columns)}")
+            refuse_unknown([other[1].strip()], columns)
     return given
 
 

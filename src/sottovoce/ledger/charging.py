@@ -25,7 +25,14 @@ __all__ = ["Charge", "EntryPending", "KeyTaken", "answered", "charged", "price",
 
 
 class EntryPending(LedgerUnavailable):
-    """A request with this idempotency key was reserved and has not ended; this one spent nothing."""
+    """A request with this idempotency key was reserved and has not ended; this one spent nothing.
+
+    `entry` is what was reserved, where that is known: whoever may not close it is told something else.
+    """
+
+    def __init__(self, message: str, entry: Entry | None = None) -> None:
+        super().__init__(message)
+        self.entry = entry
 
 
 class KeyTaken(InvalidValue):
@@ -99,10 +106,10 @@ def answered(entry: Entry, asked: Charge) -> Entry:
     if (canonical(entry.request), canonical(entry.profile_state)) != (asked.request_text, asked.profile_text):
         raise KeyTaken(f"the key {entry.key!r} belongs to another request, entry {entry.id}; use a new key")
     if entry.state is not State.COMMITTED:
-        raise EntryPending(
-            f"the request with key {entry.key!r} was reserved as entry {entry.id} at {entry.at} and is "
-            f"{entry.state}; it counts as spent. If its process died, recover it and ask under a new key"
-        )
+        why = f"was reserved as entry {entry.id} at {entry.at} and is {entry.state}; it counts as spent."
+        if entry.state is State.PENDING:
+            why += f" If its process died, close it: sottovoce ledger recover … {entry.id}, or Ledger.recover."
+        raise EntryPending(f"the request with key {entry.key!r} {why} To pay for another answer, use a new key", entry)
     return entry
 
 

@@ -153,6 +153,11 @@ class FloatingCells(Cells):
     def around(self, values: Floats) -> tuple[Floats, Floats]:
         """Return both edges of the cell at each of many doubles."""
         x = np.maximum(np.asarray(values, dtype=np.float64), 0.0)
+        if self.bits < 53 and np.all((x >= 2.0 ** max(self.least + self.bits, -1022)) & (x < np.inf)):
+            # Bits of a double beyond so many are struck off; one more in the last place is the next edge.
+            unit = 1 << (53 - self.bits)
+            words = x.view(np.int64) & -unit
+            return words.view(np.float64), (words + unit).view(np.float64)
         width = np.maximum(np.frexp(x)[1] - self.bits, self.least)
         steps = np.floor(np.ldexp(x, -width))
         return np.ldexp(steps, width), np.ldexp(steps + 1, width)

@@ -57,13 +57,12 @@ def choose(log_weights: list[Fraction], source: BitSource, base: list[Fraction] 
     >>> sum(choose([Fraction(0), Fraction(1)], seeded_rng(k)) for k in range(400)) / 400 > 0.65
     True
     """
-    top = max(log_weights)
     known: dict[int, list[Ball]] = {}
 
     def cumulative(bits: int) -> list[Ball]:
         if bits not in known:
             with precision(bits + 20 + len(log_weights).bit_length()):
-                total, sums = ball(0), []
+                top, total, sums = max(log_weights), ball(0), []
                 for k, weight in enumerate(log_weights):
                     total += ball(weight - top).exp() * (1 if base is None else ball(base[k]))
                     sums.append(total)
@@ -71,8 +70,10 @@ def choose(log_weights: list[Fraction], source: BitSource, base: list[Fraction] 
         return known[bits]
 
     # One by one: of a few outcomes, as there mostly are, arrays would take longer to make than to add up.
-    gaps = (weight - top for weight in log_weights)
-    masses = [math.exp(gap.numerator / gap.denominator) if gap > _NOTHING else 0.0 for gap in gaps]
+    scale = math.lcm(*(weight.denominator for weight in log_weights))
+    places = [weight.numerator * (scale // weight.denominator) for weight in log_weights]
+    gaps, least = [place - max(places) for place in places], _NOTHING * scale
+    masses = [math.exp(gap / scale) if gap > least else 0.0 for gap in gaps]
     if base is not None:
         most = max(base)  # no factor above one, so that what underflows is small in the end too
         masses = [mass * float(weight / most) for mass, weight in zip(masses, base, strict=True)]

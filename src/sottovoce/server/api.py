@@ -191,5 +191,6 @@ async def again(
     dataset: Name,
     entry: Number,
     predict: RowsInWords = [],  # noqa: B006 - never changed
+    level: Annotated[float, Query(gt=0, lt=1, description="Of the intervals.")] = 0.95,
 ) -> JSONResponse:
-    return JSONResponse(await serving(request).again(caller, dataset, entry, predict=predict))
+    return JSONResponse(await serving(request).again(caller, dataset, entry, predict=predict, level=level))

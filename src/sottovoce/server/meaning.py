@@ -120,7 +120,7 @@ def _curve(question: str, n: int, purse: str, imagining: Imagining) -> str:
     for offer in found.curve(points=_POINTS):
         breathe()
         offers.append(offer.to_dict())
-    return json.dumps({"baseline": found.baseline, "curve": offers})
+    return json.dumps({"baseline": found.baseline, "curve": offers, "change": found.change})
 
 
 def first_question(service: Service, caller: Caller, name: str) -> str:

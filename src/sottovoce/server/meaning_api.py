@@ -51,6 +51,7 @@ class OfferBody(BaseModel):
     success: float
     advantage: float
     promise: str
+    noise: str
 
 
 class BalanceBody(BaseModel):
@@ -62,6 +63,7 @@ class BalanceBody(BaseModel):
     left: float
     baseline: float
     curve: list[OfferBody]
+    change: str
 
 
 class RegressionPlanBody(BaseModel):

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from sottovoce.client.errors import kind_of
-from sottovoce.ledger import EntryPending, KeyTaken
+from sottovoce.ledger import EntryPending, KeyTaken, State
 from sottovoce.privacy.errors import BudgetExceeded, LedgerCorrupt, LedgerUnavailable, SottovoceError
 from sottovoce.server.errors import (
     AnswerLost,
@@ -102,7 +102,7 @@ def problem_of(error: SottovoceError, metrics: Metrics, failures: Bucket, addres
     if isinstance(error, TooManyRequests):
         headers["Retry-After"] = f"{error.retry_after:.0f}"
     if isinstance(error, EntryPending):
-        headers["Retry-After"] = "1"
+        headers["Retry-After"], detail = "1", _pending(error)
     if isinstance(error, ServerStopping):
         headers["Retry-After"] = "5"
     elif status >= 500:
@@ -110,6 +110,17 @@ def problem_of(error: SottovoceError, metrics: Metrics, failures: Bucket, addres
     if isinstance(error, LedgerUnavailable | LedgerCorrupt) and not isinstance(error, EntryPending):
         detail = "the ledger cannot be used now; if your question was charged, its entry is in the history"
     return problem(status, kind_of(error), detail, headers)
+
+
+def _pending(error: EntryPending) -> str:
+    """Return what whoever asked can do about an answer that is not there; only an administrator can close its entry."""
+    which = "" if error.entry is None else f", entry {error.entry.id},"
+    if error.entry is not None and error.entry.state is State.LOST:
+        return f"the answer under this key{which} was lost and counts as spent; to pay for another, use a new key"
+    return (
+        f"the answer under this key{which} is being made and counts as spent; ask for it again in a moment. If it "
+        "never comes, its process died: tell your administrator, and to pay for another use a new key"
+    )
 
 
 def install_problems(app: FastAPI) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import scipy.optimize  # noqa: F401 - which the first to ask must not wait for
 
+from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.predictions import Row
 from sottovoce.facts import dummy_csv
 from sottovoce.ledger import Entry, Ledger, State
@@ -215,15 +216,16 @@ class Service(PaidAnswers):
         number: int,
         rows: tuple[int, int] | None = None,
         predict: Sequence[Row] = (),
+        level: float = 0.95,
     ) -> dict[str, Any]:
         """Return an answer by verb that was paid for before, the caller's own or, for an administrator, anyone's.
 
         `rows` asks for two of its rows beside each other, as ``contrast``; `predict` for what is expected of rows.
         """
-        return await self._told(self._again, caller, name, number, rows, predict)
+        return await self._told(self._again, caller, name, number, rows, predict, checked_level(level))
 
     def _again(
-        self, caller: Caller, name: str, number: int, rows: tuple[int, int] | None, predict: Sequence[Row]
+        self, caller: Caller, name: str, number: int, rows: tuple[int, int] | None, predict: Sequence[Row], level: float
     ) -> dict[str, Any]:
         dataset, owner, entry = self._committed(caller, name, number)
         if entry.release is None or "verb" not in entry.request:
@@ -231,8 +233,8 @@ class Service(PaidAnswers):
         release = Release.from_json(entry.release)
         said = plain_of(self._said(dataset, owner, entry, release))
         said["remaining"] = self._remaining(caller, dataset)
-        said |= told_of(release, entry, dataset.parts[owner], predict=predict)
-        return said if rows is None else said | {"contrast": contrast_of(release, *rows)}
+        said |= told_of(release, entry, dataset.parts[owner], level=level, predict=predict)
+        return said if rows is None else said | {"contrast": contrast_of(release, *rows, level)}
 
     async def planning(self, caller: Caller, work: Callable[..., Any], *arguments: Any) -> Any:
         """Run long work on public things, such as `plan`: one at a time of a token, given up when nobody waits."""

@@ -122,11 +122,11 @@ def told_of(
     return said | {"share": share, "table": rows_of(answer) if table else None}
 
 
-def contrast_of(release: Release, first: int, second: int) -> dict[str, Any]:
+def contrast_of(release: Release, first: int, second: int, level: float) -> dict[str, Any]:
     """Return two rows of an answer beside each other; it follows from the release, so it is free."""
     if not isinstance(release.value, CellsPosterior):
         raise InvalidValue("only rows of proportions, means, rates, counts and quantiles are compared")
-    said = contrast(Answer(release), first, second)
+    said = contrast(Answer(release, level=level), first, second)
     found = said.difference
     row = {"estimate": found.estimate, "low": found.low, "high": found.high}
     return {"first": first, "second": second, "row": row, "sentences": said.sentences()}

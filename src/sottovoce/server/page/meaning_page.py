@@ -88,6 +88,7 @@ def balance_view(found: Mapping[str, Any]) -> dict[str, Any]:
         "unspent": found["left"],
         "baseline": _people(found["baseline"]),
         "rows": rows,
+        "change": found["change"],
         "picture": picture,
         "points": json.dumps(points),
         "start": near,

@@ -12,6 +12,7 @@ import jinja2
 from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from sottovoce.ledger import EntryPending
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, SottovoceError
 from sottovoce.server.errors import AnswerLost, CallerLeft, NotAllowed, NotFound, ServerStopping, TooManyRequests
 from sottovoce.server.logs import log_failure
@@ -94,6 +95,10 @@ class Rendering:
         """Return the page that says why something was refused; to a caller without a session, the way to log in."""
         if isinstance(error, LoggedOut):
             return RedirectResponse("/login", 303)
+        if isinstance(error, EntryPending):
+            told = "This very question was sent before and counts as spent. Its answer will be in the list of what was "
+            told += "asked; if it is still not there in some minutes, tell your administrator."
+            return self._message(409, "The answer is being made", told)
         if isinstance(error, LedgerUnavailable | LedgerCorrupt):
             log_failure(error)
             told = "The ledger cannot be used now. If your question was charged, its entry is in the history."

@@ -19,7 +19,7 @@ from sottovoce.server.page.meaning_page import MeaningPages
 from sottovoce.server.page.model_page import ModelPage
 from sottovoce.server.page.rendering import Rendering
 from sottovoce.server.page.sessions import Session
-from sottovoce.server.page.verb_forms import row_of
+from sottovoce.server.page.verb_forms import level_of, row_of
 from sottovoce.server.page.verb_page import VerbPage
 from sottovoce.server.page.views import gauges
 from sottovoce.server.service import Caller, Service
@@ -128,7 +128,7 @@ class _Page:
         row = row_of(request.query_params)
         outcome, status = None, 200
         if number is not None:
-            outcome, status = await page.again(_entry(number, request), both, row)
+            outcome, status = await page.again(_entry(number, request), both, row, level_of(request.query_params))
         return await self._page(page, {}, self._head(caller, session), outcome, status)
 
     async def answer(self, request: Request) -> Response:
@@ -150,7 +150,8 @@ class _Page:
         page, entry = VerbPage(self._service, caller, request.path_params["name"]), request.path_params["entry"]
         number = _entry(entry, request)
         headers = {"Content-Disposition": f'attachment; filename="answer-{number}.csv"'}
-        return Response(await page.table(number), media_type="text/csv; charset=utf-8", headers=headers)
+        text = await page.table(number, level_of(request.query_params))
+        return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
 
     async def models(self, request: Request) -> Response:
         caller, session = await self._gate.caller(request)

@@ -111,9 +111,14 @@ def verb_question(form: Mapping[str, str]) -> VerbQuestion:
         verb.word,
         arguments,
         spend=_percent("the share of your budget", form.get("spend", "")),
-        level=_percent("the certainty", form.get("level") or "95"),
+        level=level_of(form),
         purpose=form.get("purpose", "").strip() or None,
     )
+
+
+def level_of(form: Mapping[str, str]) -> float:
+    """Return the level of the intervals that a form asks for."""
+    return _percent("the certainty", form.get("level") or "95")
 
 
 def imagining(form: Mapping[str, str]) -> Imagining:

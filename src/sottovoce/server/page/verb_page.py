@@ -31,6 +31,8 @@ from sottovoce.server.page.verb_forms import (
 
 __all__ = ["VerbPage", "answer_csv"]
 
+_LEVELS = ("50", "80", "90", "95", "99")
+"""The certainties, in %, that an answer is offered to be shown with."""
 _MOST = 400
 """The most rows that a list to choose from is made of."""
 
@@ -83,7 +85,7 @@ class VerbPage(DatasetPage):
         return {"foreseen": _plan_view(plan)}, 200
 
     async def again(
-        self, number: int, rows: tuple[int, int] | None = None, row: Mapping[str, str] | None = None
+        self, number: int, rows: tuple[int, int] | None, row: Mapping[str, str] | None, level: float
     ) -> tuple[dict[str, Any], int]:
         """Return an answer that was paid for before, as the page shows it, and the status.
 
@@ -93,18 +95,18 @@ class VerbPage(DatasetPage):
         refused, status = "", 200
         try:
             predict = [] if row is None else [row]
-            answer = await self._service.again(self._caller, self._name, number, rows, predict)
+            answer = await self._service.again(self._caller, self._name, number, rows, predict, level)
         except InvalidValue as error:
             if row is None:
                 raise
             refused, status = str(error), 422
-            answer = await self._service.again(self._caller, self._name, number, rows)
+            answer = await self._service.again(self._caller, self._name, number, rows, level=level)
         shown = await self._service.run(self._view, answer, row) | {"again": True, "refused": refused}
         return {"answer": shown}, status
 
-    async def table(self, number: int) -> str:
+    async def table(self, number: int, level: float) -> str:
         """Return the rows of an answer as CSV."""
-        return answer_csv((await self._service.again(self._caller, self._name, number))["table"])
+        return answer_csv((await self._service.again(self._caller, self._name, number, level=level))["table"])
 
     async def _refusal(self, error: Exception, share: float, values: Mapping[str, str]) -> dict[str, Any]:
         """Return why the budget does not cover a question, and what share it would cover instead."""
@@ -126,6 +128,7 @@ class VerbPage(DatasetPage):
             found = [replace(one, picture=_from_zero(row)[0]) for one, row in zip(found, rows, strict=True)]
         titles = {one.name: one.title for one in self._config.columns.values()}
         shares = [row.get("privacy_share") or 0.0 for row in rows]
+        certainty = f"{100 * answer['level']:.6g}"
         return {
             "entry": answer["entry"],
             "question": answer["question"],
@@ -133,7 +136,9 @@ class VerbPage(DatasetPage):
             "rows": found,
             "axis": None if terms else scale.axis(),
             "ratios": _ratios(rows) if terms else None,
-            "level": percent(answer["level"]),
+            "level": f"{certainty} %",
+            "certainty": certainty,
+            "levels": sorted({*_LEVELS, certainty}, key=float),
             "thick": any(0 < share < 1 for share in shares),
             "notes": [f"{note[:1].upper()}{note[1:]}." for note in answer["notes"]],
             "words": plain_words(answer["level"], len(rows), noisy=any(shares)),

@@ -9,7 +9,7 @@ if (box) {
   const last = logs.length - 1;
   box.querySelector(".balance-sliders").hidden = false;
 
-  // Widths fall and risks rise with the share; where a curve is flat, the first place that reaches a value counts.
+  // Widths fall with the share, and risks rise, but where the noise changes; the first place that reaches a value counts.
   function at(name, value) {
     const up = logs[last][name] >= logs[0][name];
     for (let i = 1; i <= last; i++) {
