@@ -210,7 +210,7 @@ def _variation(asked: Sequence[Asked], imagined: Imagined, information: Floats) 
         J = J * _modelled(word)
     if noisy and asked[0].last:
         times_as_much = np.trace(J, axis1=1, axis2=2) / np.maximum(modelled, 1e-300)
-        J = J + times_as_much[:, None, None] * imagined.missed(looks, information)
+        J = J + imagined.missed(looks, information, times_as_much)
     if noisy:
         J = J + _each((one.glance.sigma**2 for one in asked), counts)[:, None, None] * np.eye(J.shape[1])
     if noisy and asked[0].extra is not None:

@@ -19,7 +19,7 @@ from sottovoce.readings.families import MOST_COUNTED
 from sottovoce.regression.belief import Asked, Belief, believe_all
 from sottovoce.regression.care import RELEASED, Care
 from sottovoce.regression.glances import Glance, once_each, round_shape
-from sottovoce.regression.misfit import doubt, thick
+from sottovoce.regression.misfit import doubt, lost, thick
 from sottovoce.regression.overdispersed import Extra, variation_look
 from sottovoce.regression.shares import Step, split
 
@@ -106,38 +106,50 @@ def _next(mechanism: AdaptiveLooks, path: Path, paid: Step) -> tuple[Look, Step]
     exact = mechanism.system.model.curved and last
     room = _room(mechanism, glance, paid[0] * paid[1]["score"] / (step[0] * step[1]["score"]) if exact else _LESS)
     lengths = float(records @ ((rows @ shape.T) ** 2).sum(axis=1) / records.sum()) * room**2
-    centre, expected = belief.mean, 0.0
+    centre = belief.mean
     if mechanism.system.family == "linear":  # what is expected of a response lies within its bounds
-        expected = float(np.quantile(np.abs(rows @ centre), 0.95))
-        centre, expected = centre / max(1.0, expected), min(1.0, expected)
+        centre = centre / max(1.0, float(np.quantile(np.abs(rows @ centre), 0.95)))
     look = mechanism.system.look_at(mechanism.n, centre, shape, math.sqrt(max(lengths, 1e-18)), tuple(step[1]))
     if mechanism.system.family == "linear":
-        sd = math.sqrt(glance.dispersion)
-        look = replace(look, cap=min(_FAR * sd, 1.0))
-        look = _wider(mechanism, look, rows, records, step, glance.dispersion) if last else look
-        look = _longer(mechanism, look, rows, records, step, sd, 1 + expected) if last and sd else look
-    elif last:
-        look = _wider(mechanism, replace(look, cap=glance.look.cap), rows, records, step, 1.0)
+        look = replace(look, cap=min(_FAR * math.sqrt(glance.dispersion), 1.0))
+    elif mechanism.system.family == "poisson":
+        look = replace(look, cap=glance.look.cap)
+    if last:
+        look = _wider(mechanism, look, rows, records, step, glance)
     if mechanism.system.family == "poisson":
         look = _cut(mechanism, look, rows, records, step, _extra(path))
     return look, _split(mechanism, look, step, belief) if mechanism.system.model.curved else step
 
 
 def _wider(
-    mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, step: Step, varies: float
+    mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, step: Step, glance: Glance
 ) -> Look:
-    """Return a look that weighs fully rows as long as noise, variation and what the formula may miss weigh least."""
+    """Return a look with the norm, and where residuals are cut the cap, at which noise, variation and doubt weigh least.
+
+    A longer norm and a higher cap cost noise; a shorter norm weighs long rows less, so that what the formula misses
+    moves the answer, and a lower cap loses what lies beyond it.
+    """
     x, many = (part[0] for part in thick(rows[None], records[None], look.encoding))
     z = x @ look.matrix.T
     squares, t = (z * z).sum(axis=1), z @ look.predictors.T
     slopes = look.model.mean_and_slope(t[:, 0] if t.shape[1] == 1 else t)[1]
     slopes = slopes if slopes.ndim == 1 else np.diagonal(slopes, axis1=1, axis2=2).mean(axis=1)
+    varies, caps, losses = 1.0, np.array([look.cap]), np.zeros((1, len(z)))
+    if mechanism.system.family == "linear":
+        varies, most = glance.dispersion, 1 + np.minimum(np.abs(t[:, 0]), 1.0)
+        caps = np.geomspace(look.cap, max(look.cap, float(most.max())), _LENGTHS)
+        losses = lost(math.sqrt(varies), np.maximum(caps, 1e-300)[:, None], most)
     found: dict[Look, float] = {}
     for norm in np.geomspace(look.norm, max(look.norm, float(np.sqrt(squares.max()))), _LENGTHS):
         tried = replace(look, norm=float(norm))
-        once, twice, moved = doubt(z[None], many[None], slopes[None], tried.weights(squares)[None])
+        v = tried.weights(squares)
+        once, twice, moved = (float(np.trace(part[0])) for part in doubt(z[None], many[None], slopes[None], v[None]))
         noise = len(z.T) * (mechanism.scales(tried, step)["score"] / tried.pull) ** 2
-        found[tried] = (float(np.trace(twice[0] + moved[0])) * varies + noise) / float(np.trace(once[0])) ** 2
+        noises = noise * (caps / look.cap) ** 2 if len(caps) > 1 else np.array([noise])
+        cut = many.sum() * (losses**2 @ (many * v**2 * squares))
+        bad = ((twice + moved) * varies + noises + cut) / once**2
+        best = int(np.argmin(bad))
+        found[replace(tried, cap=float(caps[best]))] = float(bad[best])
     return min(found, key=found.__getitem__)
 
 
@@ -201,23 +213,6 @@ def _cut(mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, st
 
 def _cap(look: Look) -> float:
     return look.cap
-
-
-def _longer(
-    mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, step: Step, sd: float, most: float
-) -> Look:
-    """Return a look that cuts residuals where, on imagined rows, noise and doubt weigh least: there, or farther out.
-
-    Noise grows with the length c at which they are cut. The doubt is what each record would lose on average if its
-    residual were as skewed as an exponential law that ends at `most`, for responses lie within their bounds:
-    sd·(exp(−c/sd) − exp(−most/sd))/e. It moves all records to one side.
-    """
-    z = rows @ look.matrix.T
-    shift = sd / math.e * float(np.linalg.norm((records * look.weights((z * z).sum(axis=1))) @ z))
-    noise = math.sqrt(look.dimension) * mechanism.scales(look, step)["score"] / look.pull / look.cap
-    caps = np.geomspace(look.cap, max(look.cap, most), _LENGTHS)
-    doubt = shift * (np.exp(-caps / sd) - math.exp(-most / sd))
-    return replace(look, cap=float(caps[np.argmin((noise * caps) ** 2 + doubt**2)]))
 
 
 def _own(glance: Glance) -> Glance | None:
