@@ -62,6 +62,10 @@ class Bare:
         self.connection.close()
 
 
+_RESERVE = "sequence, kind, budget, entry, spent, body, hash) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_COMMIT = "sequence, kind, budget, entry, body, value, hash) VALUES (?, ?, ?, ?, ?, ?, ?)"
+
+
 class ByHand(Bare):
     """The statements of a ledger's transaction, on tables like its own, with their indexes or without."""
 
@@ -81,9 +85,11 @@ class ByHand(Bare):
             self.entry = self.count
         run("BEGIN IMMEDIATE")
         moved = (self.count, row[8], self.count - 1, self.last)
-        run("UPDATE sottovoce_head SET count = ?, hash = ? WHERE count = ? AND hash = ?", moved)
-        values = (self.count, *row[1:3], self.entry, *row[4:])
-        run("INSERT INTO sottovoce_events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+        run("UPDATE sottovoce_head SET count = ?, hash = ? WHERE id = 1 AND count = ? AND hash = ?", moved)
+        if row[1] == "reserve":
+            run(f"INSERT INTO sottovoce_events ({_RESERVE}", (self.count, *row[1:3], self.entry, *row[5:7], row[8]))
+        else:
+            run(f"INSERT INTO sottovoce_events ({_COMMIT}", (self.count, *row[1:3], self.entry, *row[6:]))
         run("COMMIT")
         self.last = row[8]
 

@@ -78,6 +78,21 @@ def test_a_token_is_shown_once_listed_and_revoked(office: Config) -> None:
     assert "not shown again" in shown
 
 
+def test_a_list_of_tokens_folds_no_date(office: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = [word for scope in ("admin", "ask", "plan", "read") for word in ("--scope", scope)]
+    reached = ["--dataset", "patients", "--dataset", "staff"]
+    made = json.loads(run("tokens", "create", office.path, "--analyst", "ada", *everything, *reached, "--json"))
+    run("tokens", "revoke", office.path, made["id"])
+    run("tokens", "create", office.path, "--analyst", "bob", "--forever")
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = run("tokens", "list", office.path)
+    assert all(len(line) <= 80 for line in shown.splitlines())
+    (line,) = [line for line in shown.splitlines() if made["id"] in line]
+    for whole in (made["created"][:10], made["expires"][:10], "revoked"):
+        assert whole in line, shown
+    assert "patients" in shown and "never" in shown
+
+
 def test_a_token_expires_unless_its_creator_says_forever(office: Config) -> None:
     created = datetime.datetime.now(datetime.UTC)
     made = json.loads(run("tokens", "create", office.path, "--analyst", "ada", "--json"))

@@ -53,14 +53,26 @@ def assert_recovers(posterior: HiddenMarkovPosterior, z: np.ndarray, slack: floa
     np.testing.assert_allclose(posterior.transition.mean(axis=0), TRANSITION[order][:, order], atol=0.08)
 
 
-@pytest.mark.parametrize(("noise", "aware"), [("laplace", True), ("gaussian", True), ("laplace", False)])
-def test_the_private_posterior_recovers_what_made_the_data(large, noise: str, aware: bool) -> None:
-    model, counts, z = large
-    n = int(counts[0].sum())
-    mech = model.noisy_counts(n, ApproxDP(2.0, 1e-6), noise)
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_the_private_posterior_recovers_what_made_the_data(noise: str) -> None:
+    """Twelve records a cell tell its state too seldom by themselves: its neighbours and the noise must be known."""
+    model, counts, z = simulate(12, 40, 12, seed=1)
+    mech = model.noisy_counts(int(counts[0].sum()), ApproxDP(2.0, 1e-6), noise)
     tables = noised(model, counts, mech.noises[0], seed=2)
-    posterior = model.fit(tables, sweeps=50, burn_in=20, noise_aware=aware, rng=seeded_rng(3))
-    assert_recovers(posterior, z, slack=0.02 if aware else 0.03)
+    seen = [np.maximum(table, 0).reshape(true.shape) for table, true in zip(tables.counts, counts, strict=True)]
+    alone = sum(table @ np.log(theta.T) for table, theta in zip(seen, EMISSIONS, strict=True)).argmax(axis=-1)
+    order = [0, 1] if (z == 0).mean() > 0.5 else [1, 0]  # labels run from the commonest state
+    for aware in (True, False):
+        posterior = model.fit(tables, sweeps=50, burn_in=20, noise_aware=aware, rng=seeded_rng(3))
+        drawn = zip(posterior.emissions, EMISSIONS, strict=True)
+        off = [np.abs(theta.mean(axis=0) - truth[order]) / theta.std(axis=0) for theta, truth in drawn]
+        moves = np.abs(posterior.transition.mean(axis=0) - TRANSITION[order][:, order]).max()
+        right = (posterior.most_frequent_states == np.argsort(order)[z]).mean()
+        if aware:
+            assert max(map(np.max, off)) < 3 and moves < 0.05
+            assert right > (alone == z).mean() + 0.04
+        else:  # counts below zero were cut off, and noise looks like moves
+            assert max(map(np.max, off)) > 3.5 and moves > 0.05
 
 
 def test_without_a_limit_on_epsilon_it_is_the_plain_sampler(large) -> None:

@@ -88,15 +88,16 @@ def crossed_centres(
 
     @cache  # many draws have the same spreads and strays
     def solved(stray: int, level: int, spread: int) -> tuple[Floats, Floats, Floats]:
-        """Return the curvature of the largest column's effects, and of the others' its root and that solved for."""
+        """Return the curvature of the largest column's effects, and the others' root, inverted and times their pull."""
         alone, left, pull = (part[0] for part in tellings[stray].beside(levels[[level]]))
         root = np.linalg.cholesky(left + np.diag(own[spread]))
-        return alone, root, solve_triangular(root, pull, lower=True)
+        inverse = solve_triangular(root, np.eye(len(root)), lower=True)
+        return alone, inverse, inverse @ pull
 
     found = np.empty((_DRAWS, *seen.shape))
     for place, (stray, level, spread) in enumerate(zip(*np.unravel_index(picked, log.shape), strict=True)):
-        told, (alone, root, half) = tellings[stray], solved(stray, level, spread)
-        few = solve_triangular(root.T, half + rng.normal(size=half.shape) @ mix)
+        told, (alone, inverse, half) = tellings[stray], solved(stray, level, spread)
+        few = inverse.T @ (half + rng.normal(size=half.shape) @ mix)
         standard = rng.normal(size=told.slope.shape) @ mix
         many = (told.slope - told.crossed.T @ few) / alone[:, None] + standard / np.sqrt(alone)[:, None]
         found[place, order] = many[:, None] + design @ few

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import gammaln
 
 from sottovoce.answers.moments import log_density
@@ -141,17 +142,19 @@ def _conditioned(
         sums = np.where(sums > 0, np.exp(log_sums - log_sums.max()), 0.0)
         left = rng.choice(last + 1, draws, p=sums / sums.sum())
     found = np.empty((draws, noisy.size))
-    columns = np.arange(last + 1)
     for place in range(noisy.size - 1, 0, -1):
-        cell, before = order[place], np.concatenate([forward[place - 1], np.zeros(last + 1)])
-        totals, back = np.unique(left, return_inverse=True)
+        cell, there = order[place], np.zeros(last + 1, dtype=bool)
+        there[left] = True
         # One row for every total that is left to share, not one for every draw; what exceeds it has no weight.
-        rest = totals[:, None] - columns
-        table = weights[cell] * np.where(rest >= 0, before[np.maximum(rest, 0)], 0.0)
-        cumulative = np.cumsum(table, axis=1)
+        totals, back = np.flatnonzero(there), np.cumsum(there)[left] - 1
+        rest = np.concatenate([forward[place - 1][::-1], np.zeros(last)])
+        table = sliding_window_view(rest, last + 1)[last - totals]
+        table *= weights[cell]
         # All rows end to end, each from its number to the next: one search for every draw.
-        ends = (cumulative / cumulative[:, -1:] + np.arange(totals.size)[:, None]).ravel()
-        taken = ends.searchsorted(back + rng.random(draws), side="right") - back * (last + 1)
+        ends = np.cumsum(table, axis=1, out=table)
+        ends /= ends[:, -1:].copy()
+        ends += np.arange(totals.size)[:, None]
+        taken = ends.ravel().searchsorted(back + rng.random(draws), side="right") - back * (last + 1)
         taken = np.clip(taken, 0, left)
         found[:, cell] = taken
         left = left - taken

@@ -73,12 +73,13 @@ def mean_draws(
         inside = np.flatnonzero(weight > weight.max() * 1e-7)
         low, high = edges[max(inside[0] - 1, 0)], edges[min(inside[-1] + 2, edges.size - 1)]
         edges = _parts(low, high, _SPREADS)
-    weights, starts, widths = _weigh(known, edges, total, square, noise, kind, lean, vary)
+    weights, middle, half = _weigh(known, edges, total, square, noise, kind, lean, vary)
     flat = np.cumsum(weights.ravel())
     picked = np.searchsorted(flat, rng.random(draws) * flat[-1], side="right")
     picked = np.minimum(picked, flat.size - 1)
-    size, part, _ = np.unravel_index(picked, weights.shape)
-    found = np.clip(starts.ravel()[picked] + widths.ravel()[picked] * rng.random(draws), -1.0, 1.0)
+    size, part, node = np.unravel_index(picked, weights.shape)
+    start, width = middle[size, part] + half[size, part] * _STARTS[node], half[size, part] * _WEIGHTS[node]
+    found = np.clip(start + width * rng.random(draws), -1.0, 1.0)
     return found, _middle(edges)[part] * np.sqrt(1 - found**2), shown[size]
 
 
@@ -110,7 +111,7 @@ def _weigh(
     lean: float,
     vary: float,
 ) -> tuple[Floats, Floats, Floats]:
-    """Return weights on a grid (N, spread, μ), and the stretch of the line that each mean stands for: start, width.
+    """Return weights on a grid (N, spread, μ), and what stretch of the line all means stand for: its middle, its half.
 
     A bounded record of mean μ has a spread of at most √(1 - μ²); the grid is of the part of it that the spread is.
     """
@@ -145,7 +146,7 @@ def _weigh(
         log += lean * np.log1p(mean + 1e-9)
     top = log.max()
     log -= top if np.isfinite(top) else 0.0
-    return np.exp(log)[repeats], (middle + half * _STARTS)[repeats], (half * _WEIGHTS)[repeats]
+    return np.exp(log, out=log)[repeats], middle[repeats, :, 0], half[repeats, :, 0]
 
 
 def log_density(x: Floats, variance: Floats, noise: float, kind: NoiseKind) -> Floats:

@@ -33,7 +33,7 @@ _ALL_STRAY = (1.0, 2.0)
 _LEAST, _MEANS = -7.0, 32
 """The least logarithm of a mean, and how many of them are tried to tell how likely cells are."""
 _NODES = 128
-"""So many counts, or counts that go together, are weighed for each cell."""
+"""So many counts, or counts that go together, are weighed at most for each cell."""
 _FACTORS = 64
 """Draws of the factors of all categories; each serves many draws of the counts."""
 _STEPS = 400
@@ -252,12 +252,13 @@ def _factors(
     widths = np.append(_ALL_STRAY[1], np.ones(count - 1))
     grids = (_LEAST, np.log(n + 1.0), _MEANS), (*np.log(_STRAY[[0, -1]]), _STRAY.size)
     table, cells = np.ascontiguousarray(np.moveaxis(beyond, 2, 0)).ravel(), _MEANS * _STRAY.size * np.arange(noisy.size)
+    rise = np.diff(table, append=0.0)
 
     def exact(mean: _Laid, stray: _Laid) -> Floats:
         """Return `beyond` between the places of its grid."""
-        at, a, b = mean.place * _STRAY.size + stray.place + cells, mean.part, stray.part
-        near, far = (table[k:].take(at) * (1 - b) + table[k + 1 :].take(at) * b for k in (0, _STRAY.size))
-        return np.asarray((1 - a) * near + a * far)
+        at = mean.place * _STRAY.size + stray.place + cells
+        near, far = (table[k:].take(at) + rise[k:].take(at) * stray.part for k in (0, _STRAY.size))
+        return np.asarray(near + (far - near) * mean.part)
 
     def means(standard: Floats) -> tuple[_Laid, Floats]:
         """Return the means, and how likely their factors are beside their reference law."""
@@ -306,7 +307,7 @@ class _Laid(NamedTuple):
     def on(cls, log: Floats, low: float, high: float, size: int) -> _Laid:
         """Lay numbers of such logarithms on a grid, those beyond it on its ends."""
         log = np.clip(log, low, high)
-        at = (log - low) / (high - low) * (size - 1)
+        at = (log - low) * ((size - 1) / (high - low))
         place = np.minimum(at.astype(np.int64), size - 2)
         return cls(log, np.exp(log), place, at - place)
 
@@ -320,8 +321,10 @@ def _nodes(noisy: Floats, deviation: float, n: int) -> tuple[Floats, Floats]:
     reach = np.ceil(10 * deviation) + 3  # whole, so that every node begins with a count
     low = np.clip(np.floor(noisy - reach), 0, max(n - 2 * reach, 0))
     high = np.clip(np.ceil(noisy + reach), np.minimum(low + reach, n), n)
-    span, place = (high - low + 1)[:, None], np.arange(_NODES + 1)
-    edges = np.minimum(np.maximum(place, np.rint(span * (place / _NODES) ** 2)), span)
+    span = (high - low + 1)[:, None]
+    number = min(_NODES, int(span.max()))
+    place = np.arange(number + 1)
+    edges = np.minimum(np.maximum(place, np.rint(span * (place / number) ** 2)), span)
     widths = np.diff(edges, axis=1)
     return low[:, None] + np.minimum(edges[:, :-1], span - 1), np.where(widths > 0, widths, 1e-9)
 

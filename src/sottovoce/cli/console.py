@@ -96,16 +96,24 @@ def number(value: float | None, digits: int = 4) -> str:
     return f"{value:.{digits}g}"
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, left: int = 1) -> Group:
+def table(
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str | Text]],
+    *,
+    left: int = 1,
+    whole: Sequence[str] = (),
+) -> Group:
     """Return a table in the house style; the first `left` columns are text, the rest numbers.
 
     Words stand as they are, brackets too: they may be a user's. What is coloured is a `Text`. The title has the whole
-    line, however narrow the table is; names give way before numbers do, the first of several last.
+    line, however narrow the table is; names give way before numbers do, the first of several last; those columns that
+    are `whole` never do.
     """
     made = Table(header_style="dim", box=None, pad_edge=False)
     for index, name in enumerate(columns):
-        whole = index == 0 < left - 1
-        made.add_column(escape(name), justify="left" if index < left else "right", overflow="fold", no_wrap=whole)
+        kept = name in whole or index == 0 < left - 1
+        made.add_column(escape(name), justify="left" if index < left else "right", overflow="fold", no_wrap=kept)
     for row in rows:
         made.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     return Group(Text(title, style="bold"), made) if title else Group(made)

@@ -111,7 +111,8 @@ def list_tokens(config: ConfigFile, as_json: AsJson = False) -> None:
         for t in found
     ]
     columns = ("token", "analyst", "scopes", "data sets", "created", "expires", "state")
-    console.print(table("Tokens", columns, rows, left=len(columns)))
+    dated = ("created", "expires", "state")
+    console.print(table("Tokens", columns, rows, left=len(columns), whole=dated))
 
 
 def _tokens(config: Path) -> list[Any]:

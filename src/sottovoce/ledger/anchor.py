@@ -97,11 +97,12 @@ class Anchor:
 
     def write(self, head: Head) -> None:
         """Note that the ledger has come as far as `head`."""
+        note = _line(head).encode()
         try:
             if _PWRITE is None:
-                self._write_anew(_line(head).encode())
+                self._write_anew(note)
             else:
-                _PWRITE(self._current(), _line(head).encode(), 0)
+                _PWRITE(self._current(), note, 0)
         except OSError as error:
             if self._needed:
                 raise LedgerUnavailable(
@@ -158,5 +159,5 @@ def _require_plain(found: os.stat_result) -> None:
 
 
 def _line(head: Head) -> str:
-    text = f"{head.count}:{head.hash}"
+    text = "%d:%s" % head  # noqa: UP031 - twice as fast as by its names
     return f"{text} {digest(text)[:8]}\n".rjust(_WIDTH)

@@ -14,7 +14,20 @@ from typing import Any, NamedTuple
 from sottovoce.privacy.errors import LedgerCorrupt
 from sottovoce.privacy.plain import canonical
 
-__all__ = ["EMPTY", "Event", "Head", "Written", "canonical", "canonical_object", "digest", "next_event", "unsealed"]
+__all__ = [
+    "EMPTY",
+    "Event",
+    "Head",
+    "Written",
+    "body_of",
+    "canonical",
+    "canonical_object",
+    "commit_body",
+    "digest",
+    "next_event",
+    "reserve_body",
+    "unsealed",
+]
 
 
 class Head(NamedTuple):
@@ -93,14 +106,55 @@ def next_event(
     value: str | None = None,
 ) -> Event:
     """Return the event that follows `head`: hash = SHA-256(previous hash, newline, canonical body)."""
-    count, last = head
-    sequence = count + 1
+    sequence = head.count + 1
+    body = body_of(kind, content, sequence, budget, entry, key, spent)
+    return Event(sequence, kind, budget, entry, key, spent, body, value, digest(f"{head.hash}\n{body}"))
+
+
+def body_of(
+    kind: str,
+    content: dict[str, Any],
+    sequence: int,
+    budget: int | None,
+    entry: int | None,
+    key: str | None,
+    spent: str | None,
+) -> str:
+    """Return the canonical body of an event: its content and its columns."""
     texts: list[Any] = [_TEXTS[type(one)](one) for one in content.values()]
     texts += sequence, "null" if budget is None else budget, "null" if entry is None else entry
     texts += "null" if key is None else _quoted(key), "null" if spent is None else _quoted(spent)
     layout, in_order = _event_layout(kind, tuple(content))
-    body = layout % in_order(texts)
-    return Event(sequence, kind, budget, entry, key, spent, body, value, digest(f"{last}\n{body}"))
+    return layout % in_order(texts)
+
+
+def reserve_body(
+    sequence: int,
+    budget: int,
+    key: str | None,
+    spent: str,
+    *,
+    at: str,
+    cost: float,
+    guard: str,
+    profile: str,
+    request: str,
+    who: str,
+) -> str:
+    """Return what `body_of` makes of a reserve, of whose content some is text already: there is one in each release."""
+    return (
+        f'{{"at":"{at}","budget":{budget},"cost":{_TEXTS[type(cost)](cost)},"entry":{sequence},"guard":"{guard}",'
+        f'"key":{"null" if key is None else _quoted(key)},"kind":"reserve","profile":{profile},"request":{request},'
+        f'"sequence":{sequence},"spent":"{spent}","who":{_TEXTS[type(who)](who)}}}'
+    )
+
+
+def commit_body(sequence: int, budget: int, entry: int, *, at: str, kept: bool, value_hash: str) -> str:
+    """Return what `body_of` makes of a commit."""
+    return (
+        f'{{"at":"{at}","budget":{budget},"entry":{entry},"kept":{"true" if kept else "false"},"key":null,'
+        f'"kind":"commit","sequence":{sequence},"spent":null,"value_hash":"{value_hash}"}}'
+    )
 
 
 @functools.lru_cache(maxsize=64)

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from sottovoce.ledger import queries
-from sottovoce.ledger.chain import Head, Written, canonical, digest
+from sottovoce.ledger.chain import Head, Written, canonical, commit_body, digest, reserve_body
 from sottovoce.ledger.charging import Charge, answered, charged
 from sottovoce.ledger.grouping import About, Change
 from sottovoce.ledger.records import Budget, Entry, Reservation, State
@@ -66,14 +66,7 @@ def reserving(asked: Charge, *, who: str, key: str | None, again: Callable[[Tran
     Of such an entry `again` makes sure that it is the ledger's.
     """
     token, at = next(_TOKENS), now()
-    content = {
-        "request": Written(asked.request_text),
-        "profile": Written(asked.profile_text),
-        "cost": asked.cost,
-        "guard": digest(token),
-        "who": who,
-        "at": at,
-    }
+    guard = digest(token)
 
     def change(transaction: Transaction) -> Reservation | Entry:
         budget, whole = asked.budget, asked.whole
@@ -84,7 +77,21 @@ def reserving(asked: Charge, *, who: str, key: str | None, again: Callable[[Tran
         total, number = charged(budget, before, asked.cost), transaction.head.count + 1
         if whole is not None and asked.whole_cost is not None:
             of_whole = charged(whole, queries.spent(transaction, whole.id), asked.whole_cost)
-        transaction.append_total("reserve", content, budget.id, total, entry=number, key=key)
+        spent = str(total)
+        body = reserve_body(
+            number,
+            budget.id,
+            key,
+            spent,
+            at=at,
+            cost=asked.cost,
+            guard=guard,
+            profile=asked.profile_text,
+            request=asked.request_text,
+            who=who,
+        )
+        transaction.append_body("reserve", body, budget.id, number, key, spent)
+        transaction.totals[budget.id] = total
         if whole is not None:
             transaction.append_total("charge", {"cost": asked.whole_cost}, whole.id, of_whole, entry=number)
         return Reservation(number, token, reserved=(asked, who, at, key))
@@ -95,12 +102,14 @@ def reserving(asked: Charge, *, who: str, key: str | None, again: Callable[[Tran
 def committing(reservation: Reservation, release: Mapping[str, Any] | Written, *, keep: bool = True) -> About:
     """Record a release; the content of the event comes back."""
     value = release.text if isinstance(release, Written) else canonical(release)
-    content = {"value_hash": digest(value), "kept": keep, "at": now()}
+    value_hash, at = digest(value), now()
 
     def change(transaction: Transaction) -> Mapping[str, Any]:
-        budget = queries.lock_entry(transaction, reservation.entry)
-        transaction.append("commit", content, budget=budget, entry=reservation.entry, value=value if keep else None)
-        return content
+        entry = reservation.entry
+        budget = queries.lock_entry(transaction, entry)
+        body = commit_body(transaction.head.count + 1, budget, entry, at=at, kept=keep, value_hash=value_hash)
+        transaction.append_body("commit", body, budget, entry, value=value if keep else None)
+        return {"value_hash": value_hash, "kept": keep, "at": at}
 
     return About(change, entry=reservation.entry)
 

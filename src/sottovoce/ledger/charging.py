@@ -9,9 +9,8 @@ import functools
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from sottovoce.ledger.chain import canonical
 from sottovoce.ledger.records import Budget, Entry, State
@@ -39,8 +38,7 @@ class KeyTaken(InvalidValue):
     """The idempotency key belongs to another request; this one spent nothing."""
 
 
-@dataclass(frozen=True)
-class Charge:
+class Charge(NamedTuple):
     """A request as it is charged to a budget, and to its whole: made once, however often it is asked.
 
     Attributes
@@ -60,11 +58,10 @@ class Charge:
     cost: float
     whole_cost: float | None
 
-    @functools.cached_property
+    @property
     def profile_state(self) -> Mapping[str, Any]:
         """The profile in plain values, as an entry has it."""
-        state: Mapping[str, Any] = json.loads(self.profile_text)
-        return state
+        return _state(self.profile_text)
 
     @classmethod
     def of(cls, budget: Budget, whole: Budget | None, profile: Profile, request: Mapping[str, Any]) -> Charge:
@@ -91,7 +88,8 @@ def charged(budget: Budget, spent: Fraction, cost: float) -> Fraction:
     if cost < math.inf:
         # In whole numbers, which are as exact as fractions, and made into one once.
         (above, below), (limit, parts) = cost.as_integer_ratio(), budget.limit.as_integer_ratio()
-        above, below = spent.numerator * below + above * spent.denominator, spent.denominator * below
+        so_far, of = spent.as_integer_ratio()
+        above, below = so_far * below + above * of, of * below
         if above * parts <= limit * below:
             return Fraction(above, below)
     why = _drawn_down(budget, spent).refusal(cost)
@@ -118,6 +116,12 @@ def _drawn_down(budget: Budget, spent: Fraction) -> PrivacyFilter:
     if Fraction(rounded) < spent:
         rounded = math.nextafter(rounded, math.inf)
     return PrivacyFilter.from_dict(budget.filter, [rounded])
+
+
+@functools.lru_cache(maxsize=1024)
+def _state(profile_text: str) -> Mapping[str, Any]:
+    state: Mapping[str, Any] = json.loads(profile_text)
+    return state
 
 
 @functools.lru_cache(maxsize=1024)

@@ -13,7 +13,6 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any
 
 from sottovoce.ledger.transaction import HeadMoved, Transaction, is_drivers
@@ -25,7 +24,6 @@ Change = Callable[[Transaction], Any]
 """What is to be done within a transaction that may hold other changes too."""
 
 
-@dataclass(frozen=True)
 class About:
     """A change that says what it asks of the ledger first: what a whole group asks is looked up at once.
 
@@ -39,9 +37,10 @@ class About:
         The idempotency key that it must be the first to use, and the entry that it closes, if any.
     """
 
-    change: Change
-    key: str | None = None
-    entry: int | None = None
+    __slots__ = ("change", "entry", "key")
+
+    def __init__(self, change: Change, key: str | None = None, entry: int | None = None) -> None:
+        self.change, self.key, self.entry = change, key, entry
 
     def __call__(self, transaction: Transaction) -> Any:
         """Make the change."""
@@ -79,6 +78,10 @@ class _Party:
         self.gate.acquire()
 
 
+_ALONE = _Party([])
+"""Whoever writes while nobody waits: no line is made for it."""
+
+
 class Group:
     """The changes of one process to one ledger, in the order in which they came.
 
@@ -112,6 +115,19 @@ class Group:
 
     def run(self, change: Change) -> Any:
         """Return what a change returns, once it is durable; raise what it raises, and then it left no trace."""
+        if self._process != os.getpid():
+            self._start()  # a child shares nothing with the threads of its parent
+        alone = False
+        try:
+            with self._turn:
+                alone = self._writer is None  # and then nobody waits
+                if alone:
+                    self._writer = _ALONE
+            if alone:
+                return self._write_one(change)
+        finally:
+            if alone:
+                self._leave(_ALONE)
         job = _Job(change)
         self._see_to([job])
         if not job.durable:
@@ -164,12 +180,13 @@ class Group:
     def _leave(self, party: _Party) -> None:
         """Take a thread out of the line, however it ended; one that was to write lets the next one do so."""
         with self._turn:
-            if party in self._waiting:
-                self._waiting.remove(party)
+            waiting = self._waiting
+            if party in waiting:
+                waiting.remove(party)
             if self._writer is party:
-                self._writer = self._waiting[0] if self._waiting else None
-                if self._writer is not None:
-                    self._writer.gate.release()
+                self._writer = waiting[0] if waiting else None
+                if waiting:
+                    waiting[0].gate.release()
 
     def _unavailable(self, why: str) -> LedgerUnavailable:
         return LedgerUnavailable(f"the ledger {self._name} cannot be used: {why}")
@@ -187,10 +204,12 @@ class Group:
 
     def _write(self, jobs: list[_Job]) -> None:
         try:
-            try:
-                self._write_once(jobs, hope=True)
-            except HeadMoved:
-                self._write_once(jobs, hope=False)
+            if len(jobs) == 1:
+                jobs[0].value = self._write_one(jobs[0].change)
+            else:
+                with self._writing() as transaction:
+                    _change_each(transaction, jobs)
+                self._written(transaction)
             for job in jobs:
                 job.durable = job.error is None
         except Exception as error:
@@ -198,25 +217,26 @@ class Group:
                 job.error = _copied(error)
             jobs[0].error = error
 
-    def _write_once(self, jobs: list[_Job], *, hope: bool) -> None:
-        with self._writing() as transaction:
-            if len(jobs) > 1:
-                _change_each(transaction, jobs)
-            elif hope and isinstance(jobs[0].change, About):
-                jobs[0].value = _change_in_hope(transaction, jobs[0].change)
-            else:
-                jobs[0].value = jobs[0].change(transaction)
+    def _write_one(self, change: Change) -> Any:
+        """Return what a change returns or raise what it raises; first in the hope that nobody else writes."""
+        try:
+            with self._writing() as transaction:
+                if isinstance(change, About):
+                    transaction.hope()
+                    try:
+                        value = change.change(transaction)
+                    except Exception:
+                        transaction.make_sure()  # what was refused may have been for a total that is none any more
+                        raise
+                else:
+                    value = change(transaction)
+        except HeadMoved:
+            if not isinstance(change, About):
+                raise
+            with self._writing() as transaction:
+                value = change.change(transaction)
         self._written(transaction)
-
-
-def _change_in_hope(transaction: Transaction, change: About) -> Any:
-    """Return what a change returns or raise what it raises, where the chain ends as it assumed."""
-    transaction.hope()
-    try:
-        return change.change(transaction)
-    except Exception:
-        transaction.make_sure()  # what was refused may have been for a total that is none any more
-        raise
+        return value
 
 
 def _copied(error: Exception) -> Exception:

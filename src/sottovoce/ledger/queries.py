@@ -9,7 +9,7 @@ from typing import Any
 
 from sottovoce.ledger.chain import EMPTY, Event, Head, digest, unsealed
 from sottovoce.ledger.records import Budget, Entry, Reservation, closed_entry, opened_budget, reserved_entry
-from sottovoce.ledger.transaction import Transaction
+from sottovoce.ledger.transaction import CLOSES, Transaction
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 _SPENT = "SELECT spent FROM sottovoce_events WHERE budget = ? AND spent IS NOT NULL ORDER BY sequence DESC LIMIT 1"
-_CLOSING = "entry = ? AND kind IN ('commit', 'void', 'recover')"
+_CLOSING = f"entry = ? AND {CLOSES}"
 _BUDGET = "SELECT budget FROM sottovoce_events WHERE sequence = ? AND kind = 'reserve'"
 _CLOSED = f"SELECT kind FROM sottovoce_events WHERE {_CLOSING}"
 _REUSED = (
@@ -35,7 +35,7 @@ _REUSED = (
     "ON earlier.key = later.key AND earlier.budget = later.budget AND earlier.sequence < later.sequence "
     "WHERE later.sequence > ? AND later.sequence <= ? AND later.kind = 'reserve' AND later.key IS NOT NULL "
     "AND earlier.kind = 'reserve' AND NOT EXISTS (SELECT 1 FROM sottovoce_events AS ending "
-    "WHERE ending.entry = earlier.sequence AND ending.kind IN ('commit', 'void', 'recover') "
+    f"WHERE ending.entry = earlier.sequence AND {CLOSES.replace('kind', 'ending.kind')} "
     "AND ending.kind = 'void' AND ending.sequence < later.sequence)"
 )
 

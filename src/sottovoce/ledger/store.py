@@ -99,8 +99,8 @@ class _Block:
         except BaseException as error:
             self.__exit__(None, error, None)
             raise
-        self._transaction = Transaction(connection.cursor, store.dialect, self._kept)
-        return self._transaction
+        self._transaction = transaction = Transaction(connection.cursor, store.dialect, self._kept)
+        return transaction
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         try:
@@ -142,6 +142,7 @@ class Store:
         self._idle: list[_Connection] = []
         if self.path is not None:
             self.dialect: sa.Dialect = sqlite.dialect()
+            self._first = ("BEGIN", "BEGIN IMMEDIATE")  # of one that reads, and of one that writes
             return
         try:
             arguments = {"connect_timeout": max(2, int(timeout))}
@@ -149,6 +150,7 @@ class Store:
         except ImportError:
             raise InvalidValue("a PostgreSQL ledger needs psycopg; pip install 'sottovoce[postgres]'") from None
         self.dialect = self._engine.dialect
+        self._first = ("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY", "")
         sa.event.listen(self._engine, "connect", self._prepare_postgres)
 
     def _sqlite(self) -> sqlite3.Connection:
@@ -181,11 +183,7 @@ class Store:
 
     def begin(self, connection: _Connection, *, write: bool) -> None:
         """Begin a transaction on the files that the path leads to."""
-        if self.path is not None:
-            first = "BEGIN IMMEDIATE" if write else "BEGIN"
-        else:
-            first = "" if write else "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
-        self._check_patiently(connection, first, logs=not write)
+        self._check_patiently(connection, self._first[write], logs=not write)
 
     def commit(self, connection: _Connection, *, write: bool) -> None:
         """Make a transaction durable."""
@@ -240,17 +238,16 @@ class Store:
         While someone else copies the log, one that is shorter than it was cannot be checked: what they may wait for is
         let go, and all is done again.
         """
-        end = time.monotonic() + self._timeout
+        end = None
         while True:
             if first:
                 connection.cursor.execute(first)
             try:
-                self._check_files(connection, logs=logs)
+                return self._check_files(connection, logs=logs)
             except _Copying:
+                end = end or time.monotonic() + self._timeout
                 if time.monotonic() > end:
                     raise
-            else:
-                return
             if first:
                 connection.cursor.execute("ROLLBACK")
             time.sleep(_NAP)
@@ -267,10 +264,14 @@ class Store:
             return
         try:  # in as few steps as will do: nearly always all is well
             found, log = os.stat(self._given), os.stat(self._logs[0])  # noqa: PTH116 - paths would be made into texts
-            sound = found[1:3] == self._file and found.st_nlink <= 1 and self._swapped is None
-            sound = sound and (not logs or [log[1:3], os.stat(self._logs[1])[1:3]] == connection.beside)  # noqa: PTH116
-            if sound and (log.st_size >= self._length or not self._cut()):
-                self._length = log.st_size
+            if (
+                found[1:3] == self._file
+                and found[3] <= 1  # names
+                and self._swapped is None
+                and (not logs or [log[1:3], os.stat(self._logs[1])[1:3]] == connection.beside)  # noqa: PTH116
+                and (log[6] >= self._length or not self._cut())
+            ):
+                self._length = log[6]
                 return
         except OSError:
             pass

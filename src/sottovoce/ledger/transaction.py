@@ -14,19 +14,26 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from sottovoce.ledger.chain import EMPTY, Event, Head, next_event
+from sottovoce.ledger.chain import EMPTY, Event, Head, body_of, digest
 from sottovoce.privacy.errors import LedgerCorrupt
 
-__all__ = ["HeadMoved", "Kept", "Transaction", "is_drivers", "leaves_it_sound"]
+__all__ = ["CLOSES", "HeadMoved", "Kept", "Transaction", "is_drivers", "leaves_it_sound"]
 
 _COLUMNS = "sequence, kind, budget, entry, key, spent, body, value, hash"
 _ROW = "(?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SELECT = f"SELECT {_COLUMNS} FROM sottovoce_events"
 _NEXT = f"{_SELECT} WHERE sequence > ? ORDER BY sequence LIMIT 2000"
-_MOVE = "UPDATE sottovoce_head SET count = ?, hash = ? WHERE count = ? AND hash = ?"
+_MOVE = "UPDATE sottovoce_head SET count = ?, hash = ? WHERE id = 1 AND count = ? AND hash = ?"
 _CLOSE = ("commit", "void", "recover")
+CLOSES = "kind IN ('commit', 'void', 'recover') AND (kind = 'commit' OR kind = 'void' OR kind = 'recover')"
+"""That an event closes an entry, in both of the ways in which ledgers say it of their index of such events: SQLite uses
+the index only where a question has the very words."""
 _MOST = 64
 """How many rows, or keys, one statement takes: with each, other threads have their turn before this one goes on."""
+
+
+_Row = tuple[int, str, int | None, int | None, str | None, str | None, str, str | None, str]
+"""An event, as `Event` has it."""
 
 
 class HeadMoved(LedgerCorrupt):
@@ -82,8 +89,7 @@ class Transaction:
         self._kept = Kept() if kept is None else kept
         self._cursor = cursor
         self._locked = self._hopes = self._assumed = False
-        self._events: list[Event] = []
-        self._about: set[int | None] = set()  # the entries that they are about
+        self._events: list[_Row] = []
         self._tried: int | None = None  # how many of them came before the change that is being tried
         self._saved = False
 
@@ -141,11 +147,15 @@ class Transaction:
         """Read the head into `head`, and keep it from every other writer until the transaction ends."""
         if self._locked:  # by an earlier change of this transaction, which knows the head better than the row
             return
-        kept, seen = self._kept, self._kept.seen
-        self._assumed = self._hopes and kept.head == seen
-        self.head = self.start = head = seen if self._assumed else self._locked_head()
-        _check_grown(head, seen)
-        kept.alone = kept.head == head
+        kept = self._kept
+        seen = kept.seen
+        if self._hopes and kept.head == seen:
+            self._assumed, head = True, seen
+        else:
+            head = self._locked_head()
+            _check_grown(head, seen)
+            kept.alone = kept.head == head
+        self.head = self.start = head
         if kept.alone:
             self.totals, self.open = kept.totals, kept.open
         kept.keep(EMPTY, {}, {})  # until what changes now is durable
@@ -195,16 +205,30 @@ class Transaction:
         value: str | None = None,
     ) -> None:
         """Append the event that follows the head, and move the head."""
-        event = next_event(self.head, kind, content, budget, entry, key, spent, value)
-        self.head = Head(event.sequence, event.hash)
-        self._events.append(event)
-        self._about.add(entry)
-        if spent is not None and budget is not None:
-            self.totals.pop(budget, None)
-        if kind == "reserve" and budget is not None:
-            self.open[event.sequence] = budget
+        body = body_of(kind, content, self.head.count + 1, budget, entry, key, spent)
+        self.append_body(kind, body, budget, entry, key, spent, value)
+
+    def append_body(
+        self,
+        kind: str,
+        body: str,
+        budget: int | None,
+        entry: int | None,
+        key: str | None = None,
+        spent: str | None = None,
+        value: str | None = None,
+    ) -> None:
+        """Append the event that follows the head by its body, which says the same, and move the head."""
+        count, last = self.head
+        sequence, seal = count + 1, digest(f"{last}\n{body}")
+        self.head = Head(sequence, seal)
+        self._events.append((sequence, kind, budget, entry, key, spent, body, value, seal))
+        if spent is not None:
+            self.totals.pop(budget, None)  # type: ignore[arg-type]
+        if kind == "reserve":
+            self.open[sequence] = budget  # type: ignore[assignment]
         elif kind in _CLOSE:
-            self.open.pop(entry or 0, None)
+            self.open.pop(entry, None)  # type: ignore[arg-type]
         if key is not None:
             self.unused.discard(key)
 
@@ -224,7 +248,7 @@ class Transaction:
 
     def mentions(self, entry: int) -> bool:
         """Say whether something that is appended and not written is about an entry."""
-        return entry in self._about
+        return any(row[3] == entry for row in self._events)
 
     def attempt(self, change: Callable[[Transaction], Any]) -> Any:
         """Return what one of several changes returns; one that raises leaves no trace, unless the driver failed."""
@@ -259,7 +283,9 @@ class Transaction:
         self._assumed = False
         if self._execute(_MOVE, (*self.head, *self.start)).rowcount != 1:
             raise HeadMoved
-        if self._events:
+        if len(self._events) == 1:
+            self._insert(self._events)
+        elif self._events:
             self._write_down()
 
     def keep(self) -> None:
@@ -268,7 +294,6 @@ class Transaction:
 
     def _write_down(self) -> None:
         events, self._events = self._events, []
-        self._about.clear()
         if self._tried is None:
             self._insert(events)
             return
@@ -283,9 +308,9 @@ class Transaction:
             self._execute("SAVEPOINT change", ())
             self._saved = True
 
-    def _insert(self, events: list[Event]) -> None:
-        if len(events) == 1:
-            self._execute(_rows(1), events[0])
+    def _insert(self, events: list[_Row]) -> None:
+        if len(events) == 1:  # without what it has not: Python's driver takes its time to say None
+            self._execute(_row(*[value is None for value in events[0]]), [v for v in events[0] if v is not None])
             return
         for chunk in _chunks(events):
             self._execute(_rows(len(chunk)), [value for event in chunk for value in event])
@@ -298,6 +323,12 @@ def _chunks(values: list[Any]) -> Iterator[list[Any]]:
         size = min(_MOST, 1 << (rest.bit_length() - 1))
         yield values[start : start + size]
         start += size
+
+
+@functools.cache
+def _row(*absent: bool) -> str:
+    names = [name for name, gone in zip(_COLUMNS.split(", "), absent, strict=True) if not gone]
+    return f"INSERT INTO sottovoce_events ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
 
 
 @functools.cache
@@ -315,7 +346,7 @@ def _pending(count: int) -> str:
     return (
         "SELECT sequence, budget FROM sottovoce_events AS reserved "
         f"WHERE sequence IN ({', '.join('?' * count)}) AND kind = 'reserve' AND NOT EXISTS (SELECT 1 FROM "
-        "sottovoce_events WHERE entry = reserved.sequence AND kind IN ('commit', 'void', 'recover'))"
+        f"sottovoce_events WHERE entry = reserved.sequence AND {CLOSES})"
     )
 
 

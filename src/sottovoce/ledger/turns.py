@@ -22,6 +22,7 @@ __all__ = ["Turns"]
 _PATIENCE = 0.25
 """Seconds, after which SQLite is asked to wait."""
 _NAP = 0.0002
+_AT_ONCE = 0 if fcntl is None else fcntl.LOCK_EX | fcntl.LOCK_NB
 
 
 class Turns:
@@ -46,8 +47,12 @@ class Turns:
             self._open()
         if self._file is not None:
             self._taken = True
-            if not _locked(self._file):
+            try:
+                fcntl.flock(self._file, _AT_ONCE)
+            except BlockingIOError:
                 _wait(self._file)
+            except OSError:  # no such locks here
+                pass
 
     def give_back(self) -> None:
         """Let another process have its turn, where this one has not done so yet."""
@@ -78,11 +83,8 @@ def _wait(file: int) -> None:
 
 
 def _locked(file: int) -> bool:
-    """Say whether there is nothing to wait for."""
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        fcntl.flock(file, _AT_ONCE)
+    except OSError:
         return False
-    except OSError:  # no such locks here
-        return True
     return True

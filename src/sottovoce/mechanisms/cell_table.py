@@ -144,7 +144,7 @@ def _pieces(law: OneNumber, function: BallFunction, most: int) -> _Pieces | None
             continue
         reach = max(centre - low, high - centre)
         unit = math.ldexp(1.0, math.frexp(reach)[1])
-        found, error = _piece(law, (reached(low), reached(high)), *map(Fraction, (low, centre, high, unit)))
+        found, error = _piece(law, (reached(low), reached(high)), low, centre, high, unit)
         if error <= _FINE:
             made.append((centre, reach, unit, found, error))
         else:
@@ -166,7 +166,7 @@ def _within(function: BallFunction, x: float) -> float:
 
 
 def _piece(
-    law: OneNumber, ends: tuple[Ball, Ball], low: Fraction, centre: Fraction, high: Fraction, unit: Fraction
+    law: OneNumber, ends: tuple[Ball, Ball], low: float, centre: float, high: float, unit: float
 ) -> tuple[list[float], float]:
     """Return coefficients of F about the centre, in doubles, and a proven bound of their error up to both ends."""
     from flint import arb, ctx  # noqa: PLC0415 - only a release needs it
@@ -175,14 +175,18 @@ def _piece(
     with precision(_PRECISION):
         before, ctx.cap = ctx.cap, _DEGREE + 1
         try:
-            whole = ball(low).union(ball(high))
-            near, wide = _density(law, ball(centre), centre), _density(law, whole, centre)
+            near, wide = _density(law, arb(centre), centre), _density(law, arb(low).union(arb(high)), centre)
         finally:
             ctx.cap = before
-        reach, one = ball(max(high - centre, centre - low) / unit), ball(unit)
+        one = arb(unit)
+        left, right = (arb(low) - arb(centre)) / one, (arb(high) - arb(centre)) / one
+        reach, scales, powers = right.max(-left), [arb(1)], [arb(1)]
+        for _ in range(_DEGREE):
+            scales.append(scales[-1] * one)
+            powers.append(powers[-1] * reach)
         # I(t) = Σ near[j] t^(j+1)/(j+1) + θ·wide[D] t^(D+1)/(D+1): the remainder is the last coefficient over the piece
-        terms = [near[j] * one**j / (j + 1) for j in range(_DEGREE)]
-        rest = arb(0, _above(abs(wide[_DEGREE]) * one**_DEGREE * reach ** (_DEGREE + 1) / (_DEGREE + 1)))
+        terms = [near[j] * scales[j] / (j + 1) for j in range(_DEGREE)]
+        rest = arb(0, _above(abs(wide[_DEGREE]) * scales[_DEGREE] * powers[_DEGREE] * reach / (_DEGREE + 1)))
 
         def integral(t: Ball) -> Ball:
             total = arb(0)
@@ -190,16 +194,17 @@ def _piece(
                 total = (total + term) * t
             return total + rest
 
-        first = integral(ball((low - centre) / unit))
-        scale = (end - start) / (integral(ball((high - centre) / unit)) - first)
+        first = integral(left)
+        scale = (end - start) / (integral(right) - first)
         if not scale.is_finite():
             return [0.0] * (_DEGREE + 1), np.inf
         exact = [start - scale * first, *(scale * term for term in terms)]
         made = [float(one.mid()) for one in exact]
-        off = sum((abs(one - arb(c)) * reach**j for j, (one, c) in enumerate(zip(exact, made, strict=True))), arb(0))
-        off += abs(scale * rest)
+        off, size = abs(scale * rest), arb(0)
+        for one, c, power in zip(exact, map(arb, made), powers, strict=True):
+            off += abs(one - c) * power
+            size += abs(c) * power
         # Horner in doubles: t is off by a rounding, every step by two more; what is added up has so many sizes
-        size = sum((abs(arb(c)) * reach**j for j, c in enumerate(made)), arb(0))
         off += size * (4 * _DEGREE + 8) * arb(2) ** -53
         return made, _above(off)
 
@@ -209,13 +214,13 @@ def _above(bound: Ball) -> float:
     return float(bound.upper()) * (1 + 2.0**-40)
 
 
-def _density(law: OneNumber, at: Ball, centre: Fraction) -> Any:
+def _density(law: OneNumber, at: Ball, centre: float) -> Any:
     """Return the Taylor series, about a ball, of the density over what it is at the centre of a piece.
 
     Of its logarithm, the first two coefficients are differences of numbers that a narrow law makes large. So the slope
     is written as one fraction, and the value is the slope somewhere in the ball times the way from the centre.
     """
-    from flint import arb_series, ctx  # noqa: PLC0415 - only a release needs it
+    from flint import arb, arb_series, ctx  # noqa: PLC0415 - only a release needs it
 
     x = arb_series([at, 1])
     match law:
@@ -228,5 +233,5 @@ def _density(law: OneNumber, at: Ball, centre: Fraction) -> Any:
         case NormalLaw(mean, variance):
             logs = -(x - ball(mean)) * (x - ball(mean)) / (2 * ball(variance))
             slope = (ball(mean) - at) / ball(variance)
-    value = slope * (at - ball(centre))
+    value = slope * (at - arb(centre))
     return arb_series([value, slope, *(logs[j] for j in range(2, ctx.cap))]).exp()

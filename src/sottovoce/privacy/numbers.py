@@ -201,19 +201,24 @@ def _float(value: Any) -> float:
     return float(value)
 
 
-def expm1mx(x: Floats) -> Floats:
-    """Return e^x - 1 - x without cancellation near zero."""
+def expm1mx(x: Floats, expm1: Floats | None = None) -> Floats:
+    """Return e^x - 1 - x without cancellation near zero; where e^x - 1 is known, it is not taken again."""
     x = np.asarray(x, dtype=np.float64)
     with np.errstate(over="ignore"):
-        found = np.asarray(np.expm1(x) - x)
+        found = np.asarray((np.expm1(x) if expm1 is None else expm1) - x)
     return _with_series(found, x, 0.05, _EXPONENTIAL)
 
 
 def log1mexp(x: Floats) -> Floats:
     """Return log(1 - e^x) for x <= 0, accurate at both ends."""
     x = np.asarray(x, dtype=np.float64)
+    near = x > -0.6931471805599453
     with np.errstate(divide="ignore"):
-        return np.where(x > -0.6931471805599453, np.log(-np.expm1(x)), np.log1p(-np.exp(x)))
+        if near.all():
+            return np.asarray(np.log(-np.expm1(x)))
+        out = np.asarray(np.log1p(-np.exp(x)))
+        out[near] = np.log(-np.expm1(x[near]))
+    return out
 
 
 def log1pmx(x: Floats) -> Floats:

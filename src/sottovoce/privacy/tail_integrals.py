@@ -92,8 +92,9 @@ class BetaTail:
         z = d + (np.log(p) - np.log(q))
         above = z > 0
         share, other, d = np.where(above, q, p) / total, np.where(above, p, q) / total, np.where(above, -d, d)
-        y = share * np.expm1(d)
-        fall = log1pmx(y) + share * expm1mx(d)
+        growth = np.expm1(d)
+        y = share * growth
+        fall = log1pmx(y) + share * expm1mx(d, growth)
         if (far := y < -0.5).any():
             fall = np.where(far, np.log(other) + np.log1p(np.exp(-np.abs(z))) - share * d, fall)
         return np.asarray(self.top - total * fall)
