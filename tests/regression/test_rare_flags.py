@@ -105,7 +105,7 @@ def test_scores_vary_as_on_the_records_where_long_rows_tell_of_flags_that_go_tog
         values, vectors = np.linalg.eigh(sums.meat)
         beside = np.diag(vectors.T @ told @ vectors) / values
         assert np.all((beside > 0.5) & (beside < 2.5))
-        assert (np.diag(vectors.T @ sums.information @ vectors) / values).max() > 4
+        assert (np.diag(vectors.T @ sums.information @ vectors) / values).max() > 2
         noise = (scales["score"] / look.factors[0]) ** 2
         leads = formula.units[0] @ sums.shape.T @ np.linalg.inv(sums.information)
         left = np.sqrt(np.diag(leads @ (sums.meat + noise * np.eye(4)) @ leads.T))

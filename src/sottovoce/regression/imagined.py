@@ -211,9 +211,8 @@ class Imagined:
             own = (z.transpose(0, 2, 1) * (records * losses**2)[:, None]) @ z
             moved = moved + records.sum(axis=1)[:, None, None] * own
         K = self.centre.shape[1]
-        told, moved = (np.kron(np.eye(K), part) for part in (told, moved))
-        sides = _power(information, 0.5) @ _power(told, -0.5)
-        return np.asarray(sides @ moved @ sides.transpose(0, 2, 1))
+        whole, told = (np.trace(part, axis1=1, axis2=2) for part in (information, K * told))
+        return np.asarray(np.kron(np.eye(K), moved) * (whole / np.maximum(told, 1e-300))[:, None, None])
 
     @cached_property
     def _here(self) -> tuple[Floats, Floats]:

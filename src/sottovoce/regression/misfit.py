@@ -3,8 +3,8 @@ r"""What a formula may miss, and how far that leads a look astray which weighs l
 No line fits what rises and falls again. An ordinary regression is then the line nearest to all records; a look that
 weighs a record by v finds the one nearest to those it weighs. With :math:`\hat z = \sqrt{\mu'} z`, what the formula
 misses is q, uncorrelated with :math:`\hat z`, in units of the response's own deviation; it moves the score by
-:math:`\sum v q \hat z`, and of q only what goes with :math:`r = v\hat z - P\hat z` counts, P the best line. If q may have
-a standard deviation τ along every such direction, it moves the score by
+:math:`\sum v q \hat z`, and of q only what goes with :math:`r = v\hat z - P\hat z` counts, P the best line. If q may
+have a standard deviation τ along every such direction, it moves the score by
 
 .. math:: N\tau^2 \sum r r' = N\tau^2 (A_2 - A_1 A_0^{-1} A_1), \qquad A_k = \sum v^k \hat z \hat z',
 
@@ -25,8 +25,8 @@ from sottovoce.regression.skewed_rows import ends
 
 __all__ = ["doubt", "lost", "thick"]
 
-MISSED = 0.1
-"""τ: a formula may miss one part in a hundred of how much its response varies."""
+_MISSED = 0.15
+"""τ: a formula may miss a fortieth of how much its response varies."""
 _TAIL = 5.0
 """The degrees of freedom of the law that lengths of rows follow: t₅, much as those of real columns do."""
 _OFTEN = 3.0
@@ -54,11 +54,11 @@ def doubt(z: Floats, records: Floats, slopes: Floats, v: Floats) -> tuple[Floats
     In units of how much a response varies by itself.
     """
     turned, many = z.transpose(0, 2, 1), records * slopes
-    even, once, twice = ((turned * (many * v**power)[:, None]) @ z for power in range(3))
+    even, once, twice = ((turned * part[:, None]) @ z for part in (many, many * v, many * v * v))
     size = np.trace(even, axis1=1, axis2=2)[:, None, None]
     even = even + _FLAT * size * np.eye(z.shape[2])
     moved = twice - once @ np.linalg.solve(even, once)
-    return once, twice, MISSED**2 * records.sum(axis=1)[:, None, None] * moved
+    return once, twice, _MISSED**2 * records.sum(axis=1)[:, None, None] * moved
 
 
 def lost(sd: Any, cap: Any, most: Any) -> Any:

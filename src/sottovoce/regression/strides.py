@@ -36,8 +36,10 @@ Found = TypeVar("Found")
 
 _FAR = 3.5
 """Residuals are cut at so many standard deviations at least."""
-_LENGTHS = 32
-"""At so many lengths it is tried to cut them."""
+_LENGTHS, _NORMS = 32, 12
+"""At so many lengths it is tried to cut them, and at so many to weigh rows less."""
+_SEEN = 8.0
+"""What the information has in a direction is to be so many times its noise, or noise would hide columns."""
 _LAST, _LESS = 0.68, 0.44
 """How much less noise a look in round coordinates has than one before it for the same price, and for a higher one."""
 _SHORTER, _SHORTEST = 0.8, 0.5
@@ -115,42 +117,56 @@ def _next(mechanism: AdaptiveLooks, path: Path, paid: Step) -> tuple[Look, Step]
     elif mechanism.system.family == "poisson":
         look = replace(look, cap=glance.look.cap)
     if last:
-        look = _wider(mechanism, look, rows, records, step, glance)
+        look = _wider(mechanism, look, rows, records, step, glance, belief)
     if mechanism.system.family == "poisson":
         look = _cut(mechanism, look, rows, records, step, _extra(path))
     return look, _split(mechanism, look, step, belief) if mechanism.system.model.curved else step
 
 
 def _wider(
-    mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, step: Step, glance: Glance
+    mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, step: Step, glance: Glance, belief: Belief
 ) -> Look:
-    """Return a look with the norm, and where residuals are cut the cap, at which noise, variation and doubt weigh least.
+    """Return a look with the norm, and where residuals are cut the cap, at which noise, variation and doubt do least.
 
     A longer norm and a higher cap cost noise; a shorter norm weighs long rows less, so that what the formula misses
-    moves the answer, and a lower cap loses what lies beyond it.
+    moves the answer, and a lower cap loses what lies beyond it. Noise of the information counts as in `_split`, and is
+    to hide no more than it must.
     """
     x, many = (part[0] for part in thick(rows[None], records[None], look.encoding))
     z = x @ look.matrix.T
     squares, t = (z * z).sum(axis=1), z @ look.predictors.T
     slopes = look.model.mean_and_slope(t[:, 0] if t.shape[1] == 1 else t)[1]
     slopes = slopes if slopes.ndim == 1 else np.diagonal(slopes, axis1=1, axis2=2).mean(axis=1)
-    varies, caps, losses = 1.0, np.array([look.cap]), np.zeros((1, len(z)))
-    if mechanism.system.family == "linear":
+    varies, times, losses = 1.0, np.ones(1), np.zeros((1, len(z)))  # by how many times more residuals keep
+    if mechanism.system.family == "linear" and look.cap:
         varies, most = glance.dispersion, 1 + np.minimum(np.abs(t[:, 0]), 1.0)
-        caps = np.geomspace(look.cap, max(look.cap, float(most.max())), _LENGTHS)
-        losses = lost(math.sqrt(varies), np.maximum(caps, 1e-300)[:, None], most)
-    found: dict[Look, float] = {}
-    for norm in np.geomspace(look.norm, max(look.norm, float(np.sqrt(squares.max()))), _LENGTHS):
-        tried = replace(look, norm=float(norm))
-        v = tried.weights(squares)
-        once, twice, moved = (float(np.trace(part[0])) for part in doubt(z[None], many[None], slopes[None], v[None]))
-        noise = len(z.T) * (mechanism.scales(tried, step)["score"] / tried.pull) ** 2
-        noises = noise * (caps / look.cap) ** 2 if len(caps) > 1 else np.array([noise])
-        cut = many.sum() * (losses**2 @ (many * v**2 * squares))
-        bad = ((twice + moved) * varies + noises + cut) / once**2
-        best = int(np.argmin(bad))
-        found[replace(tried, cap=float(caps[best]))] = float(bad[best])
-    return min(found, key=found.__getitem__)
+        times = np.geomspace(1.0, max(1.0, float(most.max()) / look.cap), _LENGTHS)
+        losses = lost(math.sqrt(varies), look.cap * times[:, None], most)
+    norms = np.geomspace(look.norm, max(look.norm, float(np.sqrt(squares.max()))), _NORMS)
+    tried = [replace(look, norm=float(norm)) for norm in norms]
+    v = np.array([one.weights(squares) for one in tried])
+    told, own, moved = (np.trace(part, axis1=1, axis2=2) for part in doubt(z[None], many[None], slopes[None], v))
+    score, information = np.array([_noise(mechanism, one, step) for one in tried]).T
+    size, off = len(z.T), _off(look, belief)
+    noise = size * (score[:, None] * times**2 + information[:, None] * off / 2)
+    cut = many.sum() * ((many * v**2 * squares) @ (losses**2).T)
+    bad = (((own + moved) * varies)[:, None] + noise + cut) / told[:, None] ** 2
+    hides = np.sqrt(information) > told / size / _SEEN
+    bad[hides & (np.arange(_NORMS) > 0)] = math.inf
+    place, keeps = np.unravel_index(int(np.argmin(bad)), bad.shape)
+    return replace(tried[place], cap=look.cap * float(times[keeps]))
+
+
+def _noise(mechanism: AdaptiveLooks, look: Look, step: Step) -> tuple[float, float]:
+    """Return the variance of the noise of the score and of the information."""
+    noise, (pull, lean) = mechanism.scales(look, step), look.factors
+    return (noise["score"] / pull) ** 2, (noise["information"] / lean**2) ** 2
+
+
+def _off(look: Look, belief: Belief) -> float:
+    """Return how far, squared, the truth may be from what is believed, in the coordinates of a look."""
+    back = once_each(np.linalg.inv(look.matrix).T, look.model.outputs)
+    return float(np.trace(back @ belief.covariance @ back.T))
 
 
 def _rows(glance: Glance, belief: Belief) -> tuple[Floats, Floats]:
@@ -172,12 +188,8 @@ def _extra(path: Path) -> Extra:
 
 def _split(mechanism: AdaptiveLooks, look: Look, step: Step, belief: Belief) -> Step:
     """Return what of a look's share each part is given."""
-    pull, lean = look.factors
-    noise = mechanism.scales(look, step)
-    score, information = (noise["score"] / pull) ** 2, (noise["information"] / lean**2) ** 2
-    back = once_each(np.linalg.inv(look.matrix).T, look.model.outputs)
-    doubt = float(np.trace(back @ belief.covariance @ back.T))
-    return split(step, score * step[1]["score"], information * step[1]["information"], doubt)
+    score, information = _noise(mechanism, look, step)
+    return split(step, score * step[1]["score"], information * step[1]["information"], _off(look, belief))
 
 
 def _room(mechanism: AdaptiveLooks, glance: Glance, less: float) -> float:
