@@ -6,7 +6,7 @@ index, COMMIT, with the same settings (write-ahead log, synchronous=FULL, one fs
 is SQLite's of the ledger: the statements that it runs, by hand, on the same tables with the same indexes and triggers
 (move the head from where it was, insert the event), of rows that were made before. No ledger that keeps its head and
 its indexes in SQLite is faster than that; what it takes beyond is ours: to write JSON, apply the privacy filter, seal
-each event with a hash of all before it, look at five files, and note the head beside the ledger. They take turns,
+each event with a hash of all before it, look at its files, and note the head beside the ledger. They take turns,
 release by release, so that all meet the same moods of the disk; medians are compared. The ledger adds a roughly
 constant time to each transaction, so the ratio depends on the disk: it is near 1 where an fsync takes milliseconds, and
 falls below the target where one takes a tenth of a millisecond or less.
@@ -155,7 +155,7 @@ def where_it_goes(folder: Path, releases: int) -> None:
         ("the four statements within the ledger, beyond those by hand", within - hand, within),
         ("before: price, token, JSON of what is asked or said, the turn", before, within + before),
         ("between: a look at the file, the filter, JSON, a hash", between, within + before + between),
-        ("after: four looks at files, the turn, the note", after, whole),
+        ("after: a look at the folder, the turn, the note", after, whole),
     ]
     table = [[name, f"{took:.0f} µs", f"{upto:.0f} µs", f"{bare / upto:.2f}"] for name, took, upto in lines]
     show("Where one transaction goes", ["", "takes", "up to here", "bare / up to here"], table)

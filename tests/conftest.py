@@ -134,12 +134,13 @@ def _commands_once() -> Iterator[None]:
 _MEMORY = Path("/dev/shm")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Write what tests write into memory, where there is enough and TMPDIR does not say otherwise.
 
     No test cuts the power, and a disk that others write to holds no test up: hundreds of ledgers wait for it. Workers,
     and what they start, take the folder over from the first process of a run, which leaves nothing behind.
     """
+    config.pluginmanager.register(_Examples())  # a hook of this file would not be asked about the package
     if "TMPDIR" in os.environ or not os.access(_MEMORY, os.W_OK) or shutil.disk_usage(_MEMORY).free < 4 * 2**30:
         return
     folder = Path(tempfile.mkdtemp(prefix="sottovoce-tests-", dir=_MEMORY))
@@ -200,11 +201,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Files(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
-@pytest.hookimpl(hookwrapper=True)
-def pytest_collect_file() -> Generator[None, Any, None]:
-    """Look for examples in the package alone: the tests have none, and no time is lost on finding that."""
-    outcome = yield
-    outcome.force_result([one for one in outcome.get_result() if type(one) is pytest.Module])
+class _Examples:
+    """Looks for examples where there are any: the tests have none, nor has half of the package."""
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_collect_file(self, file_path: Path) -> Generator[None, Any, None]:
+        outcome = yield
+        if file_path.is_relative_to(Path(__file__).parent) or b">>>" not in file_path.read_bytes():
+            outcome.force_result([one for one in outcome.get_result() if type(one) is pytest.Module])
 
 
 @pytest.hookimpl(hookwrapper=True)

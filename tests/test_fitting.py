@@ -18,7 +18,7 @@ from sottovoce.facts import Category, Facts, Flag, Number
 from sottovoce.ledger import State
 from sottovoce.mechanisms import DiffusedPosterior, NoisyStatistics, StatisticalQuery
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
-from sottovoce.privacy.promises import ApproxDP, PureDP, RenyiDP
+from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP, RenyiDP
 from sottovoce.systems import BetaBernoulli, DirichletCategorical
 
 N = 400
@@ -132,7 +132,7 @@ class TestEstimators:
         self, table: Curator, name: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         estimator = ESTIMATORS[name]()
-        kind = type(estimator.mechanism_for(N, ApproxDP(2.0, 1e-6), FACTS, ["risk", "ward"], "smoker"))
+        kind = type(estimator.mechanism_for(N, GaussianDP(0.5), FACTS, ["risk", "ward"], "smoker"))
 
         def killed(*_: Any, **__: Any) -> Any:
             raise KeyboardInterrupt

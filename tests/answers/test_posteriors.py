@@ -232,17 +232,20 @@ def test_pooled_tables_learn_from_their_margins() -> None:
 
 
 def test_pooled_counts_cover_where_one_category_strays_and_another_does_not() -> None:
-    """Eighteen places, six years, three kinds: the first kind as everywhere, the second not, the third rare."""
+    """Eighteen places, three years, three kinds: the first kind as everywhere, the second not, the third rare.
+
+    Told to stray alike, cells of the second would be drawn to where the first has them, and be held 79 % of the time.
+    """
     rng, noise = seeded_rng(3), IntegerNoise("gaussian", 64.0)
     held = []
-    for _ in range(2):
-        stray = np.stack([np.ones(18), rng.gamma(8, 1 / 8, 18), np.ones(18)], axis=1)[:, None, :]
-        mean = rng.gamma(8, 1 / 8, 18)[:, None, None] * np.ones((18, 6, 1)) * np.array([760, 120, 6]) * stray
+    for _ in range(3):
+        stray = np.stack([np.ones(18), rng.gamma(3, 1 / 3, 18), np.ones(18)], axis=1)[:, None, :]
+        mean = rng.gamma(8, 1 / 8, 18)[:, None, None] * np.ones((18, 3, 1)) * np.array([760, 150, 6]) * stray
         truth = rng.poisson(mean).ravel()
         noisy = noise.add(truth, rng).astype(float)
-        low, high = central(pooled_counts(noisy, noise, int(truth.sum()), (18, 6, 3), 1000, rng)).T
-        held.append(np.mean((low <= truth) & (truth <= high)))
-    assert np.mean(held) > 0.91
+        low, high = central(pooled_counts(noisy, noise, int(truth.sum()), (18, 3, 3), 1000, rng)).T
+        held.append(((low <= truth) & (truth <= high)).reshape(-1, 3).mean(axis=0))
+    assert np.all(np.mean(held, axis=0) > [0.91, 0.88, 0.95])
 
 
 @pytest.mark.parametrize("noise", [IntegerNoise("laplace", 2.0), IntegerNoise("gaussian", 48.0)])

@@ -25,7 +25,7 @@ def beaten(report, claim: Profile) -> list[tuple]:
     ]
     told = sv.explain(claim)
     found += [("toss", told.right)] if 50 * (1 + np.max(1 - band.fnr_high - band.fpr_high)) > told.right else []
-    for rate, hits in zip(false[::2], surely[::2], strict=True):
+    for rate, hits in zip(false[::3], surely[::3], strict=True):
         if 1e-6 < rate <= 0.5:
             said = sv.explain(claim, baseline=float(rate))
             found += [(said.before, said.after)] if said.after / said.people < hits else []

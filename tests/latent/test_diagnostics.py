@@ -2,7 +2,6 @@
 
 import warnings
 
-import arviz
 import numpy as np
 import pytest
 
@@ -29,6 +28,8 @@ def test_an_autoregression_is_worth_what_theory_says(phi: float) -> None:
 
 
 def test_figures_are_those_of_arviz() -> None:
+    import arviz  # loads Matplotlib and much more, which other tests of a worker may not need
+
     x = autoregressive(0.8, 4, 500, seed=2) + np.array([0.0, 0.0, 0.0, 2.0])[:, None]
     assert split_r_hat(x) == pytest.approx(float(arviz.rhat(x, method="split")), rel=1e-6)
     assert effective_draws(x) == pytest.approx(float(arviz.ess(x, method="mean")), rel=0.35)

@@ -16,11 +16,11 @@ PLACES = 200
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A ledger of 62 events, closed, so that all of it is in one file."""
+    """A ledger of 32 events, closed, so that all of it is in one file."""
     path = tmp_path_factory.mktemp("sound") / "patients.ledger"
     with Ledger(path, create=True) as ledger:
         budget = ledger.open_budget("patients", RenyiDP(2, 1.0), n=100, schema={"smoker": "boolean"})
-        for i in range(30):
+        for i in range(15):
             right = ledger.reserve(budget, GaussianProfile(0.1), {"mechanism": "noise", "i": i}, key=f"k{i}")
             assert isinstance(right, Reservation)
             ledger.commit(right, {"value": [i / 7] * (1 + 20 * (i % 5))})
@@ -151,7 +151,7 @@ def test_a_truncated_log_is_found(unfinished: Path) -> None:
 def test_a_ledger_that_is_gone_is_not_started_anew(sound: Path, tmp_path: Path) -> None:
     path = damaged(sound, tmp_path, b"", anchor=True)
     path.unlink()
-    with pytest.raises(LedgerCorrupt, match=r"is gone, and patients\.ledger-anchor says that it had come to event 62"):
+    with pytest.raises(LedgerCorrupt, match=r"is gone, and patients\.ledger-anchor says that it had come to event 32"):
         Ledger(path, create=True)
     assert not path.exists()
 
@@ -161,5 +161,5 @@ def test_an_older_copy_in_a_ledgers_place_is_found(sound: Path, tmp_path: Path) 
     with Ledger(path) as ledger:
         ledger.reserve(ledger.budget("patients"), GaussianProfile(0.1), {"mechanism": "one more"})
     shutil.copy(sound, path)
-    with pytest.raises(LedgerCorrupt, match="ends at event 62, and event 63 was once written"):
+    with pytest.raises(LedgerCorrupt, match="ends at event 32, and event 33 was once written"):
         Ledger(path)

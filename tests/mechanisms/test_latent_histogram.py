@@ -252,3 +252,26 @@ def test_quantiles_of_a_pile_at_one_and_little_far_below(rest, q):
         below = 1 - above
     assert float(below.rad()) < 1e-12
     assert float(below.mid()) == pytest.approx(q, rel=1e-9)
+
+
+@pytest.mark.parametrize("total", [201.5, 2001.5])
+def test_a_high_quantile_where_next_to_nothing_lies_above(total):
+    """Between nearly all and 1e-9 far above it the law is flat: the last digits decide where it passes; by Arb."""
+    first, columns, q = 0.75, 60, 1 - 1e-9
+    weights = np.zeros((3, columns))
+    weights[:, -1] = [8e-10, 1.1e-9, 1.5e-9]
+    weights[:, 2] = 1 - weights[:, -1]
+    (found,) = beta_quantiles.quantiles(np.full(3, first), total, weights, [q])
+
+    def above(x, row):
+        with precision(200):
+            sums = arb(0)
+            for k in (2, columns - 1):
+                sums += arb(float(row[k])) * (1 - x).beta_lower(
+                    arb(total) - first - k, arb(first) + k, regularized=True
+                )
+            return sums
+
+    for x, row in zip(found.tolist(), weights, strict=True):
+        low, high = arb(x) * (1 - arb("1e-6")), arb(x) * (1 + arb("1e-6"))
+        assert above(low, row) > 1 - arb(q) > above(high, row)

@@ -1,5 +1,6 @@
 """What a plan foresees of a regression's intervals, against releases of records that are as imagined, rare or not."""
 
+import itertools
 from dataclasses import replace
 from functools import cache
 
@@ -12,7 +13,8 @@ from sottovoce.facts.imagined import Imagined
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.regression import AdaptiveLooks, Formula
-from sottovoce.regression.foreseen import foresee, rarely
+from sottovoce.regression.belief import believe
+from sottovoce.regression.foreseen import _Records, foresee, rarely
 from sottovoce.regression.planned import plan_looks
 
 N = 20_000
@@ -177,3 +179,26 @@ def test_a_row_of_zeros_alone_tells_no_more_than_the_prior():
     formula = Formula("smoker ~ 0 + x", sv.Facts(smoker=sv.Flag(), x=sv.Number(-1, 1)))
     (told,) = foresee(AdaptiveLooks.calibrate(formula, 1, sv.ApproxDP(1.0, 1e-6)))
     assert np.isfinite(told.widest) and told.width >= told.plain > 1.96
+
+
+def test_imagined_columns_meet_each_other_more_evenly_than_by_chance():
+    formula = Formula("y ~ a + b + c", sv.Facts(y=sv.Flag(), a=sv.Number(0, 1), b=sv.Number(0, 1), c=sv.Number(0, 1)))
+    records = _Records.of(formula, N, Imagined(), None)
+    assert records.each * len(records.rows) == pytest.approx(N)
+    ranks = np.argsort(np.argsort(np.column_stack([records.rows[:, 1:], records.places]), axis=0), axis=0)
+    assert all(np.unique(column).size == len(ranks) for column in ranks.T)
+    for one, other in itertools.combinations(ranks.T, 2):
+        cells = np.histogram2d(one, other, bins=8)[0]
+        assert cells.std() < np.sqrt(cells.mean()) / 1.5  # which is what chance does
+
+
+@pytest.mark.parametrize("response", ["smoker", "sbp", "visits", "ward"])
+def test_looks_at_the_answer_itself_say_the_same_whether_rows_are_imagined_or_not(response):
+    formula = Formula(f"{response} ~ age + married", FACTS.of_rows())
+    mechanism = AdaptiveLooks.calibrate(formula, N, sv.ApproxDP(2.0, 1e-6))
+    records = _Records.of(formula, N, Imagined(), None)
+    for walk in records.quietly(mechanism, 0.95):
+        asked = next(walk)
+        without, on_rows = (believe(replace(asked, whole=whole)).covariance for whole in (True, False))
+        sds = [np.sqrt(np.diag(one)) for one in (without, on_rows)]
+        np.testing.assert_allclose(*sds, rtol=0.02)  # imagined rows may be longer than any record, and be cut

@@ -72,15 +72,15 @@ def test_draws_of_a_search_follow_that_law(law):
     tries, rng = Tries(3.0, law), seeded_rng(17)
     search, labels = search_of(tries), (1, 1, -1, 1)
     rows = Rows(4, np.ones((4, 1)), np.array(labels, dtype=float))
-    one_by_one = ((one.score, one.mean[0]) for one in (search._value(rows, rng, 1) for _ in range(500)))
-    scores, means = np.array([*one_by_one, *search.outputs(rows, rng, 500)[:, 1:]]).T
+    one_by_one = ((one.score, one.mean[0]) for one in (search._value(rows, rng, 1) for _ in range(300)))
+    scores, means = np.array([*one_by_one, *search.outputs(rows, rng, 300)[:, 1:]]).T
     s = np.linspace(-9.0, 11.0, 4001)
     expected = law_of(labels, tries, s) * (s[1] - s[0])
     edges = np.searchsorted(np.cumsum(expected.sum(axis=0)), [0.25, 0.5, 0.75])
     cells = np.array([[part.sum() for part in np.split(side, edges)] for side in expected]).ravel()
     place = np.searchsorted(s[edges], scores)
     found = np.bincount(4 * (means > 0) + place, minlength=8)
-    assert stats.chisquare(found, 1000 * cells / cells.sum()).pvalue > 1e-4
+    assert stats.chisquare(found, 600 * cells / cells.sum()).pvalue > 1e-4
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e308])

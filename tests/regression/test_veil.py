@@ -40,16 +40,16 @@ def test_spreads_means_and_correlations_rank_among_guesses_as_if_they_were_guess
     rng, ranks = np.random.default_rng(5), []
     for _ in range(5):
         truths = [drawn(rng) for _ in range(10)]
-        veil = Veil.over([(seen(*truth, 40.0, rng), BEFORE, WHOLE) for truth in truths], [HIDDEN] * 10, 39)
+        veil = Veil.over([(seen(*truth, 40.0, rng), BEFORE, WHOLE) for truth in truths], [HIDDEN] * 10, 19)
         veil.hidden = [HIDDEN]
-        veil.lifted(390)  # guesses of ten at once, which know nothing of each other
+        veil.lifted(190)  # guesses of ten at once, which know nothing of each other
         sds = np.sqrt(np.diagonal(veil.covariances, axis1=1, axis2=2)[:, 1:])
         guesses = np.split(np.column_stack([sds, veil.means[:, 1:], veil.covariances[:, 1, 2] / sds.prod(axis=1)]), 10)
         for (means, covariances), guess in zip(truths, guesses, strict=True):
             sd = np.sqrt(np.diag(covariances)[1:])
             ranks.append((guess < np.array([*sd, *means[1:], covariances[1, 2] / sd.prod()])).sum(axis=0))
     for each in (np.array(ranks)[:, [0, 1]], np.array(ranks)[:, [2, 3]], np.array(ranks)[:, [4]]):
-        counts = np.bincount(each.ravel() // 8, minlength=5)
+        counts = np.bincount(each.ravel() // 4, minlength=5)
         assert stats.chisquare(counts).pvalue > 1e-3, counts
 
 
@@ -118,8 +118,8 @@ def test_chains_begin_where_columns_share_what_was_seen_and_nothing_where_noise_
 
 
 def test_slopes_of_a_number_its_square_and_its_cube_are_held() -> None:
-    """Ten tables of counts; seven in ten slopes were held while chains began where columns share nothing."""
+    """Seven tables of counts; seven in ten slopes were held while chains began where columns share nothing."""
     from benchmarks.regression_hidden import some_fits
 
-    found = some_fits(("a number, its square and its cube", 5, 10))
+    found = some_fits(("a number, its square and its cube", 5, 7))
     assert np.mean([slopes for _, slopes, *_ in found]) >= 0.9

@@ -14,6 +14,7 @@ Clopper–Pearson bounds that is up to √2 times nearer to the truth.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -159,6 +160,7 @@ def lower_bound(measure: Measure, counts: Counts, error: float, weights: tuple[f
     return float(np.min(measure.value(p, q)))
 
 
+@lru_cache
 def _corners(error: float, weights: tuple[float, float]) -> tuple[Floats, Floats]:
     """Return the outer corners of steps that cover the confidence set, as (z_p, z_q)."""
     w_p, w_q = np.maximum(weights, 1e-3 * max(weights)) / np.hypot(*np.maximum(weights, 1e-3 * max(weights)))

@@ -177,7 +177,8 @@ def _learned(x: Floats, y: Floats, seed: int, *, required: bool) -> list[Score]:
 
     with threadpool_limits(1):  # on a busy machine threads that wait for each other take fifty times as long
         line = LogisticRegression(max_iter=200).fit(wide(rows), source)
-        trees = HistGradientBoostingClassifier(max_iter=60, max_leaf_nodes=15, random_state=seed).fit(rows, source)
+        count = 20 if len(x) < 1000 else 60  # of few draws, more trees learn the noise and tell less
+        trees = HistGradientBoostingClassifier(max_iter=count, max_leaf_nodes=15, random_state=seed).fit(rows, source)
     return [
         Score("learned: logistic regression", lambda o: line.decision_function(wide(o))),
         Score("learned: gradient boosting", lambda o: special.logit(trees.predict_proba(_rows(o))[:, 1])),

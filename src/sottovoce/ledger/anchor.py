@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sottovoce.ledger.chain import EMPTY, Head, digest
+from sottovoce.ledger.folder import Folder, Stamp
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable
 
 __all__ = ["Anchor", "Noting"]
@@ -55,19 +56,22 @@ class Anchor:
     needed
         Whether a note that cannot be written is an error. The transaction it notes is durable by then and counts as
         spent, but nobody is told what was made for it.
+    folder
+        The folder it lies in, where someone else looks at that before each note.
     """
 
-    def __init__(self, path: Path, *, needed: bool = True) -> None:
+    def __init__(self, path: Path, *, needed: bool = True, folder: Folder | None = None) -> None:
         self.path, self.name = path, path.name
-        self._needed = needed
+        self._needed, self._folder = needed, folder
+        self._stamp: Stamp | None = None  # its folder, when the path was last seen to lead to the file
         self._text_path = str(path)  # looked at with every transaction, and twice as fast as by a path
         self._file: int | None = None
         self._place: tuple[Any, ...] | None = None  # its inode and its device
 
     @classmethod
-    def beside(cls, ledger: Path) -> Anchor:
+    def beside(cls, ledger: Path, folder: Folder | None = None) -> Anchor:
         """Return the anchor ``LEDGER-anchor``, which every SQLite ledger has and can do without for a while."""
-        return cls(ledger.with_name(ledger.name + "-anchor"), needed=False)
+        return cls(ledger.with_name(ledger.name + "-anchor"), needed=False, folder=folder)
 
     def read(self) -> Head:
         """Return the head last noted; the empty head where there is no note."""
@@ -119,6 +123,9 @@ class Anchor:
 
     def _current(self) -> int:
         """Return the file that the path leads to now, opened: a note in a file that was moved away proves nothing."""
+        stamp = None if self._folder is None else self._folder.told()
+        if self._file is not None and stamp is not None and stamp == self._stamp:
+            return self._file
         try:
             if self._file is not None and os.stat(self._text_path)[1:3] != self._place:  # noqa: PTH116
                 self.close()
@@ -127,6 +134,7 @@ class Anchor:
         if self._file is None:
             self._file = _opened(self.path, os.O_WRONLY | os.O_CREAT)
             self._place = os.fstat(self._file)[1:3]
+        self._stamp = stamp
         return self._file
 
     def close(self) -> None:

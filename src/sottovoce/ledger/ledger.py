@@ -74,7 +74,7 @@ class Ledger(LedgerReading):
         self._group = Group(self._writing, self._written, self._store.name, timeout)
         try:
             if self._store.path is not None:
-                self._anchors.append(Anchor.beside(self._store.path))
+                self._anchors.append(Anchor.beside(self._store.path, self._store.folder))
             if anchor is not None:
                 self._anchors.append(_elsewhere(anchor, self._store, timeout))
             open_store(self._store, self._anchors, timeout, create=create)

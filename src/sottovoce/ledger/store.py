@@ -21,6 +21,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.pool import NullPool
 
 from sottovoce.ledger.anchor import Anchor
+from sottovoce.ledger.folder import Folder, Stamp
 from sottovoce.ledger.transaction import Kept, Transaction, leaves_it_sound
 from sottovoce.ledger.turns import Turns
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable, SottovoceError
@@ -69,13 +70,35 @@ class _Copying(LedgerUnavailable):
 
 
 class _Connection:
-    """A driver's connection with its one cursor, and the log and its index as they were when it was opened."""
+    """A driver's connection with its one cursor, and the log and its index as they were when it was opened.
 
-    __slots__ = ("beside", "cursor", "discard", "raw")
+    `log` is that log, opened once more, and `stamp` the ledger's folder as it was when all files in it were last seen
+    to be the right ones.
+    """
 
-    def __init__(self, raw: Any, beside: list[_Place | None], discard: Callable[[], Any]) -> None:
-        self.raw, self.beside, self.discard = raw, beside, discard
+    __slots__ = ("_discard", "beside", "cursor", "log", "raw", "stamp")
+
+    def __init__(
+        self, raw: Any, beside: list[_Place | None], discard: Callable[[], Any], log: int | None = None
+    ) -> None:
+        self.raw, self.beside, self._discard, self.log = raw, beside, discard, log
         self.cursor = raw.cursor()
+        self.stamp: Stamp | None = None
+
+    def close(self) -> None:
+        """Let it go."""
+        self._close_log()
+        self.raw.close()
+
+    def discard(self) -> None:
+        """Let it go in doubt: nobody may use it again."""
+        self._close_log()
+        self._discard()
+
+    def _close_log(self) -> None:
+        if self.log is not None:  # first: who closes a ledger last removes its log
+            os.close(self.log)
+            self.log = None
 
 
 class _Block:
@@ -132,6 +155,7 @@ class Store:
         self.path = given.resolve() if url.drivername == "sqlite" else None
         # As texts: each transaction looks at these files twice, and paths take longer to make than to look at.
         self._given, self._logs = str(given), [f"{self.path}{suffix}" for suffix in _SUFFIXES]
+        self.folder = None if self.path is None else Folder.around(given, self.path)
         self._file: _Place | None = None
         self._swapped: str | None = None
         self._length = 0  # of the log, when it was last seen
@@ -183,14 +207,19 @@ class Store:
 
     def begin(self, connection: _Connection, *, write: bool) -> None:
         """Begin a transaction on the files that the path leads to."""
-        self._check_patiently(connection, self._first[write], logs=not write)
+        if first := self._first[write]:
+            connection.cursor.execute(first)
+        try:
+            self._check_files(connection, logs=not write)
+        except _Copying:
+            self._check_patiently(connection, first, logs=not write)
 
     def commit(self, connection: _Connection, *, write: bool) -> None:
         """Make a transaction durable."""
         connection.cursor.execute("COMMIT")
         if write:  # what was written just now must be what the next one to open the path finds
             self.turns.give_back()  # others need not wait for that
-            self._check_patiently(connection)
+            self._check_after(connection)
         self._idle.append(connection)
 
     def give_up(self, connection: _Connection | None, error: BaseException) -> None:
@@ -227,30 +256,56 @@ class Store:
                 return _Connection(pooled, [], pooled.invalidate)
             raw = self._sqlite()
             self._file = self._file or _place(_look(self._given))
-            return _Connection(raw, self._beside(), lambda: _end(raw))
+            return _Connection(raw, self._beside(), lambda: _end(raw), self._open_log())
+
+    def _open_log(self) -> int | None:
+        # SQLite takes no locks on it, which closing it would let go.
+        try:
+            return None if self.folder is None else os.open(self._logs[0], os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        except OSError:
+            return None
 
     def _beside(self) -> list[_Place | None]:
         return [_place(_look(log)) for log in self._logs]
 
     def _check_patiently(self, connection: _Connection, first: str = "", *, logs: bool = True) -> None:
-        """Check the files, with a transaction begun `first` where so told.
+        """Check the files while someone else copies the log, in a transaction that was begun with `first`, if any.
 
-        While someone else copies the log, one that is shorter than it was cannot be checked: what they may wait for is
-        let go, and all is done again.
+        A log that is shorter than it was cannot be checked then: what they may wait for is let go, and all is done
+        again.
         """
-        end = None
+        end = time.monotonic() + self._timeout
         while True:
+            if first:
+                connection.cursor.execute("ROLLBACK")
+            time.sleep(_NAP)
             if first:
                 connection.cursor.execute(first)
             try:
                 return self._check_files(connection, logs=logs)
             except _Copying:
-                end = end or time.monotonic() + self._timeout
                 if time.monotonic() > end:
                     raise
-            if first:
-                connection.cursor.execute("ROLLBACK")
-            time.sleep(_NAP)
+
+    def _check_after(self, connection: _Connection) -> None:
+        """Check the files once more; where no name in their folder has changed since they were right, they are."""
+        folder, log, stamp = self.folder, connection.log, None
+        if folder is not None and log is not None:
+            try:
+                stamp, length = folder.look(), os.lseek(log, 0, os.SEEK_END)
+                if stamp == connection.stamp and length >= self._length:
+                    self._length = length
+                    folder.tell(stamp)
+                    return
+            except OSError:
+                pass
+        try:
+            self._check_files(connection)
+        except _Copying:
+            self._check_patiently(connection)
+        if folder is not None and stamp is not None:
+            connection.stamp = folder.settled(stamp)
+            folder.tell(connection.stamp)
 
     def _check_files(self, connection: _Connection, *, logs: bool = True) -> None:
         """Refuse to go on where the ledger's path leads to another file than the one that is open.
@@ -263,15 +318,16 @@ class Store:
         if self.path is None:
             return
         try:  # in as few steps as will do: nearly always all is well
-            found, log = os.stat(self._given), os.stat(self._logs[0])  # noqa: PTH116 - paths would be made into texts
-            if (
-                found[1:3] == self._file
-                and found[3] <= 1  # names
-                and self._swapped is None
-                and (not logs or [log[1:3], os.stat(self._logs[1])[1:3]] == connection.beside)  # noqa: PTH116
-                and (log[6] >= self._length or not self._cut())
-            ):
-                self._length = log[6]
+            found = os.stat(self._given)  # noqa: PTH116 - paths would be made into texts
+            sound = found[1:3] == self._file and found[3] <= 1 and self._swapped is None  # of one name
+            if logs or connection.log is None:
+                log = os.stat(self._logs[0])  # noqa: PTH116
+                sound = sound and (not logs or [log[1:3], os.stat(self._logs[1])[1:3]] == connection.beside)  # noqa: PTH116
+                length = log[6]
+            else:
+                length = os.lseek(connection.log, 0, os.SEEK_END)
+            if sound and (length >= self._length or not self._cut()):
+                self._length = length
                 return
         except OSError:
             pass
@@ -345,7 +401,7 @@ class Store:
     def close(self) -> None:
         """Let every connection go."""
         while self._process == os.getpid() and self._idle:
-            self._idle.pop().raw.close()
+            self._idle.pop().close()
         self.turns.close()
 
     def __del__(self) -> None:

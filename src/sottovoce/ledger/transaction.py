@@ -23,6 +23,10 @@ _COLUMNS = "sequence, kind, budget, entry, key, spent, body, value, hash"
 _ROW = "(?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SELECT = f"SELECT {_COLUMNS} FROM sottovoce_events"
 _NEXT = f"{_SELECT} WHERE sequence > ? ORDER BY sequence LIMIT 2000"
+_RESERVE = (
+    "INSERT INTO sottovoce_events (sequence, kind, budget, entry, spent, body, hash) VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
+_COMMIT = _RESERVE.replace("spent, body", "body, value")
 _MOVE = "UPDATE sottovoce_head SET count = ?, hash = ? WHERE id = 1 AND count = ? AND hash = ?"
 _CLOSE = ("commit", "void", "recover")
 CLOSES = "kind IN ('commit', 'void', 'recover') AND (kind = 'commit' OR kind = 'void' OR kind = 'recover')"
@@ -283,9 +287,7 @@ class Transaction:
         self._assumed = False
         if self._execute(_MOVE, (*self.head, *self.start)).rowcount != 1:
             raise HeadMoved
-        if len(self._events) == 1:
-            self._insert(self._events)
-        elif self._events:
+        if self._events:
             self._write_down()
 
     def keep(self) -> None:
@@ -309,8 +311,8 @@ class Transaction:
             self._saved = True
 
     def _insert(self, events: list[_Row]) -> None:
-        if len(events) == 1:  # without what it has not: Python's driver takes its time to say None
-            self._execute(_row(*[value is None for value in events[0]]), [v for v in events[0] if v is not None])
+        if len(events) == 1:
+            self._execute(*_alone(events[0]))
             return
         for chunk in _chunks(events):
             self._execute(_rows(len(chunk)), [value for event in chunk for value in event])
@@ -325,10 +327,13 @@ def _chunks(values: list[Any]) -> Iterator[list[Any]]:
         start += size
 
 
-@functools.cache
-def _row(*absent: bool) -> str:
-    names = [name for name, gone in zip(_COLUMNS.split(", "), absent, strict=True) if not gone]
-    return f"INSERT INTO sottovoce_events ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+def _alone(row: _Row) -> tuple[str, tuple[object, ...]]:
+    """Return the statement that inserts one event, and its values; what most have not is not said: None takes time."""
+    if row[1] == "reserve" and row[4] is None:
+        return _RESERVE, (*row[:4], *row[5:7], row[8])
+    if row[1] == "commit" and row[7] is not None:
+        return _COMMIT, (*row[:4], *row[6:])
+    return _rows(1), row
 
 
 @functools.cache

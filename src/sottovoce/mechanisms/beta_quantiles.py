@@ -21,8 +21,9 @@ def quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[flo
     r"""Return quantiles of each row's mixture of the laws Beta(a, total - a), a = first, first + 1, …; levels in order.
 
     One incomplete beta function a row and step: those of its neighbours follow by adding, for
-    I_x(a, b) = I_x(a + 1, b - 1) + x · f(x; a, b) / a. Halley's steps inside a bracket; below the middle
-    and near zero they are those of log F in log x, which a power law near zero makes exact.
+    I_x(a, b) = I_x(a + 1, b - 1) + x · f(x; a, b) / a: from the last law on, and above the middle from the first, so
+    that a small weight far above keeps its digits. Halley's steps inside a bracket; below the middle and near zero they
+    are those of log F in log x, which a power law near zero makes exact.
     """
     step = max(_BLOCK // weights.shape[1], 1)
     blocks = [slice(row, row + step) for row in range(0, len(first), step)]
@@ -39,18 +40,18 @@ def _quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[fl
     norms = _log_norms(a, b, inside)
     middle, spread = _logit_normal(weights, a / total, total)
 
-    # A step from one law's neighbour to the next is in the mixture as often as the laws up to there.
-    share, whole = np.where(inside, np.cumsum(weights, axis=1) / a, 0.0), weights.sum(axis=1)
+    whole, (before, after) = weights.sum(axis=1), _neighbours(weights, a, inside)
     above, turns = b - 1, weights * a
 
-    def evaluate(x: Floats, some: Any) -> tuple[Floats, Floats, Floats]:
+    def evaluate(q: float, x: Floats, some: Any) -> tuple[Floats, Floats, Floats]:
         rows = slice(None) if some.size == len(first) else some
         with np.errstate(divide="ignore", over="ignore", invalid="ignore", under="ignore"):
             dense = a[rows] * np.log(x)[:, None]
             dense += above[rows] * np.log1p(-x)[:, None]
             dense -= norms[rows]
             np.exp(dense, out=dense)  # x times the density
-        below = whole[rows] * special.betainc(a[rows, -1], b[rows, -1], x)
+        law, share = (-1, before) if q < 0.5 else (0, after)
+        below = whole[rows] * special.betainc(a[rows, law], b[rows, law], x)
         below += np.einsum("ij,ij->i", share[rows], dense)
         slope, turn = np.einsum("ij,ij->i", weights[rows], dense), np.einsum("ij,ij->i", turns[rows], dense)
         return below, slope, turn - x / (1 - x) * ((total - 1) * slope - turn)  # F(x), s = x·f(x), x·s'(x)
@@ -60,11 +61,11 @@ def _quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[fl
         low, high = np.zeros(len(first)), np.ones(len(first))
         piled = np.flatnonzero(first < 0.07)  # for all others x^a is less than 1e-20 at the least number
         if piled.size:
-            none = evaluate(np.full(piled.size, _TINY), piled)[0] >= q
+            none = evaluate(q, np.full(piled.size, _TINY), piled)[0] >= q
             x[piled[none]], piled = _TINY, piled[~none]
         if piled.size:  # and whether the quantile lies where one law piles up, and the next has not begun
             near = min(1e-3 / total, 1e-3)
-            there = evaluate(np.full(piled.size, near), piled)[0] >= q
+            there = evaluate(q, np.full(piled.size, near), piled)[0] >= q
             x[piled] = np.where(there, near, np.maximum(x[piled], near))
             low[piled], high[piled] = np.where(there, 0.0, near), np.where(there, near, 1.0)
         todo = np.flatnonzero(x > _TINY)
@@ -72,7 +73,7 @@ def _quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[fl
             if not todo.size:
                 break
             at = x[todo]
-            below, slope, turn = evaluate(at, todo)
+            below, slope, turn = evaluate(q, at, todo)
             power = (q < 0.5) | (at < 1e-6)
             fresh, left = _halley(q, at, below, slope, turn, power, whole[todo])
             low[todo] = np.where(below > q, low[todo], at)
@@ -105,6 +106,16 @@ def _halley(
         rise = slope / np.minimum(below, whole - below)
         left = (1 + bend**2 + rise**2) * np.abs(step) ** 3
         return at * np.where(power, np.exp(step), 1 + step), left
+
+
+def _neighbours(weights: Floats, a: Floats, inside: Any) -> tuple[Floats, Floats]:
+    """Return how often a step from each law to the next is in the mixture: from the last law on, and from the first.
+
+    From one end on, it is there as often as the laws on its other side.
+    """
+    before, after = np.where(inside, np.cumsum(weights, axis=1) / a, 0.0), np.zeros_like(weights)
+    after[:, :-1] = np.cumsum(weights[:, :0:-1], axis=1)[:, ::-1] / -a[:, :-1]
+    return before, after
 
 
 def _log_norms(a: Floats, b: Floats, inside: Any) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -108,22 +109,11 @@ class NoisyValue:
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """Return an interval that holds each number of f(D) with this probability at least."""
         share = real("level", level, below=1.0)
-        reach = self._reach(share)
+        reach = _reach(self.noise, share)
         # Rounding to the grid, within the bounds, hides up to one more step, unless it is the grid of whole numbers.
         steps = (reach if self.grid == 1.0 else reach + 1) * self.grid
         low, high = self.values - steps, self.values + steps
         return (float(low[0]), float(high[0])) if self.values.size == 1 else (low, high)
-
-    def _reach(self, level: float) -> int:
-        """Return the fewest steps within which the noise stays with this probability."""
-        scale = self.noise.scale
-        if self.noise.kind == "laplace":  # Pr[|k| > r] = 2 a^(r+1)/(1+a), a = e^(-1/scale)
-            tail = (1 - level) * (1 + np.exp(-1 / scale)) / 2
-            return max(int(np.ceil(-scale * np.log(tail) - 1 - 1e-9)), 0)
-        step = max(1, int(scale / 1000))
-        k = np.arange(0, int(40 * scale) + 2, step)
-        weights = np.exp(self.noise.log_weight(k)) * np.where(k == 0, 1, 2)
-        return int(k[np.searchsorted(np.cumsum(weights) / weights.sum(), level)]) + (step if step > 1 else 0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the value as plain numbers; `from_dict` reads it back."""
@@ -136,3 +126,16 @@ class NoisyValue:
         with restoring("a noisy value"):
             values, noise = np.asarray(state["values"], dtype=np.float64), IntegerNoise(**state["noise"])
             return NoisyValue(np.atleast_1d(values), noise, real("grid", state["grid"], above=0.0))
+
+
+@lru_cache
+def _reach(noise: IntegerNoise, level: float) -> int:
+    """Return the fewest steps within which the noise stays with this probability."""
+    scale = noise.scale
+    if noise.kind == "laplace":  # Pr[|k| > r] = 2 a^(r+1)/(1+a), a = e^(-1/scale)
+        tail = (1 - level) * (1 + np.exp(-1 / scale)) / 2
+        return max(int(np.ceil(-scale * np.log(tail) - 1 - 1e-9)), 0)
+    step = max(1, int(scale / 1000))
+    k = np.arange(0, int(40 * scale) + 2, step)
+    weights = np.exp(noise.log_weight(k)) * np.where(k == 0, 1, 2)
+    return int(k[np.searchsorted(np.cumsum(weights) / weights.sum(), level)]) + (step if step > 1 else 0)

@@ -32,10 +32,11 @@ def atoms_renyi(order: Floats, loss: Floats, log_p: Floats) -> Floats:
     # The sum above keeps its digits when it is small; plain log-sum-exp does when it is large.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         # p·e^(-L) is the other law's probability, at most one, however large e^(-L) is.
-        far = np.exp(log_p - loss) + np.exp(log_p) * (loss - 1)
-        each = np.where(loss < -1, far, np.exp(log_p) * expm1mx(-loss))
-        little = np.sum(np.exp(log_p) * expm1mx(gap * loss) + gap * each, axis=-1)
-        exponents = log_p + gap * loss
+        mass, grown = np.exp(log_p), gap * loss
+        far = np.exp(log_p - loss) + mass * (loss - 1)
+        each = np.where(loss < -1, far, mass * expm1mx(-loss))
+        little = np.sum(mass * expm1mx(grown) + gap * each, axis=-1)
+        exponents = log_p + grown
         top = np.max(exponents, axis=-1, keepdims=True)
         top = np.where(np.isfinite(top), top, 0.0)
         large = top[..., 0] + np.log(np.sum(np.exp(exponents - top), axis=-1))

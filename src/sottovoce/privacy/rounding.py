@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, overload
 
 import numpy as np
@@ -66,12 +67,7 @@ def product_up(first: float | Floats, *others: float) -> float | Floats:
     (1.5, True)
     """
     if not isinstance(first, np.ndarray):
-        factors = (first, *others)
-        return (
-            ceil_float(math.prod(map(Fraction, factors), start=Fraction(1)))
-            if all(map(math.isfinite, factors))
-            else math.inf
-        )
+        return _product_up(first, *others)
     found = first
     for factor in others:
         product, lost = two_product(found, np.asarray(factor))
@@ -79,6 +75,13 @@ def product_up(first: float | Floats, *others: float) -> float | Floats:
         kept = (lost <= 0) & (product > 1e-250) & (product < 1e290) | (product == 0) & ((found == 0) | (factor == 0))
         found = np.where(kept, product, np.nextafter(product, np.inf))
     return found
+
+
+@lru_cache  # a curve asks for its own level at every look
+def _product_up(*factors: float) -> float:
+    if not all(map(math.isfinite, factors)):
+        return math.inf
+    return ceil_float(math.prod(map(Fraction, factors), start=Fraction(1)))
 
 
 def root_of_squares(terms: Iterable[tuple[int, float]]) -> float:

@@ -121,11 +121,15 @@ class PoissonFamily(Family):
         return np.asarray(self.most - e * first), np.asarray(s * e * second)
 
     def variance(self, t: Floats) -> Floats:
-        """Return the variance of min(y, K): of what it lies below K."""
+        """Return the variance of min(y, K)."""
+        return self.mean_and_variance(t)[1]
+
+    def mean_and_variance(self, t: Floats) -> tuple[Floats, Floats]:
+        """Return the mean and the variance of min(y, K), both of what it lies below K."""
         s, e = self._places(t)
         below = np.arange(1, self.most + 1) * np.array(self.powers[0])  # the highest power, of K - 1, first
         first, second = e * _polynomial(self.powers[0], s), e * _polynomial(below.tolist(), s)
-        return np.asarray(np.maximum(second - first**2, 0.0))
+        return np.asarray(self.most - first), np.asarray(np.maximum(second - first**2, 0.0))
 
     @cached_property
     def steepest(self) -> float:

@@ -84,6 +84,9 @@ class Asked:
     at
         Where given, the noise is not counted: covariances are what the records alone would leave at this θ. Another
         one is not looked for, for without its noise the score would lead to where the noise points.
+    whole
+        Whether the look is at this very θ and cuts no row: nothing need be imagined then, for no mean bends on a way of
+        no length.
     extra
         What is believed of how much more counts vary than a Poisson law's.
     last
@@ -97,6 +100,7 @@ class Asked:
     at_least: int = 1
     care: Care = RELEASED
     at: Floats | None = None
+    whole: bool = False
     extra: Extra | None = None
     last: bool = False
 
@@ -108,7 +112,7 @@ class Asked:
     @property
     def alike(self) -> tuple[bool, ...]:
         """What two must have in common to be answered together."""
-        return self.measured, self.noisy, self.extra is not None, self.several, self.last
+        return self.measured, self.noisy, self.whole, self.extra is not None, self.several, self.last
 
     @property
     def measured(self) -> bool:
@@ -153,7 +157,10 @@ def _believed(asked: Sequence[Asked], guesses: Sequence[Guesses]) -> list[Belief
     H = np.concatenate([one.information for one in guesses])
     told = [one.mean for one in guesses]
     bends = glances[0].look.model.curved and asked[0].noisy
-    imagined, *other = Imagined.several(glances, told, more=bends, last=asked[0].last)
+    imagined, other = None, None
+    if not asked[0].whole:
+        imagined, *more = Imagined.several(glances, told, more=bends, last=asked[0].last)
+        other = more[0] if more else None
     priors = [one.prior(some.spread) for one, some in zip(asked, guesses, strict=True)]
     T = _each((glance.shape for glance in glances), counts).transpose(0, 2, 1)
     roots = np.concatenate(
@@ -164,9 +171,9 @@ def _believed(asked: Sequence[Asked], guesses: Sequence[Guesses]) -> list[Belief
         at = _each((np.linalg.solve(shape, at) for shape, at in given), counts)
     way = Way(
         imagined,
-        other[0] if other else None,
+        other,
         H,
-        _variation(asked, imagined, H),
+        _variation(asked, counts, imagined, H),
         np.asarray(np.linalg.solve(T, roots), dtype=np.float64),
         _each((glance.score for glance in glances), counts),
         centre,
@@ -178,7 +185,8 @@ def _believed(asked: Sequence[Asked], guesses: Sequence[Guesses]) -> list[Belief
     evidence = evidence + np.concatenate([log for log, _ in priors])
     means, covariances, ends = times(T, theta), roots @ left @ roots.transpose(0, 2, 1), np.cumsum(counts)
     found = []
-    for end, some, part in zip(ends, guesses, imagined.split(), strict=True):
+    parts = [None] * len(counts) if imagined is None else imagined.split()
+    for end, some, part in zip(ends, guesses, parts, strict=True):
         own = slice(end - len(some.mean), end)
         found.append(Belief(_weighed(evidence[own]), means[own], covariances[own], some, part))
     return found
@@ -196,11 +204,11 @@ def _each(parts: Iterable[Any], counts: Sequence[int]) -> Floats:
     return np.repeat(np.array(list(parts), dtype=np.float64), counts, axis=0)
 
 
-def _variation(asked: Sequence[Asked], imagined: Imagined, information: Floats) -> Floats:
+def _variation(asked: Sequence[Asked], counts: Sequence[int], imagined: Imagined | None, information: Floats) -> Floats:
     """Return by how much scores vary, one for each guess: of themselves and, where it counts, by noise."""
-    looks, counts, noisy = [one.glance.look for one in asked], imagined.counts, asked[0].noisy
-    J, word = imagined.variation(looks, information), looks[0].model.word
-    modelled = np.trace(J, axis1=1, axis2=2)
+    looks, noisy = [one.glance.look for one in asked], asked[0].noisy
+    J = information if imagined is None else imagined.variation(looks, information)
+    word, modelled = looks[0].model.word, np.trace(J, axis1=1, axis2=2)
     meats = [one.meat for one in asked if one.measured and one.meat is not None]
     if meats:
         J = _varies(
@@ -208,12 +216,12 @@ def _variation(asked: Sequence[Asked], imagined: Imagined, information: Floats) 
         )
     else:
         J = J * _modelled(word)
-    if noisy and asked[0].last:
+    if noisy and imagined is not None and asked[0].last:
         times_as_much = np.trace(J, axis1=1, axis2=2) / np.maximum(modelled, 1e-300)
         J = J + imagined.missed(looks, information, times_as_much)
     if noisy:
         J = J + _each((one.glance.sigma**2 for one in asked), counts)[:, None, None] * np.eye(J.shape[1])
-    if noisy and asked[0].extra is not None:
+    if noisy and imagined is not None and asked[0].extra is not None:
         J = J + np.concatenate([_unsure(part, one.extra) for part, one in zip(imagined.split(), asked, strict=True)])
     return J
 

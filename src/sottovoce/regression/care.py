@@ -16,17 +16,21 @@ class Care:
     guesses
         How many are made where noise hides a column.
     fewer
-        How many times fewer points than all the grids have on which they are drawn.
+        How many times fewer draws than all lead to each, on grids of so many times fewer points; and at how many times
+        fewer places it is tried to cut counts.
     nearer
         How many times nearer than need be guesses come to rest.
+    steps
+        In how many steps at most.
     """
 
     guesses: int = 48
     fewer: int = 1
     nearer: float = 5.0
+    steps: int = 14
 
 
 RELEASED = Care()
-PLANNED = Care(guesses=16, fewer=2, nearer=1.0)
+PLANNED = Care(guesses=8, fewer=2, nearer=0.25, steps=4)
 """Widths differ far more between two draws of the noise than by more guesses, or finer ones: over six draws of nine
 formulas, even and rare, finer ones are off by as much within 1 %."""

@@ -100,8 +100,7 @@ class Coefficients:
         if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
             raise InvalidValue(f"level must lie between 0 and 1. Got {level!r}")
         sds = np.sqrt(np.maximum(np.diagonal(self.covariances, axis1=1, axis2=2), 0.0))
-        ends = (_quantile(q, self.weights, self.means, sds) for q in ((1 - level) / 2, (1 + level) / 2))
-        return np.stack(list(ends), axis=1)
+        return _quantiles(level, self.weights, self.means, sds).T
 
     def combined(self, weights: Floats, level: float = 0.95) -> tuple[float, float, float, float]:
         """Return the mean, the sd and the ends of the interval of Σ weights·coefficients."""
@@ -109,7 +108,7 @@ class Coefficients:
         sds = np.sqrt(np.maximum(np.einsum("i,kij,j->k", weights, self.covariances, weights), 0.0))
         mean = float(self.weights @ means)
         sd = math.sqrt(max(float(self.weights @ (sds**2 + (means - mean) ** 2)), 0.0))
-        low, high = (float(_quantile(q, self.weights, means, sds)) for q in ((1 - level) / 2, (1 + level) / 2))
+        low, high = map(float, _quantiles(level, self.weights, means, sds))
         return mean, sd, low, high
 
     def probability_positive(self, weights: Floats) -> float:
@@ -152,14 +151,19 @@ class Coefficients:
             return Coefficients(Formula.from_dict(state["formula"]), **arrays, cut=cut)
 
 
-def _quantile(q: float, weights: Floats, means: Floats, sds: Floats) -> Any:
-    """Return a quantile of a mixture of normal laws, or of one for each column of means, by bisection."""
-    if len(weights) == 1:
-        return means[0] + special.ndtri(q) * sds[0]
-    reach = 40 * sds.max(axis=0) + 1e-300
-    low, high = means.min(axis=0) - reach, means.max(axis=0) + reach
+def _quantiles(level: float, weights: Floats, means: Floats, sds: Floats) -> Floats:
+    """Return both ends of an interval of a mixture of normal laws, or of one for each column of means, by bisection.
+
+    A quantile of a mixture lies between those of its laws.
+    """
+    q = np.array([(1 - level) / 2, (1 + level) / 2]).reshape(-1, *[1] * means.ndim)
+    each = means + special.ndtri(q) * sds
+    low, high = each.min(axis=1), each.max(axis=1)
     for _ in range(64):  # down to the last digit
         middle = (low + high) / 2
-        below = weights @ special.ndtr((middle - means) / np.maximum(sds, 1e-300)) < q
+        if np.all((middle == low) | (middle == high)):
+            break
+        chances = special.ndtr((middle[:, None] - means) / np.maximum(sds, 1e-300))
+        below = np.einsum("k,qk...->q...", weights, chances) < q[:, 0]
         low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return (low + high) / 2
+    return np.asarray((low + high) / 2)

@@ -32,7 +32,7 @@ __all__ = ["Foreseen", "foresee", "foresee_all", "rarely"]
 
 _LATTICES = {1021: 76, 2039: 1487, 4093: 1516}
 """How many records are imagined, each for a part of n, and what takes one column's place in its law to the next one's:
-the good lattices of Korobov's form (L'Ecuyer). Columns are met by each other far more evenly than by chance."""
+the good lattices of Korobov's form (L'Ecuyer). Columns meet each other more evenly than by chance."""
 _EACH, _NARROWEST = 64, 1e-3
 """How many records are imagined for each entry of a row, where a lattice has so many; and the least spread of a column,
 in half its range, with which anything goes."""
@@ -45,8 +45,9 @@ noise would do less than it does; and a flag tells more of an outcome that is ra
 with less."""
 _LUCK = 1.5
 """Where noise may make an interval so many times as wide as in the middle, a plan says how wide."""
-_APART = 1.8
-"""Where widths differ altogether by so much between a draw of the noise and its mirror image, another pair is drawn."""
+_APART, _ALIKE = 1.8, 1.1
+"""Where widths differ altogether by so much between a draw of the noise and its mirror image, another pair is drawn. To
+how far responses of a straight mean, or groups, seem to spread both do the same: there the second is enough."""
 _RARE, _NARROW = 0.1, 0.1
 """How often what is rare is met, and how far a narrow number spreads, as a part of its range."""
 
@@ -172,17 +173,18 @@ def foresee_all(
     walks = [(*one.quietly(mechanism, level), *one.pair(mechanism, 0, level)) for one in sorts]
     found = iter(together([each for some in walks for each in some]))
     told = [[next(found) for _ in some] for some in walks]
-    doubted = [place for place, (_, _, *several) in enumerate(told) if _apart(*several)]
+    much = _APART if mechanism.system.model.curved and not mechanism.system.groups else _ALIKE
+    doubted = [place for place, (_, _, *several) in enumerate(told) if _apart(*several) > much]
     more = iter(together([each for place in doubted for each in sorts[place].pair(mechanism, 1, level)]))
     for place in doubted:
         told[place] += [next(more), next(more)]
     return [_told(mechanism.system, *each) for each in told]
 
 
-def _apart(one: Floats, other: Floats) -> bool:
-    """Say whether widths of all terms differ much."""
+def _apart(one: Floats, other: Floats) -> float:
+    """Return by how much widths of all terms differ altogether."""
     ratios = np.log(np.maximum(one, 1e-300) / np.maximum(other, 1e-300))
-    return bool(np.sqrt(np.mean(ratios**2)) > np.log(_APART))
+    return float(np.exp(np.sqrt(np.mean(ratios**2))))
 
 
 def _told(system: Formula, one: Floats, other: Floats, *several: Floats) -> list[Foreseen]:
@@ -289,7 +291,7 @@ class _Records:
         # Rows of zeros alone have no information at all; nothing is quite so.
         glance = replace(glance, information=np.asarray(glance.information) + _QUIET * np.eye(look.dimension))
         asked = final(mechanism, [(glance, None)], PLANNED)
-        belief = yield replace(asked, several=False, at=answer, extra=None)
+        belief = yield replace(asked, several=False, at=answer, whole=True, extra=None)
         return self._halves(belief, level)
 
     def _walked(

@@ -80,7 +80,8 @@ class Extra:
         weights = records * v * v * squares / max(float((records * v * squares) @ slope), 1e-300)
         missed = float(weights @ (slope**2 * misses))
         tried = [replace(family, extra=_MOST * place**2) for place in np.linspace(0.0, 1.0, 17)]
-        each = [float(weights @ (one.variance(t) + (one.mean(t) - mean) ** 2)) + missed for one in tried]
+        laws = [one.mean_and_variance(t) for one in tried]
+        each = [float(weights @ (varied + (middle - mean) ** 2)) + missed for middle, varied in laws]
         found = np.linspace(0.0, _MOST, 251)
         ratios = np.interp(found, [one.extra for one in tried], each)
         expected = ratios * max(sums, glance.tau * sizes)

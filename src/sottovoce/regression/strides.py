@@ -6,6 +6,7 @@ once: the plan of a regression takes six and more.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
@@ -72,7 +73,7 @@ def strides(mechanism: AdaptiveLooks, shown: Shown, care: Care = RELEASED) -> Ge
     paid = step
     for place in range(len(mechanism.plan)):
         if place:
-            look, step = _next(mechanism, path, paid)
+            look, step = _next(mechanism, path, paid, care)
         paid = step if "score" in step[1] else paid
         scales = mechanism.scales(look, step)
         glance = Glance.of(look, mechanism.n, shown(look, scales), scales)
@@ -92,7 +93,7 @@ def final(mechanism: AdaptiveLooks, path: Path, care: Care = RELEASED) -> Asked:
     return Asked(last, system.prior_sd, last, several=True, at_least=least, care=care, extra=extra, last=True)
 
 
-def _next(mechanism: AdaptiveLooks, path: Path, paid: Step) -> tuple[Look, Step]:
+def _next(mechanism: AdaptiveLooks, path: Path, paid: Step, care: Care) -> tuple[Look, Step]:
     """Return the next look and how it is split, by what was released: where the last points to, and there round.
 
     `paid` is what the last look at a score was given.
@@ -119,7 +120,7 @@ def _next(mechanism: AdaptiveLooks, path: Path, paid: Step) -> tuple[Look, Step]
     if last:
         look = _wider(mechanism, look, rows, records, step, glance, belief)
     if mechanism.system.family == "poisson":
-        look = _cut(mechanism, look, rows, records, step, _extra(path))
+        look = _cut(mechanism, look, rows, records, step, _extra(path), care)
     return look, _split(mechanism, look, step, belief) if mechanism.system.model.curved else step
 
 
@@ -182,6 +183,12 @@ def _extra(path: Path) -> Extra:
         return Extra()
     glance, belief = next(pair for pair in reversed(path) if pair[1] is not None)
     assert belief is not None
+    return _told(seen, glance, belief)
+
+
+@functools.lru_cache(maxsize=16)
+def _told(seen: Glance, glance: Glance, belief: Belief) -> Extra:
+    """Return what the look at how much counts vary tells, asked by the next look and by the end."""
     rows, records = _rows(glance, belief)
     return Extra.of(seen, rows, records, ((rows @ belief.covariance) * rows).sum(axis=1))
 
@@ -204,14 +211,16 @@ def _room(mechanism: AdaptiveLooks, glance: Glance, less: float) -> float:
     return float(np.clip(shorter * (_LAST * less * noise) ** -0.17, least, 6.0)) if noise > 0 else 6.0
 
 
-def _cut(mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, step: Step, extra: Extra) -> Look:
+def _cut(
+    mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, step: Step, extra: Extra, care: Care
+) -> Look:
     """Return a look that cuts counts where, on imagined rows, noise, variation and doubt weigh least."""
     z = rows @ look.matrix.T
     squares, t = (z * z).sum(axis=1), z @ look.predictors[0]
     weights = records * look.weights(squares)
     most = min(int(mechanism.system.response.high), MOST_COUNTED)  # type: ignore[attr-defined]
     found: dict[Look, float] = {}
-    for cap in sorted({min(cap, most) for cap in _CAPS}):
+    for cap in sorted({min(cap, most) for cap in _CAPS})[:: care.fewer]:
         tried = replace(look, cap=cap, extra=extra.mean)
         family: Any = tried.model
         noise = look.dimension * (mechanism.scales(tried, step)["score"] / tried.pull) ** 2

@@ -54,8 +54,9 @@ class Veil:
 
     Attributes
     ----------
-    constant, hidden, grids
-        The place of the intercept, which columns each look hides, and the grids on which numbers are drawn.
+    constant, hidden, fewer
+        The place of the intercept, which columns each look hides, and how many times fewer draws are made than all, on
+        grids of so many times fewer points.
     shape, metric
         T, and T'T.
     noise, whole
@@ -70,7 +71,7 @@ class Veil:
 
     constant: int | None
     hidden: Sequence[NDArray[np.bool_]]
-    grids: _Grids
+    fewer: int
     shape: Floats
     metric: Floats
     noise: Floats
@@ -90,7 +91,7 @@ class Veil:
     ) -> Self:
         """Return so many guesses of each of several looks of one regression, all of them what is taken for known but
         that columns that spread less than noise does share nothing; with each look the averaged information, and what
-        all records weigh. Grids have `fewer` points by this factor.
+        all records weigh. Draws, and the points of their grids, are `fewer` by this factor.
         """
         constant = seen[0][0].constant
         parts = []
@@ -115,7 +116,12 @@ class Veil:
             left = T.T @ left @ T + whole * metric @ (covariances - apart) @ metric
             parts.append((T, metric, glance.noise, whole, means, apart, rows, left))
         each = (np.repeat(np.array(part), count, axis=0) for part in zip(*parts, strict=True))
-        return cls(constant, hidden, _Grids.of(fewer), *each)
+        return cls(constant, hidden, fewer, *each)
+
+    @property
+    def grids(self) -> _Grids:
+        """The grids on which numbers are drawn."""
+        return _Grids.of(self.fewer)
 
     def lifted(self, count: int) -> Floats:
         """Return for each guess the matrix by which rows, in the coordinates of z, are stretched.
@@ -144,9 +150,9 @@ class Veil:
         def evenly() -> Floats:
             return np.asarray((rng.permutation(count) + 0.5) / count)
 
-        for _ in range(_times(len(columns))):
+        for _ in range(max(_times(len(columns)) // self.fewer, 1)):
             for column in rng.permutation(columns).tolist():
-                some = itertools.islice(others[column], min(_SHARED, len(rest[column])))
+                some = itertools.islice(others[column], min(max(_SHARED // self.fewer, 1), len(rest[column])))
                 shared = [(other, rng.random(count)) for other in some]
                 yield _Turn(column, shared, np.empty(0) if self.constant is None else evenly(), evenly())
 

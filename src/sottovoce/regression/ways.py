@@ -20,7 +20,6 @@ from sottovoce.regression.imagined import Imagined
 
 __all__ = ["Way", "squares", "times"]
 
-_STEPS = 14
 _FARTHEST = 1.0
 """How far the linear predictor may move in one step, on average over imagined rows."""
 _BENT = 0.3
@@ -39,7 +38,8 @@ class Way:
     Attributes
     ----------
     imagined, other
-        Rows on which one sees how the mean bends, and others that are more skewed; None where that matters little.
+        Rows on which one sees how the mean bends, and others that are more skewed; None where that matters little, or
+        not at all.
     information, variation
         H, and by how much the score varies at its centre.
     along
@@ -52,7 +52,7 @@ class Way:
         With how much of it guesses come to rest.
     """
 
-    imagined: Imagined
+    imagined: Imagined | None
     other: Imagined | None
     information: Floats
     variation: Floats
@@ -66,16 +66,16 @@ class Way:
     def some(self, kept: NDArray[np.bool_]) -> Self:
         """Return the way of some of the guesses."""
         arrays = {part.name: getattr(self, part.name) for part in fields(self)[2:-1]}
-        other = None if self.other is None else self.other.some(kept)
+        imagined, other = (rows and rows.some(kept) for rows in (self.imagined, self.other))
         some: dict[str, Any] = {name: part[kept] for name, part in arrays.items()}
-        found = replace(self, imagined=self.imagined.some(kept), other=other, **some)
+        found = replace(self, imagined=imagined, other=other, **some)
         found.__dict__["_shared"] = tuple(part[kept] for part in self._shared)
         return found
 
     @property
-    def curved(self) -> bool:
-        """Whether the mean bends."""
-        return self.imagined.families[0].curved
+    def bends(self) -> Imagined | None:
+        """Rows on which the mean bends, if it does."""
+        return self.imagined if self.imagined is not None and self.imagined.families[0].curved else None
 
     @cached_property
     def _shared(self) -> tuple[Floats, Floats]:
@@ -89,7 +89,7 @@ class Way:
 
     def stayed(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
         """Return θ, what is left of the prior there and the log of the evidence, if only the records vary."""
-        step = _Step.at(self, theta, self.variation, straight=not self.curved)
+        step = _Step.at(self, theta, self.variation, self.bends)
         return theta, step.left, step.evidence(slice(None))
 
     def gone(self) -> tuple[Floats, Floats, Floats]:
@@ -98,15 +98,15 @@ class Way:
         way, places = self, np.arange(len(ends))
         theta, V, before = self.centre, self.variation, self.centre
         rest = np.zeros(len(places), dtype=bool)
-        for count in range(_STEPS):
-            step = _Step.at(way, theta, V, straight=not way.curved or count == 0)
+        for count in range(self.care.steps):
+            step = _Step.at(way, theta, V, way.bends if count else None)
             V = step.varies(way)
             move = (step.means - theta) / (1 if count < 3 else 2)
-            if way.curved:  # no step so long that a straight line has nothing to do with it
-                move = move / np.maximum(1.0, way.imagined.size(move) / _FARTHEST)[:, None]
+            if way.bends is not None:  # no step so long that a straight line has nothing to do with it
+                move = move / np.maximum(1.0, way.bends.size(move) / _FARTHEST)[:, None]
             still = step.still(way, theta, V, before) & (count > 0)
             theta, before = np.where(still[:, None], step.means, theta + move), step.means
-            new = ~rest if count == _STEPS - 1 else still & ~rest
+            new = ~rest if count == self.care.steps - 1 else still & ~rest
             if new.any():
                 now = places[new]
                 ends[now], left[now], evidence[now] = theta[new], step.left[new], step.evidence(new)
@@ -138,10 +138,10 @@ class _Step:
     fit: Floats
 
     @classmethod
-    def at(cls, way: Way, theta: Floats, V: Floats, *, straight: bool) -> Self:
-        """Return the step from θ, the score being of variance V."""
+    def at(cls, way: Way, theta: Floats, V: Floats, rows: Imagined | None) -> Self:
+        """Return the step from θ, the score being of variance V: the mean is straight unless it bends on some rows."""
         H, D = way.information, way.information.shape[1]
-        seems, turn = (theta - way.centre, None) if straight else way.imagined.way(theta)
+        seems, turn = (theta - way.centre, None) if rows is None else rows.way(theta)
         G = H if turn is None else H @ turn
         score = way.score + times(G, theta) - times(H, seems)
         V = V + 1e-13 * np.trace(V, axis1=1, axis2=2)[:, None, None] * np.eye(D)
