@@ -111,10 +111,10 @@ def _fixed_keys() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_duckdb() -> Iterator[None]:
-    """Let tables share a DuckDB, but where tables are the subject."""
+    """Let tables share a DuckDB, but where its settings, its memory, its threads or its end are the subject."""
 
     def apart() -> bool:
-        return os.environ.get("PYTEST_CURRENT_TEST", "").startswith((_TABLES, "src/sottovoce/tables/"))
+        return os.environ.get("PYTEST_CURRENT_TEST", "").startswith(_ENGINES)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(duckdb, "connect", OneDuckDB(duckdb.connect, apart))
@@ -163,6 +163,8 @@ _BORN = (
 """Files whose processes come from a nursery, which imports all rooms before the first: one worker has one."""
 _TABLES = "tests/tables/"
 """What asks Spark, the heaviest: one worker starts it, while it asks other engines."""
+_ENGINES = ("src/sottovoce/tables/", *(f"{_TABLES}test_{name}.py" for name in ("kept_queries", "sources", "spilling")))
+"""What needs a DuckDB for each table."""
 _LONG = (
     "tests/papers/test_mechanism_experiments.py",
     "tests/papers/test_paper_figures.py",

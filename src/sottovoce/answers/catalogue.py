@@ -286,8 +286,8 @@ _BY = Argument(
     "by",
     "columns",
     "By group",
-    "Every group gets a row, empty or not, and all of them together cost once. Numbers are grouped in bands, such as "
-    "age: under 18, 18-64, 65+ or age: 12 bands.",
+    "Every group that the condition leaves gets a row, and all together cost once. Numbers are grouped in bands, such "
+    "as age: under 18, 18-64, 65+ or age: 12 bands.",
     _VALUES,
     bands=True,
 )

@@ -49,7 +49,7 @@ class Question:
         What is public of every column that is named.
     by
         Columns of categories or flags, or bands of a number, ``age: under 18, 18-64, 65+`` or ``age: 12 bands``; every
-        combination gets a row, empty or not. Or `Cells`, which say both.
+        combination that `where` leaves gets a row, empty or not. Or `Cells`, which say both.
     where
         Which records the question is about. The others, and those with a missing value, are counted apart.
     exposure
