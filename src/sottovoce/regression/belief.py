@@ -208,7 +208,7 @@ def _variation(asked: Sequence[Asked], counts: Sequence[int], imagined: Imagined
     """Return by how much scores vary, one for each guess: of themselves and, where it counts, by noise."""
     looks, noisy = [one.glance.look for one in asked], asked[0].noisy
     J = information if imagined is None else imagined.variation(looks, information)
-    word, modelled = looks[0].model.word, np.trace(J, axis1=1, axis2=2)
+    word = looks[0].model.word
     meats = [one.meat for one in asked if one.measured and one.meat is not None]
     if meats:
         J = _varies(
@@ -216,9 +216,8 @@ def _variation(asked: Sequence[Asked], counts: Sequence[int], imagined: Imagined
         )
     else:
         J = J * _modelled(word)
-    if noisy and imagined is not None and asked[0].last:
-        times_as_much = np.trace(J, axis1=1, axis2=2) / np.maximum(modelled, 1e-300)
-        J = J + imagined.missed(looks, information, times_as_much)
+    if noisy and asked[0].last and asked[0].glance.missed is not None:
+        J = J + _each((one.glance.missed for one in asked), counts)
     if noisy:
         J = J + _each((one.glance.sigma**2 for one in asked), counts)[:, None, None] * np.eye(J.shape[1])
     if noisy and imagined is not None and asked[0].extra is not None:

@@ -17,7 +17,6 @@ from sottovoce.readings.families import Family
 from sottovoce.regression.flagged_rows import flagged_rows
 from sottovoce.regression.glances import Glance
 from sottovoce.regression.guesses import whole_weight
-from sottovoce.regression.misfit import doubt, lost, thick
 from sottovoce.regression.skewed_rows import more_skewed, skewness
 
 __all__ = ["Imagined"]
@@ -191,28 +190,6 @@ class Imagined:
         varies = replace(self, weights=self.weights * v * (1 + _ROUGH * (1 - v)))._here[1]
         sides = _power(information, 0.5) @ _power(told, -0.5)
         return np.asarray(sides @ varies @ sides.transpose(0, 2, 1))
-
-    def missed(self, looks: Sequence[Look], information: Floats, varies: Floats) -> Floats:
-        """Return by how much a score of this information may be moved by what its formula misses and its cap cuts off.
-
-        `varies` says of each guess how much responses vary beside what their family says.
-        """
-        T = np.repeat([look.matrix.T for look in looks], self.counts, axis=0)
-        x, records = thick(self.rows @ np.linalg.inv(T), self.records, looks[0].encoding)
-        z = x @ T
-        t = z @ self.centre.transpose(0, 2, 1)
-        slopes, v = self.moments(t)[1], _seen(z, looks, self.counts)
-        slopes = slopes if slopes.ndim == 2 else np.diagonal(slopes, axis1=-2, axis2=-1).mean(axis=-1)
-        told, _, moved = doubt(z, records, slopes, v)
-        moved = varies[:, None, None] * moved
-        if looks[0].model.word == "linear":
-            caps = np.repeat([look.model.bound(np.inf) for look in looks], self.counts)[:, None]
-            losses = v * lost(np.sqrt(varies)[:, None], caps, 1 + np.minimum(np.abs(t[:, :, 0]), 1.0))
-            own = (z.transpose(0, 2, 1) * (records * losses**2)[:, None]) @ z
-            moved = moved + records.sum(axis=1)[:, None, None] * own
-        K = self.centre.shape[1]
-        whole, told = (np.trace(part, axis1=1, axis2=2) for part in (information, K * told))
-        return np.asarray(np.kron(np.eye(K), moved) * (whole / np.maximum(told, 1e-300))[:, None, None])
 
     @cached_property
     def _here(self) -> tuple[Floats, Floats]:

@@ -14,6 +14,8 @@ as a covariance. Where all rows weigh alike, and where the formula has a coeffic
 from __future__ import annotations
 
 import functools
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,34 +33,46 @@ _TAIL = 5.0
 """The degrees of freedom of the law that lengths of rows follow: t₅, much as those of real columns do."""
 _OFTEN = 3.0
 """Rows are the more often the longer they are, and count for less."""
+_TIMES, _LONGEST = 4, 4.0
+"""In so many steps it is found how long rows are; they are no longer than so many times what was seen of them."""
 _LOST = 0.2
 """What residuals that are cut at c standard deviations lose on average, in those, is this over c²."""
 _FLAT = 1e-9
 
 
-def thick(rows: Floats, records: Floats, encoding: Encoding) -> tuple[Floats, Floats]:
-    """Return imagined rows whose numbers have long tails within their bounds, and for how many records each stands.
+def thick(rows: Floats, records: Floats, encoding: Encoding, seen: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
+    """Return imagined rows x whose numbers have long tails within their bounds, and for how many records each stands.
 
-    By guess, row and entry, in the coordinates of x: a normal law's rows would have none that is long.
+    A normal law's rows would have none that is long. What a look saw of long ones it weighed less: rows are as long as
+    it takes to seem, so weighed (`seen`), as long as the given ones.
     """
-    stretch, counts = _stretches(rows.shape[1])
+    stretch, counts = _stretches(len(rows))
     numbers = ~encoding.ones & np.array([bool(entry) for entry in encoding.entries])
-    middle = (records[:, None] @ rows) / records.sum(axis=1)[:, None, None]
-    longer = np.clip(middle + (rows - middle) * stretch[:, None], *ends(encoding))
-    return np.where(numbers, longer, rows), records * counts
+    middle, many = records @ rows / records.sum(), records * counts
+    off = (rows - middle)[:, numbers]
+    unit = np.maximum(records @ off**2 / records.sum(), 1e-300)
+    low, high = (end[numbers] - middle[numbers] for end in ends(encoding))
+    found, longer = rows.copy(), 1.0
+    for _ in range(_TIMES if off.size else 0):
+        made = np.clip(longer * stretch[:, None] * off, low, high)
+        found[:, numbers] = middle[numbers] + made
+        told = many * seen(found)
+        size = told @ (made**2 / unit).sum(axis=1) / max(told.sum(), 1e-300)
+        longer = min(max(longer * math.sqrt(off.shape[1] / max(size, 1e-300)), 1.0), _LONGEST)
+    return found, many
 
 
 def doubt(z: Floats, records: Floats, slopes: Floats, v: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return A₁, A₂ and by how much the score may be moved by what the formula misses; one first index a guess.
+    """Return A₁, A₂ and by how much the score may be moved by what the formula misses; one first index a way to weigh.
 
     In units of how much a response varies by itself.
     """
-    turned, many = z.transpose(0, 2, 1), records * slopes
-    even, once, twice = ((turned * part[:, None]) @ z for part in (many, many * v, many * v * v))
-    size = np.trace(even, axis1=1, axis2=2)[:, None, None]
-    even = even + _FLAT * size * np.eye(z.shape[2])
+    many = records * slopes
+    once, twice = ((z.T * part[:, None]) @ z for part in (many * v, many * v * v))
+    even = (z.T * many) @ z
+    even = even + _FLAT * np.trace(even) * np.eye(len(even))
     moved = twice - once @ np.linalg.solve(even, once)
-    return once, twice, _MISSED**2 * records.sum(axis=1)[:, None, None] * moved
+    return once, twice, _MISSED**2 * records.sum() * moved
 
 
 def lost(sd: Any, cap: Any, most: Any) -> Any:

@@ -39,7 +39,7 @@ _FAR = 3.5
 """Residuals are cut at so many standard deviations at least."""
 _LENGTHS, _NORMS = 32, 12
 """At so many lengths it is tried to cut them, and at so many to weigh rows less."""
-_SEEN = 8.0
+_SEEN = 4.0
 """What the information has in a direction is to be so many times its noise, or noise would hide columns."""
 _LAST, _LESS = 0.68, 0.44
 """How much less noise a look in round coordinates has than one before it for the same price, and for a higher one."""
@@ -70,13 +70,13 @@ def strides(mechanism: AdaptiveLooks, shown: Shown, care: Care = RELEASED) -> Ge
     """Take the looks: `shown` gives the noisy total of each, and what it gives decides where the next is taken."""
     path: Path = []
     look, step = mechanism.reading, mechanism.plan[0]
-    paid = step
+    paid, missed = step, None
     for place in range(len(mechanism.plan)):
         if place:
-            look, step = _next(mechanism, path, paid, care)
+            look, step, missed = _next(mechanism, path, paid, care)
         paid = step if "score" in step[1] else paid
         scales = mechanism.scales(look, step)
-        glance = Glance.of(look, mechanism.n, shown(look, scales), scales)
+        glance = Glance.of(look, mechanism.n, shown(look, scales), scales, missed)
         belief = None
         if place < len(mechanism.plan) - 1 and glance.score is not None:
             system, least = mechanism.system, min(mechanism.system.guesses, care.guesses)
@@ -93,7 +93,7 @@ def final(mechanism: AdaptiveLooks, path: Path, care: Care = RELEASED) -> Asked:
     return Asked(last, system.prior_sd, last, several=True, at_least=least, care=care, extra=extra, last=True)
 
 
-def _next(mechanism: AdaptiveLooks, path: Path, paid: Step, care: Care) -> tuple[Look, Step]:
+def _next(mechanism: AdaptiveLooks, path: Path, paid: Step, care: Care) -> tuple[Look, Step, Floats | None]:
     """Return the next look and how it is split, by what was released: where the last points to, and there round.
 
     `paid` is what the last look at a score was given.
@@ -102,7 +102,7 @@ def _next(mechanism: AdaptiveLooks, path: Path, paid: Step, care: Care) -> tuple
     assert belief is not None
     step = mechanism.plan[len(path)]
     if "score" not in step[1]:
-        return variation_look(mechanism.system, mechanism.n, belief.mean, glance.look.cap), step
+        return variation_look(mechanism.system, mechanism.n, belief.mean, glance.look.cap), step, None
     shape = round_shape(glance)
     rows, records = _rows(glance, belief)
     last = len(path) == len(mechanism.plan) - 1
@@ -116,24 +116,26 @@ def _next(mechanism: AdaptiveLooks, path: Path, paid: Step, care: Care) -> tuple
     if mechanism.system.family == "linear":
         look = replace(look, cap=min(_FAR * math.sqrt(glance.dispersion), 1.0))
     elif mechanism.system.family == "poisson":
-        look = replace(look, cap=glance.look.cap)
-    if last:
-        look = _wider(mechanism, look, rows, records, step, glance, belief)
-    if mechanism.system.family == "poisson":
         look = _cut(mechanism, look, rows, records, step, _extra(path), care)
-    return look, _split(mechanism, look, step, belief) if mechanism.system.model.curved else step
+    missed = None
+    if last:
+        look, missed = _wider(mechanism, look, rows, records, step, glance, belief)
+    return look, _split(mechanism, look, step, belief), missed
 
 
 def _wider(
     mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, step: Step, glance: Glance, belief: Belief
-) -> Look:
-    """Return a look with the norm, and where residuals are cut the cap, at which noise, variation and doubt do least.
+) -> tuple[Look, Floats]:
+    """Return a look with the norm, and where residuals are cut the cap, at which noise, variation and doubt do least;
+    and the doubt, as a covariance of the score.
 
     A longer norm and a higher cap cost noise; a shorter norm weighs long rows less, so that what the formula misses
     moves the answer, and a lower cap loses what lies beyond it. Noise of the information counts as in `_split`, and is
     to hide no more than it must.
     """
-    x, many = (part[0] for part in thick(rows[None], records[None], look.encoding))
+    before = glance.look
+    x, many = thick(rows, records, look.encoding, lambda x: before.weights(((x @ before.matrix.T) ** 2).sum(axis=1)))
+    many = many * (mechanism.n / many.sum()) if mechanism.n else many  # looks before this one weighed long rows less
     z = x @ look.matrix.T
     squares, t = (z * z).sum(axis=1), z @ look.predictors.T
     slopes = look.model.mean_and_slope(t[:, 0] if t.shape[1] == 1 else t)[1]
@@ -146,16 +148,18 @@ def _wider(
     norms = np.geomspace(look.norm, max(look.norm, float(np.sqrt(squares.max()))), _NORMS)
     tried = [replace(look, norm=float(norm)) for norm in norms]
     v = np.array([one.weights(squares) for one in tried])
-    told, own, moved = (np.trace(part, axis1=1, axis2=2) for part in doubt(z[None], many[None], slopes[None], v))
-    score, information = np.array([_noise(mechanism, one, step) for one in tried]).T
-    size, off = len(z.T), _off(look, belief)
-    noise = size * (score[:, None] * times**2 + information[:, None] * off / 2)
+    told, own, moved = doubt(z, many, slopes, v)
+    score, information = np.array([_noise(mechanism, one, _split(mechanism, one, step, belief)) for one in tried]).T
+    size, wholes = len(z.T), [np.trace(part, axis1=1, axis2=2) for part in (told, own, moved)]
+    noise = size * (score[:, None] * times**2 + information[:, None] * _off(look, belief) / 2)
     cut = many.sum() * ((many * v**2 * squares) @ (losses**2).T)
-    bad = (((own + moved) * varies)[:, None] + noise + cut) / told[:, None] ** 2
-    hides = np.sqrt(information) > told / size / _SEEN
+    bad = (((wholes[1] + wholes[2]) * varies)[:, None] + noise + cut) / wholes[0][:, None] ** 2
+    hides = np.sqrt(information) > 1 / _SEEN  # in round coordinates the information is about one
     bad[hides & (np.arange(_NORMS) > 0)] = math.inf
     place, keeps = np.unravel_index(int(np.argmin(bad)), bad.shape)
-    return replace(tried[place], cap=look.cap * float(times[keeps]))
+    lose = many * (v[place] * losses[keeps]) ** 2
+    missed = varies * moved[place] + many.sum() * (z.T * lose) @ z
+    return replace(tried[place], cap=look.cap * float(times[keeps])), once_each(missed, look.model.outputs)
 
 
 def _noise(mechanism: AdaptiveLooks, look: Look, step: Step) -> tuple[float, float]:
@@ -194,7 +198,9 @@ def _told(seen: Glance, glance: Glance, belief: Belief) -> Extra:
 
 
 def _split(mechanism: AdaptiveLooks, look: Look, step: Step, belief: Belief) -> Step:
-    """Return what of a look's share each part is given."""
+    """Return what of a look's share each part is given: of a mean that bends, by where noise does least."""
+    if not mechanism.system.model.curved:
+        return step
     score, information = _noise(mechanism, look, step)
     return split(step, score * step[1]["score"], information * step[1]["information"], _off(look, belief))
 
