@@ -32,5 +32,5 @@ class Care:
 
 RELEASED = Care()
 PLANNED = Care(guesses=8, fewer=2, nearer=0.25, steps=4)
-"""Widths differ far more between two draws of the noise than by more guesses, or finer ones: over six draws of nine
-formulas, even and rare, finer ones are off by as much within 1 %."""
+"""Widths differ far more between two draws of the noise than by more guesses, or finer ones: with twice as many of both
+(guesses, and draws of each column) plans come no nearer to what is got than another draw of the noise brings them."""
