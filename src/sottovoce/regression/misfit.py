@@ -8,7 +8,8 @@ have a standard deviation τ along every such direction, it moves the score by
 
 .. math:: N\tau^2 \sum r r' = N\tau^2 (A_2 - A_1 A_0^{-1} A_1), \qquad A_k = \sum v^k \hat z \hat z',
 
-as a covariance. Where all rows weigh alike, and where the formula has a coefficient for every kind of row, it is none.
+as a covariance; the family says τ (`Family.missed`). Where all rows weigh alike, and where the formula has a
+coefficient for every kind of row, it is none.
 """
 
 from __future__ import annotations
@@ -27,8 +28,6 @@ from sottovoce.regression.skewed_rows import ends
 
 __all__ = ["doubt", "lost", "thick"]
 
-_MISSED = 0.15
-"""τ: a formula may miss a fortieth of how much its response varies."""
 _TAIL = 5.0
 """The degrees of freedom of the law that lengths of rows follow: t₅, much as those of real columns do."""
 _OFTEN = 3.0
@@ -63,16 +62,16 @@ def thick(rows: Floats, records: Floats, encoding: Encoding, seen: Callable[[Flo
 
 
 def doubt(z: Floats, records: Floats, slopes: Floats, v: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return A₁, A₂ and by how much the score may be moved by what the formula misses; one first index a way to weigh.
+    """Return A₁, A₂ and, but for τ², by how much the score may be moved by what the formula misses.
 
-    In units of how much a response varies by itself.
+    In units of how much a response varies by itself; one first index a way to weigh.
     """
     many = records * slopes
     once, twice = ((z.T * part[:, None]) @ z for part in (many * v, many * v * v))
     even = (z.T * many) @ z
     even = even + _FLAT * np.trace(even) * np.eye(len(even))
     moved = twice - once @ np.linalg.solve(even, once)
-    return once, twice, _MISSED**2 * records.sum() * moved
+    return once, twice, records.sum() * moved
 
 
 def lost(sd: Any, cap: Any, most: Any) -> Any:

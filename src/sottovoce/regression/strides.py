@@ -39,7 +39,7 @@ _FAR = 3.5
 """Residuals are cut at so many standard deviations at least."""
 _LENGTHS, _NORMS = 32, 12
 """At so many lengths it is tried to cut them, and at so many to weigh rows less."""
-_SEEN = 4.0
+_SEEN = 7.0
 """What the information has in a direction is to be so many times its noise, or noise would hide columns."""
 _LAST, _LESS = 0.68, 0.44
 """How much less noise a look in round coordinates has than one before it for the same price, and for a higher one."""
@@ -150,6 +150,7 @@ def _wider(
     v = np.array([one.weights(squares) for one in tried])
     told, own, moved = doubt(z, many, slopes, v)
     score, information = np.array([_noise(mechanism, one, _split(mechanism, one, step, belief)) for one in tried]).T
+    moved = look.model.missed**2 * moved
     size, wholes = len(z.T), [np.trace(part, axis1=1, axis2=2) for part in (told, own, moved)]
     noise = size * (score[:, None] * times**2 + information[:, None] * _off(look, belief) / 2)
     cut = many.sum() * ((many * v**2 * squares) @ (losses**2).T)
