@@ -28,8 +28,8 @@ from sottovoce.regression.skewed_rows import ends
 
 __all__ = ["doubt", "lost", "thick"]
 
-_TAIL = 5.0
-"""The degrees of freedom of the law that lengths of rows follow: t₅, much as those of real columns do."""
+_TAIL = 3.0
+"""The degrees of freedom of the law that lengths of rows follow: t₃, the longest tails that real columns have."""
 _OFTEN = 3.0
 """Rows are the more often the longer they are, and count for less."""
 _TIMES, _LONGEST = 4, 4.0
@@ -77,7 +77,8 @@ def doubt(z: Floats, records: Floats, slopes: Floats, v: Floats) -> tuple[Floats
 def lost(sd: Any, cap: Any, most: Any) -> Any:
     """Return what residuals of this standard deviation lose on average that are cut at `cap` and end at `most`.
 
-    To one side, if their tails are as long as real ones: of t₃, P(r > c) ∝ c⁻³. It may be another in every kind of row.
+    To one side, if their tails are as long as real ones: as much as both tails of t₃ lose, P(r > c) ∝ c⁻³. It may be
+    another in every kind of row.
 
     >>> round(lost(1.0, 5.0, 1e9), 4), lost(1.0, 5.0, 5.0)
     (0.008, 0.0)
