@@ -32,7 +32,7 @@ _TAIL = 3.0
 """The degrees of freedom of the law that lengths of rows follow: t₃, the longest tails that real columns have."""
 _OFTEN = 3.0
 """Rows are the more often the longer they are, and count for less."""
-_TIMES, _LONGEST = 4, 4.0
+_TIMES, _LONGEST = 8, 4.0
 """In so many steps it is found how long rows are; they are no longer than so many times what was seen of them."""
 _LOST = 0.2
 """What residuals that are cut at c standard deviations lose on average, in those, is this over c²."""
