@@ -28,6 +28,7 @@ class LinearFamily(Family):
     word: ClassVar[str] = "linear"
     wants: ClassVar[str] = "a number or a count"
     curved: ClassVar[bool] = False
+    missed: ClassVar[float] = 0.15
     cutting: ClassVar[str] = "residuals cut at ±{:.3g}, which shifts the intercept if they are skewed"
     cap: float = 0.0
     centred: bool = True

@@ -40,6 +40,7 @@ class PoissonFamily(Family):
     wants: ClassVar[str] = "a count"
     ratio: ClassVar[str | None] = "rate ratio"
     cutting: ClassVar[str] = "counts cut at {:g}, which shifts coefficients if rates vary unlike a gamma law"
+    missed: ClassVar[float] = 0.15
     boundless: ClassVar[bool] = True
     stretch: ClassVar[float] = 2.0
     cap: int = 0

@@ -216,6 +216,8 @@ def _variation(asked: Sequence[Asked], counts: Sequence[int], imagined: Imagined
         )
     else:
         J = J * _modelled(word)
+    if noisy and asked[0].last and asked[0].glance.missed is not None:
+        J = J + _each((one.glance.missed for one in asked), counts)
     if noisy:
         J = J + _each((one.glance.sigma**2 for one in asked), counts)[:, None, None] * np.eye(J.shape[1])
     if noisy and imagined is not None and asked[0].extra is not None:

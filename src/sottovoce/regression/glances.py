@@ -28,6 +28,9 @@ class Glance:
         The noisy sums; None where they were not taken.
     sigma, tau, tau_meat
         The noise of the score, and of the diagonals of both matrices; √½ of it beside them.
+    missed
+        By how much, as a covariance, the score may be moved by what the formula misses and by what is cut off; of the
+        last look alone.
     """
 
     look: Look
@@ -38,16 +41,19 @@ class Glance:
     sigma: float
     tau: float
     tau_meat: float
+    missed: Floats | None = None
 
     @classmethod
-    def of(cls, look: Look, n: int | None, noisy: Floats, scales: Mapping[str, float]) -> Glance:
+    def of(
+        cls, look: Look, n: int | None, noisy: Floats, scales: Mapping[str, float], missed: Floats | None = None
+    ) -> Glance:
         """Return noisy sums, and their noise in whole steps, in their own units."""
         pull, lean = look.factors
         unit = {"score": 1 / pull, "information": 1 / lean**2, "meat": 1 / pull**2}
         parts = {part: value * unit[part] for part, value in look.split(noisy).items()}
         sd = {part: scale * unit[part] for part, scale in scales.items()}
         sums = (parts.get("score"), parts.get("information"), parts.get("meat"))
-        return cls(look, n, *sums, sd.get("score", 0.0), sd.get("information", 0.0), sd.get("meat", 0.0))
+        return cls(look, n, *sums, sd.get("score", 0.0), sd.get("information", 0.0), sd.get("meat", 0.0), missed)
 
     @cached_property
     def constant(self) -> int | None:

@@ -20,6 +20,7 @@ from sottovoce.readings.families import MOST_COUNTED
 from sottovoce.regression.belief import Asked, Belief, believe_all
 from sottovoce.regression.care import RELEASED, Care
 from sottovoce.regression.glances import Glance, once_each, round_shape
+from sottovoce.regression.misfit import doubt, lost, thick
 from sottovoce.regression.overdispersed import Extra, variation_look
 from sottovoce.regression.shares import Step, split
 
@@ -36,8 +37,10 @@ Found = TypeVar("Found")
 
 _FAR = 3.5
 """Residuals are cut at so many standard deviations at least."""
-_LENGTHS = 32
-"""At so many lengths it is tried to cut them."""
+_LENGTHS, _NORMS = 32, 12
+"""At so many lengths it is tried to cut them, and at so many to weigh rows less."""
+_SEEN = 7.0
+"""What the information has in a direction is to be so many times its noise, or noise would hide columns."""
 _LAST, _LESS = 0.68, 0.44
 """How much less noise a look in round coordinates has than one before it for the same price, and for a higher one."""
 _SHORTER, _SHORTEST = 0.8, 0.5
@@ -67,13 +70,13 @@ def strides(mechanism: AdaptiveLooks, shown: Shown, care: Care = RELEASED) -> Ge
     """Take the looks: `shown` gives the noisy total of each, and what it gives decides where the next is taken."""
     path: Path = []
     look, step = mechanism.reading, mechanism.plan[0]
-    paid = step
+    paid, missed = step, None
     for place in range(len(mechanism.plan)):
         if place:
-            look, step = _next(mechanism, path, paid, care)
+            look, step, missed = _next(mechanism, path, paid, care)
         paid = step if "score" in step[1] else paid
         scales = mechanism.scales(look, step)
-        glance = Glance.of(look, mechanism.n, shown(look, scales), scales)
+        glance = Glance.of(look, mechanism.n, shown(look, scales), scales, missed)
         belief = None
         if place < len(mechanism.plan) - 1 and glance.score is not None:
             system, least = mechanism.system, min(mechanism.system.guesses, care.guesses)
@@ -90,7 +93,7 @@ def final(mechanism: AdaptiveLooks, path: Path, care: Care = RELEASED) -> Asked:
     return Asked(last, system.prior_sd, last, several=True, at_least=least, care=care, extra=extra, last=True)
 
 
-def _next(mechanism: AdaptiveLooks, path: Path, paid: Step, care: Care) -> tuple[Look, Step]:
+def _next(mechanism: AdaptiveLooks, path: Path, paid: Step, care: Care) -> tuple[Look, Step, Floats | None]:
     """Return the next look and how it is split, by what was released: where the last points to, and there round.
 
     `paid` is what the last look at a score was given.
@@ -99,25 +102,77 @@ def _next(mechanism: AdaptiveLooks, path: Path, paid: Step, care: Care) -> tuple
     assert belief is not None
     step = mechanism.plan[len(path)]
     if "score" not in step[1]:
-        return variation_look(mechanism.system, mechanism.n, belief.mean, glance.look.cap), step
+        return variation_look(mechanism.system, mechanism.n, belief.mean, glance.look.cap), step, None
     shape = round_shape(glance)
     rows, records = _rows(glance, belief)
     last = len(path) == len(mechanism.plan) - 1
     exact = mechanism.system.model.curved and last
     room = _room(mechanism, glance, paid[0] * paid[1]["score"] / (step[0] * step[1]["score"]) if exact else _LESS)
     lengths = float(records @ ((rows @ shape.T) ** 2).sum(axis=1) / records.sum()) * room**2
-    centre, expected = belief.mean, 0.0
+    centre = belief.mean
     if mechanism.system.family == "linear":  # what is expected of a response lies within its bounds
-        expected = float(np.quantile(np.abs(rows @ centre), 0.95))
-        centre, expected = centre / max(1.0, expected), min(1.0, expected)
+        centre = centre / max(1.0, float(np.quantile(np.abs(rows @ centre), 0.95)))
     look = mechanism.system.look_at(mechanism.n, centre, shape, math.sqrt(max(lengths, 1e-18)), tuple(step[1]))
     if mechanism.system.family == "linear":
-        sd = math.sqrt(glance.dispersion)
-        look = replace(look, cap=min(_FAR * sd, 1.0))
-        look = _longer(mechanism, look, rows, records, step, sd, 1 + expected) if last and sd else look
+        look = replace(look, cap=min(_FAR * math.sqrt(glance.dispersion), 1.0))
     elif mechanism.system.family == "poisson":
         look = _cut(mechanism, look, rows, records, step, _extra(path), care)
-    return look, _split(mechanism, look, step, belief) if mechanism.system.model.curved else step
+    missed = None
+    if last:
+        look, missed = _wider(mechanism, look, rows, records, step, glance, belief)
+    return look, _split(mechanism, look, step, belief), missed
+
+
+def _wider(
+    mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, step: Step, glance: Glance, belief: Belief
+) -> tuple[Look, Floats]:
+    """Return a look with the norm, and where residuals are cut the cap, at which noise, variation and doubt do least;
+    and the doubt, as a covariance of the score.
+
+    A longer norm and a higher cap cost noise; a shorter norm weighs long rows less, so that what the formula misses
+    moves the answer, and a lower cap loses what lies beyond it. Noise of the information counts as in `_split`, and is
+    to hide no more than it must.
+    """
+    before = glance.look
+    x, many = thick(rows, records, look.encoding, lambda x: before.weights(((x @ before.matrix.T) ** 2).sum(axis=1)))
+    many = many * (mechanism.n / many.sum()) if mechanism.n else many  # looks before this one weighed long rows less
+    z = x @ look.matrix.T
+    squares, t = (z * z).sum(axis=1), z @ look.predictors.T
+    slopes = look.model.mean_and_slope(t[:, 0] if t.shape[1] == 1 else t)[1]
+    slopes = slopes if slopes.ndim == 1 else np.diagonal(slopes, axis1=1, axis2=2).mean(axis=1)
+    varies, times, losses = 1.0, np.ones(1), np.zeros((1, len(z)))  # by how many times more residuals keep
+    if mechanism.system.family == "linear" and look.cap:
+        varies, most = glance.dispersion, 1 + np.minimum(np.abs(t[:, 0]), 1.0)
+        times = np.geomspace(1.0, max(1.0, float(most.max()) / look.cap), _LENGTHS)
+        losses = lost(math.sqrt(varies), look.cap * times[:, None], most)
+    norms = np.geomspace(look.norm, max(look.norm, float(np.sqrt(squares.max()))), _NORMS)
+    tried = [replace(look, norm=float(norm)) for norm in norms]
+    v = np.array([one.weights(squares) for one in tried])
+    told, own, moved = doubt(z, many, slopes, v)
+    score, information = np.array([_noise(mechanism, one, _split(mechanism, one, step, belief)) for one in tried]).T
+    moved = look.model.missed**2 * moved
+    size, wholes = len(z.T), [np.trace(part, axis1=1, axis2=2) for part in (told, own, moved)]
+    noise = size * (score[:, None] * times**2 + information[:, None] * _off(look, belief) / 2)
+    cut = many.sum() * ((many * v**2 * squares) @ (losses**2).T)
+    bad = (((wholes[1] + wholes[2]) * varies)[:, None] + noise + cut) / wholes[0][:, None] ** 2
+    hides = np.sqrt(information) > 1 / _SEEN  # in round coordinates the information is about one
+    bad[hides & (np.arange(_NORMS) > 0)] = math.inf
+    place, keeps = np.unravel_index(int(np.argmin(bad)), bad.shape)
+    lose = many * (v[place] * losses[keeps]) ** 2
+    missed = varies * moved[place] + many.sum() * (z.T * lose) @ z
+    return replace(tried[place], cap=look.cap * float(times[keeps])), once_each(missed, look.model.outputs)
+
+
+def _noise(mechanism: AdaptiveLooks, look: Look, step: Step) -> tuple[float, float]:
+    """Return the variance of the noise of the score and of the information."""
+    noise, (pull, lean) = mechanism.scales(look, step), look.factors
+    return (noise["score"] / pull) ** 2, (noise["information"] / lean**2) ** 2
+
+
+def _off(look: Look, belief: Belief) -> float:
+    """Return how far, squared, the truth may be from what is believed, in the coordinates of a look."""
+    back = once_each(np.linalg.inv(look.matrix).T, look.model.outputs)
+    return float(np.trace(back @ belief.covariance @ back.T))
 
 
 def _rows(glance: Glance, belief: Belief) -> tuple[Floats, Floats]:
@@ -144,13 +199,11 @@ def _told(seen: Glance, glance: Glance, belief: Belief) -> Extra:
 
 
 def _split(mechanism: AdaptiveLooks, look: Look, step: Step, belief: Belief) -> Step:
-    """Return what of a look's share each part is given."""
-    pull, lean = look.factors
-    noise = mechanism.scales(look, step)
-    score, information = (noise["score"] / pull) ** 2, (noise["information"] / lean**2) ** 2
-    back = once_each(np.linalg.inv(look.matrix).T, look.model.outputs)
-    doubt = float(np.trace(back @ belief.covariance @ back.T))
-    return split(step, score * step[1]["score"], information * step[1]["information"], doubt)
+    """Return what of a look's share each part is given: of a mean that bends, by where noise does least."""
+    if not mechanism.system.model.curved:
+        return step
+    score, information = _noise(mechanism, look, step)
+    return split(step, score * step[1]["score"], information * step[1]["information"], _off(look, belief))
 
 
 def _room(mechanism: AdaptiveLooks, glance: Glance, less: float) -> float:
@@ -188,23 +241,6 @@ def _cut(
 
 def _cap(look: Look) -> float:
     return look.cap
-
-
-def _longer(
-    mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, step: Step, sd: float, most: float
-) -> Look:
-    """Return a look that cuts residuals where, on imagined rows, noise and doubt weigh least: there, or farther out.
-
-    Noise grows with the length c at which they are cut. The doubt is what each record would lose on average if its
-    residual were as skewed as an exponential law that ends at `most`, for responses lie within their bounds:
-    sd·(exp(−c/sd) − exp(−most/sd))/e. It moves all records to one side.
-    """
-    z = rows @ look.matrix.T
-    shift = sd / math.e * float(np.linalg.norm((records * look.weights((z * z).sum(axis=1))) @ z))
-    noise = math.sqrt(look.dimension) * mechanism.scales(look, step)["score"] / look.pull / look.cap
-    caps = np.geomspace(look.cap, max(look.cap, most), _LENGTHS)
-    doubt = shift * (np.exp(-caps / sd) - math.exp(-most / sd))
-    return replace(look, cap=float(caps[np.argmin((noise * caps) ** 2 + doubt**2)]))
 
 
 def _own(glance: Glance) -> Glance | None:

@@ -1,0 +1,110 @@
+"""Where no line fits, intervals hold the coefficients of an ordinary regression, though long rows weigh less."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from benchmarks.fitting import fit
+from scipy import special
+
+from sottovoce.facts import Category, Facts, Flag, Number
+from sottovoce.facts.encodings import Encoding
+from sottovoce.privacy.promises import ApproxDP
+from sottovoce.regression.adaptive_looks import AdaptiveLooks
+from sottovoce.regression.formula import Formula
+from sottovoce.regression.misfit import doubt, lost, thick
+from sottovoce.regression.quick_sums import quick_sums
+
+N = 20_000
+BENT = Facts(y=Number(0, 100), flag=Flag(), age=Number(0, 110), sex=Flag())
+
+
+def test_what_is_missed_moves_the_score_by_as_much_as_a_formula_can_miss() -> None:
+    """Every q that no line explains, of so many units along each direction, is tried one by one."""
+    rng = np.random.default_rng(1)
+    z = np.column_stack([np.ones(40), rng.standard_t(4, (40, 2))])
+    records, slopes, v = rng.uniform(1, 3, 40), rng.uniform(0.1, 1, 40), rng.uniform(0.2, 1, 40)
+    root = np.sqrt(records * slopes)[:, None]
+    explained = np.linalg.qr(root * z)[0]
+    left = root * z * v[:, None]
+    left = left - explained @ (explained.T @ left)
+    directions = np.linalg.qr(left)[0]  # orthonormal over records
+    moves = [np.sqrt(records.sum()) * (root * z * v[:, None]).T @ one for one in directions.T]
+    _, _, moved = doubt(z, records, slopes, v[None])
+    np.testing.assert_allclose(moved[0], sum(np.outer(one, one) for one in moves), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["all alike", "a level each"])
+def test_nothing_is_missed_where_rows_weigh_alike_or_every_kind_has_its_coefficient(kind: str) -> None:
+    rng = np.random.default_rng(2)
+    levels = np.repeat(np.arange(3), [60, 30, 6])
+    z = np.column_stack([levels == k for k in range(3)]).astype(float)
+    v = np.array([0.3, 0.9, 0.1])[levels]
+    if kind == "all alike":
+        z, v = np.column_stack([np.ones(96), rng.standard_normal((96, 2))]), np.full(96, 0.4)
+    _, own, moved = doubt(z, np.ones(96), rng.uniform(0.5, 1, 96) if kind == "all alike" else np.ones(96), v[None])
+    assert np.abs(moved).max() < 1e-5 * np.abs(own).max()
+
+
+def test_imagined_rows_are_long_as_real_ones_are_and_seem_as_long_as_was_seen() -> None:
+    rng = np.random.default_rng(3)
+    encoding = Encoding(("a", "b"), (Number(-30, 30), Number(-30, 30)), ((), ((0, -1),), ((1, -1),)))
+    normal = rng.standard_normal((128, 2)) / 30
+    rows = np.column_stack([np.ones(256), np.concatenate([normal, -normal])])
+
+    def seen(x: np.ndarray) -> np.ndarray:
+        return 1 / np.maximum(((30 * x[:, 1:]) ** 2).sum(axis=1) / 2, 1.0)
+
+    x, many = thick(rows, np.full(256, 4.0), encoding, seen)
+    assert np.abs(x).max() <= 1.0 and np.all(x[:, 0] == 1)
+    told = many * seen(x)
+    weighed = told @ x[:, 1:] ** 2 / told.sum()
+    np.testing.assert_allclose(weighed.sum(), (rows[:, 1:] ** 2).mean(axis=0).sum(), rtol=0.06)
+    far = many[((30 * x[:, 1:]) ** 2).sum(axis=1) > 2 * 25].sum() / many.sum()
+    assert far > 1e-3  # of normal rows as long as these seem 1e-11
+
+
+def test_residuals_lose_what_those_with_long_tails_do_and_nothing_at_their_end() -> None:
+    rng = np.random.default_rng(4)
+    r = rng.standard_t(3, 4_000_000) / np.sqrt(3)
+    for cap in (3.5, 5.0, 8.0):
+        assert np.maximum(np.abs(r) - cap, 0).mean() == pytest.approx(lost(1.0, cap, np.inf), rel=0.3)
+    assert lost(2.0, 5.0, 5.0) == lost(2.0, 6.0, 5.0) == 0.0
+
+
+@pytest.mark.parametrize(("family", "epsilon"), [("linear", 0.5), ("linear", 2.0), ("logistic", 1.0)])
+def test_intervals_hold_the_ordinary_coefficients_of_what_rises_and_falls_again(family: str, epsilon: float) -> None:
+    """Weighed as before, the slope by age was that of the middle: 5 to 9 standard deviations off."""
+    rng = np.random.default_rng(5)
+    age, sex = (17 + rng.gamma(2.5, 9.0, N)).clip(0, 110), rng.random(N) < 0.6
+    hump = 45 - 0.02 * (age - 42) ** 2 + 4 * sex
+    y = (hump + 12 * rng.standard_normal(N)).clip(0, 100)
+    asked = Formula(("y" if family == "linear" else "flag") + " ~ age + sex", BENT, family)
+    outcome = asked.model.outcome(y if family == "linear" else rng.random(N) < special.expit((hump - 45) / 8))
+    rows, _ = asked.encoding.rows([{"age": age, "sex": sex.astype(float)}[name] for name in asked.encoding.names], N)
+    found = np.zeros(3)
+    for _ in range(1 if family == "linear" else 25):
+        mean, slope = asked.model.mean_and_slope(rows @ found)
+        found = found + np.linalg.solve((rows.T * slope) @ rows, rows.T @ (outcome - mean))
+    A, b = asked.units
+    mechanism = AdaptiveLooks.calibrate(asked, N, ApproxDP(epsilon, 1e-6))
+    ends = [fit(mechanism, rows, outcome, rng).interval().T for _ in range(12)]
+    held = np.mean([(low <= A @ found + b) & (A @ found + b <= high) for low, high in ends], axis=0)
+    assert held.min() > 0.7 and held.mean() > 0.9
+
+
+def test_levels_alone_are_told_no_more_widely_than_noise_and_records_ask_for() -> None:
+    """They fit whatever rows weigh: nothing is doubted."""
+    rng = np.random.default_rng(6)
+    facts = Facts(y=Flag(), ward=Category(("a", "b", "c")))
+    asked = Formula("y ~ C(ward)", facts)
+    ward = rng.choice(3, N, p=[0.5, 0.4, 0.1])
+    rows, _ = asked.encoding.rows([ward.astype(float)], N)
+    path = AdaptiveLooks(asked, N, 0.05).walk(lambda look, scales: _sums(look, rows, rng))
+    own = path[-1][0].information
+    assert path[-1][0].missed is not None and own is not None
+    assert np.abs(path[-1][0].missed).max() < 1e-4 * np.abs(own).max()
+
+
+def _sums(look, rows, rng):
+    return quick_sums(look, rows, (rng.random(len(rows)) < 0.3).astype(float))
