@@ -149,7 +149,7 @@ def _wider(
     tried = [replace(look, norm=float(norm)) for norm in norms]
     v = np.array([one.weights(squares) for one in tried])
     told, own, moved = doubt(z, many, slopes, v)
-    score, information = np.array([_noise(mechanism, one, _split(mechanism, one, step, belief)) for one in tried]).T
+    score, information = _noises(mechanism, tried, step, belief)
     moved = look.model.missed**2 * moved
     size, wholes = len(z.T), [np.trace(part, axis1=1, axis2=2) for part in (told, own, moved)]
     noise = size * (score[:, None] * times**2 + information[:, None] * _off(look, belief) / 2)
@@ -167,6 +167,15 @@ def _noise(mechanism: AdaptiveLooks, look: Look, step: Step) -> tuple[float, flo
     """Return the variance of the noise of the score and of the information."""
     noise, (pull, lean) = mechanism.scales(look, step), look.factors
     return (noise["score"] / pull) ** 2, (noise["information"] / lean**2) ** 2
+
+
+def _noises(mechanism: AdaptiveLooks, looks: Sequence[Look], step: Step, belief: Belief) -> tuple[Floats, Floats]:
+    """Return the same of looks of rising norms, of which every third is asked: noise grows evenly with the norm."""
+    some = np.unique([*range(0, len(looks), 3), len(looks) - 1])
+    asked = [_noise(mechanism, looks[k], _split(mechanism, looks[k], step, belief)) for k in some]
+    score, information = np.log(asked).T
+    every = np.arange(len(looks))
+    return np.exp(np.interp(every, some, score)), np.exp(np.interp(every, some, information))
 
 
 def _off(look: Look, belief: Belief) -> float:
