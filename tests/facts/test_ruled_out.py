@@ -87,6 +87,19 @@ def test_no_group_that_a_record_is_in_is_ruled_out():
     assert ruled > 200
 
 
+@pytest.mark.parametrize("where", ["x < {}", "x <= {} - 1", "x = {} - 1", "not x >= {}"])
+def test_whole_numbers_that_no_double_is_are_never_ruled_out(where):
+    """A condition sees 2⁵³ + 3 as it is; a band takes it for the double next to it, 2⁵³ + 4."""
+    edge = 2**53 + 4
+    where = where.format(edge - 1 if "- 1" in where else edge).removesuffix(" - 1")
+    facts, by = sv.Facts(x=sv.Number(0, 2.0**54), one=sv.Flag()), f"x: under {edge}, {edge}+"
+    asked = sv.answers.Question("counts", ("one",), facts, by=(by,))
+    table = sv.open_table(pd.DataFrame({"x": np.array([edge - 1, edge - 1]), "one": [True, False]}))
+    counts = np.asarray(table.read(asked.reading, asked.columns, where=where).total)[:-1].reshape(-1, 2).sum(axis=1)
+    assert counts.sum() == 2
+    assert {place for place, count in enumerate(counts) if count} <= set(groups_kept(where, [group_axis(by, facts)]))
+
+
 def test_an_answer_says_nothing_of_groups_that_are_ruled_out(tmp_path):
     rng, n = np.random.default_rng(1), 900
     frame = pd.DataFrame({"ward": rng.choice(["A", "B", "C"], n), "smoker": rng.random(n) < 0.3})

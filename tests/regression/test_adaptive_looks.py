@@ -274,3 +274,12 @@ def test_coefficients_of_a_response_off_zero_give_the_means_that_were_modelled(t
     scale = asked.look(1000).model.scale
     assert np.allclose(raw @ (A @ theta + b), scale.middle + scale.half * rows @ theta)
     assert asked.model.scale == scale
+
+
+@pytest.mark.parametrize("family", ["linear", "logistic", "multinomial", "poisson", "probit"])
+def test_a_formula_without_a_constant_takes_no_records_without_a_warning(family):
+    """Nobody weighs nothing, by which nothing may be divided."""
+    responses = {"linear": Number(0, 1), "poisson": Count(5), "multinomial": Category(["a", "b", "c"])}
+    asked = Formula("y ~ 0 + x", Facts(y=responses.get(family, Flag()), x=Number(0, 1)), family)
+    found = AdaptiveLooks(asked, 0, 0.05).release({"y": [], "x": []}, seeded_rng(1)).value
+    assert np.all(np.isfinite(found.interval()))

@@ -18,6 +18,8 @@ _Known = Mapping[str, Value | _Band]
 _Outcomes = tuple[bool, bool]
 """Whether a condition may hold, and whether it may fail."""
 _EITHER = (True, True)
+_WHOLE = 2.0**53
+"""From here on a condition sees every whole number as it is, and a band the double next to it."""
 
 
 def groups_kept(where: str | None, axes: Sequence[Axis]) -> list[int]:
@@ -88,7 +90,7 @@ def _compared(sign: str, known: Value | _Band, value: Value) -> _Outcomes:
     if sign == "!=":
         return _opposite(_compared("=", known, value))
     if isinstance(known, tuple):
-        return _EITHER if isinstance(value, str | bool) else _banded(sign, *known, value)
+        return _EITHER if isinstance(value, str | bool) or abs(value) >= _WHOLE else _banded(sign, *known, value)
     kinds = {str if isinstance(one, str) else bool if isinstance(one, bool) else float for one in (known, value)}
     if len(kinds) > 1 or (sign != "=" and kinds != {float}):
         return _EITHER

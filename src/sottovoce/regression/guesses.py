@@ -210,8 +210,11 @@ def whole_weight(mean: Floats, one: Floats) -> Floats:
 
 
 def _most(glance: Glance, seen: Any) -> Any:
-    """Return the most information that an entry can have; where n is a secret, what the entry with most has."""
-    return seen if glance.n is None else glance.n * glance.look.model.steepest
+    """Return the most information that an entry can have; where n is a secret, what the entry with most has.
+
+    Of nobody noise alone is seen, and is measured by what one record has.
+    """
+    return seen if glance.n is None else max(glance.n, 1) * glance.look.model.steepest
 
 
 def _blur(average: Floats, back: Floats, glance: Glance) -> Floats:
