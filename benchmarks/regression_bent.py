@@ -1,7 +1,8 @@
 """How far private coefficients lie from those of an ordinary regression where the formula does not quite fit.
 
 Hours worked rise with age and fall again, and no line fits them. Rows far out count less in a private regression,
-which is allowed for: its intervals are to hold the ordinary coefficients. UCI Adult, 32,561 records, bounds of what the columns mean.
+which is allowed for: its intervals are to hold the ordinary coefficients. UCI Adult, 32,561 records, bounds of what
+the columns mean.
 
 python -m benchmarks.regression_bent
 """
