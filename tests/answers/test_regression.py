@@ -93,7 +93,7 @@ def test_privacy_s_part_of_a_level_that_noise_hides_is_not_told(tmp_path: Path) 
 def test_a_linear_regression_says_where_it_cut_residuals(curator) -> None:
     answer = curator.regress("sbp ~ age", spend=0.8)
     assert 2 * 12 < answer.posterior.cut < 6 * 12  # of residuals of a standard deviation of 12, cut at 3.5 of them
-    assert f"residuals cut at ±{answer.posterior.cut:.3g}; intervals allow for skewed ones" in answer.summary()
+    assert f"residuals cut at ±{answer.posterior.cut:.3g}; skewed ones are allowed for" in answer.summary()
     assert Regression.from_json(answer.to_json()).posterior.cut == answer.posterior.cut
     assert "residuals" not in curator.regress("smoker ~ age", spend=0.1).summary()
 
@@ -111,7 +111,7 @@ def test_where_a_line_does_not_fit_intervals_hold_the_ordinary_slope_and_it_is_s
         level = curator.regress("y ~ ward", spend=0.1)
     ordinary = np.polyfit(x, table["y"].to_numpy(), 1)[0]
     assert sum(answer.rows[1]["low"] <= ordinary <= answer.rows[1]["high"] for answer in answers) >= 3
-    said = "intervals allow for a formula that misses a little; where it misses much"
+    said = "a formula that misses a little is allowed for; where it misses much"
     assert said in answers[0].footing() and said not in level.footing()  # the means of two wards fit any two wards
 
 

@@ -160,6 +160,7 @@ def test_the_page_predicts_beside_the_answer(client: httpx.Client, office: Confi
     low, high = (f"{told['predicted'][0]['expected'][0][end]:.2f}" for end in ("low", "high"))
     assert f"{low} to {high}" in narrow and f"{low} to {high}" not in text
     assert "80 % range" in narrow and "95 % range" not in narrow
+    assert "the 80 % range is of the mean" in narrow and "the 95 % range is of the mean" in text
     form = re.search(r'<form class="predict".*?</form>', narrow, re.DOTALL)[0]
     assert 'name="level" value="80"' in form and '<option value="80" selected>' in narrow
     csv = [client.get(f"/data/patients/answers/{entry}", params={"level": one}).text for one in ("80", "95")]

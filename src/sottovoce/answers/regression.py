@@ -36,9 +36,7 @@ _FAR = 700.0
 """A coefficient farther from zero than this has no ratio that a double holds, and none is told."""
 _APART = 1.05
 """How much more uncertain than with noise an estimate may seem without, by the numbers that compute it."""
-_FITTING = (
-    "intervals allow for a formula that misses a little; where it misses much, an ordinary regression may lie outside"
-)
+_FITTING = "a formula that misses a little is allowed for; where it misses much, an ordinary regression may lie outside"
 """Said unless one column of levels is all that explains, which fits whatever the rows weigh."""
 
 

@@ -29,7 +29,7 @@ class LinearFamily(Family):
     wants: ClassVar[str] = "a number or a count"
     curved: ClassVar[bool] = False
     missed: ClassVar[float] = 0.15
-    cutting: ClassVar[str] = "residuals cut at ±{:.3g}; intervals allow for skewed ones, but not for very long tails"
+    cutting: ClassVar[str] = "residuals cut at ±{:.3g}; skewed ones are allowed for, but not very long tails"
     cap: float = 0.0
     centred: bool = True
 

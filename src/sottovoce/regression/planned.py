@@ -26,6 +26,10 @@ _RARE = (
     "flags are set once in ten, values of categories but the first are met as rarely (or a quarter as often as alike), "
     "numbers spread over a tenth of their bounds"
 )
+_PLAIN = (
+    "Each column has a small effect (0.3), none goes with another, and numbers are symmetric; where that is not so "
+    "widths may grow, of counts to two or three times as much."
+)
 _EXPLAINED = {
     "poisson": ("; what is explained is 1 on average", "; what is explained is 0.1 on average"),
     "linear": ("", "; what is explained over a quarter"),
@@ -216,7 +220,7 @@ def _assumed(formula: Formula, said: Imagined, *, alike: bool) -> str:
     """Return what the plan takes for so."""
     many = "all" if said.kept == 1 else f"{100 * said.kept:.3g} %"
     kept = "" if formula.where is None and said.kept == 1 else f" The condition holds for {many} of them."
-    small = f"{_scale(formula.family)}Each column has a small effect (0.3).{kept}"
+    small = f"{_scale(formula.family)}{_PLAIN}{kept}"
     if alike:
         return f"{small} Columns are as imagined."
     even, fewer = _EXPLAINED.get(formula.family, ("", ""))
