@@ -80,7 +80,7 @@ def lost(sd: Any, cap: Any, most: Any) -> Any:
     To one side, if their tails are as long as real ones: as much as both tails of t₃ lose, P(r > c) ∝ c⁻³. It may be
     another in every kind of row.
 
-    >>> round(lost(1.0, 5.0, 1e9), 4), lost(1.0, 5.0, 5.0)
+    >>> round(float(lost(1.0, 5.0, 1e9)), 4), float(lost(1.0, 5.0, 5.0))
     (0.008, 0.0)
     """
     return _LOST * sd * np.maximum((sd / cap) ** 2 - (sd / most) ** 2, 0.0)
