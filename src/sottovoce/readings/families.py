@@ -5,6 +5,7 @@ For every family Σ v(x)·x·(y − μ(t)) has mean zero at the truth, whatever 
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from sottovoce.facts.columns import Column
@@ -41,5 +42,11 @@ def family_of(word: Any, response: Column, cap: float = 0, extra: float = 0.0, c
     """
     if not isinstance(word, str) or word not in FAMILIES:
         raise InvalidValue(f"family must be one of {', '.join(FAMILIES)}. Got {word!r}")
-    found = FAMILIES[word].of(response, cap, extra)
+    return _family(word, response, cap, extra, centred)
+
+
+@functools.lru_cache(maxsize=256)
+def _family(word: str, response: Column, cap: float, extra: float, centred: bool) -> Family:
+    """Return a family, made once: looks of other norms ask for the same sums of a law."""
+    found: Family = FAMILIES[word].of(response, cap, extra)
     return found if centred else found.from_zero()

@@ -17,7 +17,7 @@ class Care:
         How many are made where noise hides a column.
     fewer
         How many times fewer draws than all lead to each, on grids of so many times fewer points; and at how many times
-        fewer places it is tried to cut counts.
+        fewer places it is tried to cut counts and to weigh rows less.
     nearer
         How many times nearer than need be guesses come to rest.
     steps

@@ -94,7 +94,8 @@ def final(mechanism: AdaptiveLooks, path: Path, care: Care = RELEASED) -> Asked:
 
 
 def _next(mechanism: AdaptiveLooks, path: Path, paid: Step, care: Care) -> tuple[Look, Step, Floats | None]:
-    """Return the next look and how it is split, by what was released: where the last points to, and there round.
+    """Return the next look and how it is split, by what was released: where the last points to, and there round; and
+    of the last one what may move its score.
 
     `paid` is what the last look at a score was given.
     """
@@ -119,12 +120,19 @@ def _next(mechanism: AdaptiveLooks, path: Path, paid: Step, care: Care) -> tuple
         look = _cut(mechanism, look, rows, records, step, _extra(path), care)
     missed = None
     if last:
-        look, missed = _wider(mechanism, look, rows, records, step, glance, belief)
+        look, missed = _wider(mechanism, look, rows, records, step, glance, belief, care)
     return look, _split(mechanism, look, step, belief), missed
 
 
 def _wider(
-    mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, step: Step, glance: Glance, belief: Belief
+    mechanism: AdaptiveLooks,
+    look: Look,
+    rows: Floats,
+    records: Floats,
+    step: Step,
+    glance: Glance,
+    belief: Belief,
+    care: Care,
 ) -> tuple[Look, Floats]:
     """Return a look with the norm, and where residuals are cut the cap, at which noise, variation and doubt do least;
     and the doubt, as a covariance of the score.
@@ -145,7 +153,7 @@ def _wider(
         varies, most = glance.dispersion, 1 + np.minimum(np.abs(t[:, 0]), 1.0)
         times = np.geomspace(1.0, max(1.0, float(most.max()) / look.cap), _LENGTHS)
         losses = lost(math.sqrt(varies), look.cap * times[:, None], most)
-    norms = np.geomspace(look.norm, max(look.norm, float(np.sqrt(squares.max()))), _NORMS)
+    norms = np.geomspace(look.norm, max(look.norm, float(np.sqrt(squares.max()))), _NORMS // care.fewer)
     tried = [replace(look, norm=float(norm)) for norm in norms]
     v = np.array([one.weights(squares) for one in tried])
     told, own, moved = doubt(z, many, slopes, v)
@@ -156,7 +164,7 @@ def _wider(
     cut = many.sum() * ((many * v**2 * squares) @ (losses**2).T)
     bad = (((wholes[1] + wholes[2]) * varies)[:, None] + noise + cut) / wholes[0][:, None] ** 2
     hides = np.sqrt(information) > 1 / _SEEN  # in round coordinates the information is about one
-    bad[hides & (np.arange(_NORMS) > 0)] = math.inf
+    bad[hides & (np.arange(len(tried)) > 0)] = math.inf
     place, keeps = np.unravel_index(int(np.argmin(bad)), bad.shape)
     lose = many * (v[place] * losses[keeps]) ** 2
     missed = varies * moved[place] + many.sum() * (z.T * lose) @ z
