@@ -43,6 +43,7 @@ _SETS = {
     "pima": ("race/pima-indians-diabetes.csv.gz", "born#0 glucose:1 pressure:2 skin:3 bmi:5 tree:6 age:7 ill=8"),
     "magic": ("race/magic04.data.gz", "length:0 width:1 size:2 near:3 side:5 third:6 angle:8 far:9 kind=10"),
     "mammography": ("race/mammography.csv.gz", "a:0 b:1 c:2 d:3 e:4 f:5 ill=6"),
+    "insurance": ("small/randhie.csv.gz", "visits#0 share:1 own=2 paid:3 most:4 limits=5 ill:6 good=7 fair=8 poor=9"),
     "fires": ("pt_forest_fires_1994_2000.csv.gz", "month:1 hour:3 cause=5 again=6 minutes:9 size=11"),
 }
 """Where each lies, and its columns: numbers, counts and words, by place."""
@@ -54,7 +55,7 @@ def table(name: str) -> dict[str, Any]:
     path, columns = data_path(_SETS[name][0]), {}
     with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
         cells = [[cell.strip() for cell in line] for line in csv.reader(file) if len(line) > 1]
-    cells = cells[name in ("magic", "fires") :]
+    cells = cells[name in ("magic", "insurance", "fires") :]
     for word in _SETS[name][1].split():
         mark = next(mark for mark in ":=#" if mark in word)
         column, place = word.split(mark)

@@ -185,7 +185,7 @@ def test_longer_rows_weigh_less_than_the_bound_of_classes_can_grow(classes: int)
     for size in (0.01, 0.3, 1.0, 3.0, 10.0):
         for way in (rng.standard_normal((classes - 1, 3)), np.eye(classes - 1)[:, :1], np.ones((classes - 1, 1))):
             reach = model.reach(size * way, 1.0)
-            bounds = np.array([model.bound(reach * s) / s for s in np.geomspace(1, 100, 13)])
+            bounds = np.array([model.bound(reach * s) / s for s in np.geomspace(1, 100, 25)])
             assert np.all(np.diff(bounds) <= 1e-9)
 
 

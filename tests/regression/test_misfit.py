@@ -64,6 +64,22 @@ def test_imagined_rows_are_long_as_real_ones_are_and_seem_as_long_as_was_seen() 
     assert far > 1e-3  # of normal rows as long as these seem 1e-11
 
 
+def test_a_number_that_does_not_vary_makes_rows_no_longer() -> None:
+    rng = np.random.default_rng(7)
+    normal = rng.standard_normal(128) / 30
+    one = np.column_stack([np.ones(256), np.concatenate([normal, -normal])])
+    numbers = (Number(-30, 30), Number(-30, 30))
+    alone = Encoding(("a",), numbers[:1], ((), ((0, -1),)))
+    beside = Encoding(("a", "b"), numbers, ((), ((0, -1),), ((1, -1),)))
+
+    def seen(x: np.ndarray) -> np.ndarray:
+        return 1 / np.maximum((30 * x[:, 1]) ** 2, 1.0)
+
+    x, _ = thick(one, np.ones(256), alone, seen)
+    same, _ = thick(np.column_stack([one, np.full(256, 0.25)]), np.ones(256), beside, seen)
+    np.testing.assert_allclose(same, np.column_stack([x, np.full(256, 0.25)]), rtol=1e-12)
+
+
 def test_residuals_lose_what_those_with_long_tails_do_and_nothing_at_their_end() -> None:
     rng = np.random.default_rng(4)
     r = rng.standard_t(3, 4_000_000) / np.sqrt(3)

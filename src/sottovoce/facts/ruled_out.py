@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 
 from sottovoce.facts.cells import Axis
@@ -31,7 +32,7 @@ def groups_kept(where: str | None, axes: Sequence[Axis]) -> list[int]:
     >>> groups_kept("ward in ('A', 'B') and age > 40", [wards]), groups_kept("ward = 'C' or age > 40", [wards])
     ([0, 1], [0, 1, 2])
     """
-    places = range(len(list(itertools.product(*(axis.labels for axis in axes)))))
+    places = range(math.prod(axis.size for axis in axes))
     if where is None:
         return list(places)
     tree = parse_predicate(where)

@@ -50,6 +50,7 @@ def thick(rows: Floats, records: Floats, encoding: Encoding, seen: Callable[[Flo
     middle, many = records @ rows / records.sum(), records * counts
     off = (rows - middle)[:, numbers]
     unit = np.maximum(records @ off**2 / records.sum(), 1e-300)
+    aim = records @ (off**2 / unit).sum(axis=1) / records.sum()  # one for each number that varies at all
     low, high = (end[numbers] - middle[numbers] for end in ends(encoding))
     found, longer = rows.copy(), 1.0
     for _ in range(_TIMES if off.size else 0):
@@ -57,7 +58,7 @@ def thick(rows: Floats, records: Floats, encoding: Encoding, seen: Callable[[Flo
         found[:, numbers] = middle[numbers] + made
         told = many * seen(found)
         size = told @ (made**2 / unit).sum(axis=1) / max(told.sum(), 1e-300)
-        longer = min(max(longer * math.sqrt(off.shape[1] / max(size, 1e-300)), 1.0), _LONGEST)
+        longer = min(max(longer * math.sqrt(aim / max(size, 1e-300)), 1.0), _LONGEST)
     return found, many
 
 
