@@ -167,9 +167,9 @@ class Look(LookMoves):
         """By what the score is multiplied."""
         return 2.0**self.bits / (self.bound * self.norm)
 
-    def weights(self, squares: Floats) -> Floats:
-        """Return v of rows of these squared lengths."""
-        c, k = self.norm, self.model.stretch
+    def weights(self, squares: Floats, norm: float | None = None) -> Floats:
+        """Return v of rows of these squared lengths; for another c if given."""
+        c, k = self.norm if norm is None else norm, self.model.stretch
         if k == 1:
             return np.asarray(c**2 / np.maximum(squares, c**2))
         part = c / np.sqrt(np.maximum(squares, c**2))

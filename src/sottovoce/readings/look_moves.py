@@ -20,6 +20,7 @@ SLACK = 1.01
 """Beside half a step an entry, what double precision loses before the rounding."""
 _COSINES = np.linspace(0.0, 1.0, 4097)
 _CURVE = 1 - _COSINES * _COSINES
+_TWICE, _HALF = 2 * (1 + _COSINES), np.maximum(_CURVE, 0.5)
 
 
 class LookMoves(Reading):
@@ -103,12 +104,13 @@ class LookMoves(Reading):
         meat = one**2 / scales["meat"] if "meat" in self.parts else 0.0
         information = one**2 / scales["information"] if "information" in self.parts else 0.0
         several = (1 + _CURVE) / 2 if self.model.outputs == 2 else 1.0
-        lone = np.maximum(_CURVE, 0.5) if self._alike else several
-        squares = np.minimum(2 * (1 + _COSINES), self.diameter**2) * score**2
-        squares = squares + 2 * meat**2 * _CURVE + 2 * information**2 * lone
+        squares = np.minimum(_TWICE, self.diameter**2) * score**2
+        if meat:
+            squares += 2 * meat**2 * _CURVE
+        squares += 2 * information**2 * (_HALF if self._alike else several)
         # Between two points of the grid the sum, of slopes at most 2·score² + 4·(…)², rises by less than this.
         between = (2 * score**2 + 4 * meat**2 + 4 * information**2) / 4096
-        slack = {part: self.lengths[part] - (one if part == "score" else one**2) for part in self.parts}
+        slack = {part: length - (one if part == "score" else one**2) for part, length in self.lengths.items()}
         rounding = math.sqrt(sum((2 * slack[part] / scales[part]) ** 2 for part in self.parts))
         return math.sqrt(float(squares.max()) + between) + rounding
 

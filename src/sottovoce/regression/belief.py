@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -50,12 +51,12 @@ class Belief:
     guesses: Guesses | None = None
     imagined: Imagined | None = None
 
-    @property
+    @cached_property
     def mean(self) -> Floats:
         """The mean of θ."""
         return np.asarray(self.weights @ self.means)
 
-    @property
+    @cached_property
     def covariance(self) -> Floats:
         """The covariance of θ."""
         off = self.means - self.mean

@@ -107,6 +107,11 @@ class Glance:
         return max(float(self.meat.trace()) / whole, 0.0) + 2 * float(noise)
 
     @cached_property
+    def back(self) -> Floats:
+        """T⁻¹."""
+        return np.asarray(np.linalg.inv(self.look.matrix), dtype=np.float64)
+
+    @cached_property
     def shape(self) -> Floats:
         """T, once for each linear predictor."""
         return once_each(self.look.matrix, self.look.model.outputs)
@@ -129,7 +134,7 @@ def _levelled(glance: Glance) -> Floats:
     if not blocks:  # a group of one level
         return glance.known
     T, constant = glance.look.matrix, glance.constant
-    back = np.linalg.inv(T)
+    back = glance.back
     seen, made = (back @ part @ back.T for part in (glance._kept(glance.information), glance.known))
     lengths = back @ back.T
     noise = glance.tau**2 / 2 * (np.outer(lengths.diagonal(), lengths.diagonal()) + lengths**2)

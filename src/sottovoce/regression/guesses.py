@@ -100,7 +100,7 @@ class Guesses:
         """Return the guesses of a look, by what rows are stretched."""
         look = glance.look
         K, d = look.model.outputs, look.encoding.size
-        back: Floats = np.asarray(np.linalg.inv(look.matrix), dtype=np.float64)
+        back = glance.back
         if stretch is None:
             mean, whole = np.repeat(average[None], count, axis=0), np.repeat(known[None], count, axis=0)
         else:
@@ -140,7 +140,7 @@ def _stretches(
 
 def _weight(glance: Glance, average: Floats) -> float:
     """Return what all records weigh together."""
-    back = np.linalg.inv(glance.look.matrix)
+    back = glance.back
     if glance.constant is None:
         return float(_most(glance, np.diag(back @ average @ back.T).max()))
     return float(whole_weight(average[None], back[glance.constant])[0])
@@ -155,7 +155,7 @@ def _hidden(glance: Glance, average: Floats) -> NDArray[np.bool_]:
     g, entries = glance.look.matrix, glance.look.encoding.entries
     seen, noise = _along(g, _left(glance, average), _own(g, average), glance.noise)
     hidden = seen < _CERTAIN * noise
-    centred = np.linalg.inv(g)
+    centred = glance.back
     if glance.constant is not None:
         one = centred[glance.constant]
         centred = centred - np.outer(centred @ average @ one / max(float(one @ average @ one), 1e-300), one)

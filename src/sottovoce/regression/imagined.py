@@ -82,7 +82,7 @@ class Imagined:
             norm = np.repeat([glance.look.norm for glance in glances], counts)
             spread = mean * (norm**2 / np.maximum(whole, 1e-300))[:, None, None]
         else:
-            back = np.linalg.inv(T)
+            back = np.repeat([glance.back for glance in glances], counts, axis=0)
             one = back[:, wholes[0]].sum(axis=1)  # of every row it makes 1
             weight = whole_weight(mean, one)[:, None]
             middle = (mean @ one[:, :, None])[:, :, 0] / weight

@@ -119,10 +119,10 @@ def _next(mechanism: AdaptiveLooks, path: Path, paid: Step, care: Care) -> tuple
         look = replace(look, cap=min(_FAR * math.sqrt(glance.dispersion), 1.0))
     elif mechanism.system.family == "poisson":
         look = _cut(mechanism, look, rows, records, step, _extra(path), care)
-    astray = None
+    off, astray = _off(look, belief), None
     if last:
-        look, astray = _wider(mechanism, look, rows, records, step, glance, belief, care)
-    return look, _split(mechanism, look, step, belief), astray
+        look, astray = _wider(mechanism, look, rows, records, step, glance, off, care)
+    return look, _split(mechanism, look, step, off), astray
 
 
 def _latest(path: Path) -> tuple[Glance, Belief]:
@@ -149,7 +149,7 @@ def _wider(
     records: Floats,
     step: Step,
     glance: Glance,
-    belief: Belief,
+    off: float,
     care: Care,
 ) -> tuple[Look, Doubt]:
     """Return a look with the norm, and where residuals are cut the cap, at which noise, variation and doubt do least;
@@ -175,21 +175,20 @@ def _wider(
         times = np.geomspace(1.0, max(1.0, float(most.max()) / look.cap), _LENGTHS)
         losses = lost(math.sqrt(varies), look.cap * times[:, None], most)
     norms = np.geomspace(look.norm, max(look.norm, float(np.sqrt(squares.max()))), _NORMS // care.fewer)
-    tried = [replace(look, norm=float(norm)) for norm in norms]
-    v = np.array([one.weights(squares) for one in tried])
+    v = np.array([look.weights(squares, float(norm)) for norm in norms])
     told, own, moved = doubt(z, many, slopes, v)
-    score, information = _noises(mechanism, tried, step, belief)
+    score, information = _noises(mechanism, look, norms, step, off)
     tau = look.model.missed
     size, wholes = len(z.T), [np.trace(part, axis1=1, axis2=2) for part in (told, own, tau**2 * moved)]
-    noise = size * (score[:, None] * times**2 + information[:, None] * _off(look, belief) / 2)
+    noise = size * (score[:, None] * times**2 + information[:, None] * off / 2)
     cut = many.sum() * ((many * v**2 * squares) @ (losses**2).T)
     bad = (((wholes[1] + wholes[2]) * varies)[:, None] + noise + cut) / wholes[0][:, None] ** 2
     hides = np.sqrt(information) > 1 / _SEEN  # in round coordinates the information is about one
-    bad[hides & (np.arange(len(tried)) > 0)] = math.inf
+    bad[hides & (np.arange(len(norms)) > 0)] = math.inf
     place, keeps = np.unravel_index(int(np.argmin(bad)), bad.shape)
     lose = many.sum() * (z.T * (many * (v[place] * losses[keeps]) ** 2)) @ z
     astray = Doubt(z, many, slopes, weighed(x), v[place], varies, tau, varies * moved[place], lose)
-    return replace(tried[place], cap=look.cap * float(times[keeps])), astray
+    return replace(look, norm=float(norms[place]), cap=look.cap * float(times[keeps])), astray
 
 
 def _noise(mechanism: AdaptiveLooks, look: Look, step: Step) -> tuple[float, float]:
@@ -198,12 +197,13 @@ def _noise(mechanism: AdaptiveLooks, look: Look, step: Step) -> tuple[float, flo
     return (noise["score"] / pull) ** 2, (noise["information"] / lean**2) ** 2
 
 
-def _noises(mechanism: AdaptiveLooks, looks: Sequence[Look], step: Step, belief: Belief) -> tuple[Floats, Floats]:
+def _noises(mechanism: AdaptiveLooks, look: Look, norms: Floats, step: Step, off: float) -> tuple[Floats, Floats]:
     """Return the same of looks of rising norms, of which every third is asked: noise grows evenly with the norm."""
-    some = np.unique([*range(0, len(looks), 3), len(looks) - 1])
-    asked = [_noise(mechanism, looks[k], _split(mechanism, looks[k], step, belief)) for k in some]
+    some = sorted({*range(0, len(norms), 3), len(norms) - 1})
+    looks = [replace(look, norm=float(norms[k])) for k in some]
+    asked = [_noise(mechanism, one, _split(mechanism, one, step, off)) for one in looks]
     score, information = np.log(asked).T
-    every = np.arange(len(looks))
+    every = np.arange(len(norms))
     return np.exp(np.interp(every, some, score)), np.exp(np.interp(every, some, information))
 
 
@@ -216,7 +216,7 @@ def _off(look: Look, belief: Belief) -> float:
 def _rows(glance: Glance, belief: Belief) -> tuple[Floats, Floats]:
     """Return imagined rows, in the coordinates of x, and how many records each stands for."""
     assert belief.imagined is not None
-    return belief.imagined.rows[0] @ np.linalg.inv(glance.look.matrix).T, belief.imagined.records[0]
+    return belief.imagined.rows[0] @ glance.back.T, belief.imagined.records[0]
 
 
 def _extra(path: Path) -> Extra:
@@ -236,12 +236,12 @@ def _told(seen: Glance, glance: Glance, belief: Belief) -> Extra:
     return Extra.of(seen, rows, records, ((rows @ belief.covariance) * rows).sum(axis=1))
 
 
-def _split(mechanism: AdaptiveLooks, look: Look, step: Step, belief: Belief) -> Step:
+def _split(mechanism: AdaptiveLooks, look: Look, step: Step, off: float) -> Step:
     """Return what of a look's share each part is given: of a mean that bends, by where noise does least."""
     if not mechanism.system.model.curved:
         return step
     score, information = _noise(mechanism, look, step)
-    return split(step, score * step[1]["score"], information * step[1]["information"], _off(look, belief))
+    return split(step, score * step[1]["score"], information * step[1]["information"], off)
 
 
 def _room(mechanism: AdaptiveLooks, glance: Glance, less: float) -> float:
