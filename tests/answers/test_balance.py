@@ -201,3 +201,10 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     assert run("--width", "0.03", "--risk", "0.02")[0] == 2
     assert run("--width", "0.0001")[0] == 7
     assert "→" in run("--risk", "0.012")[1]
+    assert run("--risk", "1.2%") == run("--risk", "0.012")
+    others = ("--baseline", "--share", "--spread", "--kept", "--smallest")
+    in_percent, as_parts = ("2%", "20%", "30%", "70%", "5 %"), ("0.02", "0.2", "0.3", "0.7", "0.05")
+    assert run(*(word for pair in zip(others, in_percent, strict=True) for word in pair)) == run(
+        *(word for pair in zip(others, as_parts, strict=True) for word in pair)
+    )
+    assert run("--risk", "much")[0] == 2

@@ -16,7 +16,7 @@ from scipy import special
 from sottovoce.facts.columns import Category, Column, Count, Flag, Number
 from sottovoce.facts.encodings import levels_of
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import real
+from sottovoce.privacy.numbers import read_share, real
 
 __all__ = ["Imagined", "counted", "evenly", "imagined_of", "parse_imagined", "split_imagined"]
 
@@ -197,8 +197,8 @@ def parse_imagined(texts: Iterable[str], facts: Mapping[str, Column], **others: 
             raise InvalidValue(f"imagine columns in words like smoker=20%, age=0.1 or ward:C=5%. Got {text!r}")
         left, _, right = text.rpartition("=")
         try:
-            number = float(right.removesuffix("%")) / (100 if right.endswith("%") else 1)
-        except ValueError:
+            number = read_share("a share", right)
+        except InvalidValue:
             raise InvalidValue(f"imagine columns like smoker=20%, age=0.1 or ward:C=5%. Got {text!r}") from None
         name = max((one for one in facts if f"{left}:".startswith(f"{one}:")), key=len, default=left)
         word = left[len(name) + 1 :]

@@ -31,6 +31,8 @@ __all__ = [
     "log_gamma_step",
     "log_up",
     "mixed",
+    "percent",
+    "read_share",
     "real",
     "shown",
     "slip",
@@ -110,6 +112,20 @@ def shown(value: Any) -> str:
     except Exception:
         return f"a {type(value).__name__}"
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def read_share(name: str, text: str) -> float:
+    """Return the number that a text such as ``5%`` or ``0.05`` says, or raise `InvalidValue` naming it.
+
+    >>> read_share("level", "80%"), read_share("level", "0.8")
+    (0.8, 0.8)
+    """
+    said = text.strip()
+    try:
+        number = Decimal(said.removesuffix("%").strip())  # which ends at the double that 0.007 is, for 0.7% too
+        return float(number / 100 if said.endswith("%") else number)
+    except (ArithmeticError, ValueError):
+        raise InvalidValue(f"{name} reads like 5% or 0.05. Got {shown(text)}") from None
 
 
 def percent(share: float) -> str:
