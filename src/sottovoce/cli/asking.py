@@ -11,7 +11,7 @@ from sottovoce.cli import shared
 from sottovoce.cli.console import AsJson, console, emit, table, waiting
 from sottovoce.cli.writing import check_places, written
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import read_share
+from sottovoce.privacy.numbers import percent, read_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,7 +140,7 @@ def _print(answer: Any, left: str) -> None:
 
     names = answer.question.label_names
     rows = [
-        (*(shown(row[name]) for name in names), *answer.formatted(row), f"{100 * row['privacy_share']:.0f} %")
+        (*(shown(row[name]) for name in names), *answer.formatted(row), percent(row["privacy_share"], whole=True))
         for row in answer.rows
     ]
     header = (*names, "estimate", "low", "high", "of it privacy")

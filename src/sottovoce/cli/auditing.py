@@ -24,7 +24,7 @@ from sottovoce.cli.specs import facts_of, model_for, read_spec
 from sottovoce.cli.writing import check_places
 from sottovoce.mechanisms.choices import CONJUGATE, build_mechanism, usual_name
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import read_share
+from sottovoce.privacy.numbers import percent, read_share
 from sottovoce.privacy.promises import parse_promise
 
 __all__ = ["VIOLATED", "audit"]
@@ -150,7 +150,7 @@ def _word(verdict: Verdict) -> str:
 
 
 def _percent(ratio: float | None) -> str:
-    return "–" if ratio is None else f"{ratio:.1%}"
+    return "–" if ratio is None else percent(ratio)
 
 
 def _tell_all(found: list[tuple[Case, AuditReport]], delta: float, confidence: float, as_json: bool) -> None:

@@ -12,7 +12,7 @@ import typer
 from sottovoce.cli import shared
 from sottovoce.cli.console import AsJson, console, emit, number, table
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import read_share
+from sottovoce.privacy.numbers import percent, read_share
 from sottovoce.privacy.promises import parse_promise
 
 __all__ = ["balance"]
@@ -88,7 +88,7 @@ def balance(
     marked = sorted([*offers, *([] if chosen is None or chosen in offers else [chosen])], key=lambda one: one.share)
     people = _of(guessed)
     rows = [
-        ("→" if one is chosen else "", f"{100 * one.share:.3g} %", f"± {number(one.width, 3)}", people(one.success))
+        ("→" if one is chosen else "", percent(one.share), f"± {number(one.width, 3)}", people(one.success))
         for one in marked
     ]
     columns = ("", "share", "accuracy", f"guessed right at most ({people(guessed)} before)")

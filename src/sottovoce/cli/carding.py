@@ -12,7 +12,7 @@ from sottovoce.cli import shared
 from sottovoce.cli.console import AsJson, console, emit, escape, table
 from sottovoce.cli.specs import facts_of
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import read_share
+from sottovoce.privacy.numbers import percent, read_share
 from sottovoce.privacy.promises import Promise
 
 __all__ = ["card"]
@@ -116,7 +116,7 @@ def _verify(page: Path, key: Path | None, place: str | None, *, as_json: bool) -
         ("data set", f"{said['title']} ({many})"),
         ("made", str(said["made"])),
         ("releases", str(len(said["releases"]))),
-        ("spent", f"{100 * said['spent']:.3g} % of the budget"),
+        ("spent", f"{percent(said['spent'])} of the budget"),
         ("ledger", "passes through the card's head" if place is not None else "not given, and not checked"),
     ]
     console.print(table("", ("", ""), rows, left=2))

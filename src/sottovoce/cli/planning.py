@@ -14,7 +14,7 @@ from sottovoce.mechanisms import Mechanism
 from sottovoce.mechanisms.choices import CONJUGATE, DELTAS, ORDERS, Choice, choices, imagined_mean, names_for
 from sottovoce.mechanisms.expected import cautions
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
-from sottovoce.privacy.numbers import read_share
+from sottovoce.privacy.numbers import percent, read_share
 from sottovoce.privacy.numbers import whole as whole_number
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.systems.naming import SYSTEMS
@@ -161,7 +161,7 @@ def _say_needed(found: list[Needed], budget: str, *, as_json: bool) -> None:
     rows = [
         (
             one.name,
-            "more than there is" if one.share is None else f"{100 * one.share:.3g} %",
+            "more than there is" if one.share is None else percent(one.share),
             f"± {number(one.width, 3)}",
         )
         for one in found
