@@ -276,7 +276,8 @@ def _cells(imagined: Imagined, mechanism: NoisyCells, n: int) -> NDArray[np.int6
     reading: Any = mechanism.reading
     asked = {name: question.facts[name] for name in question.columns_asked}
     groups = {name: question.grouped_facts[name] for name in question.groups.names}
-    sizes, (name, column), rng = imagined.sizes(n, groups), next(iter(asked.items())), seeded_rng(_SEED)
+    sizes, (name, column) = imagined.sizes(n, groups, question.kept), next(iter(asked.items()))
+    rng = seeded_rng(_SEED)
 
     def stray(values: Floats, variance: Floats | float) -> Floats:
         parts = rng.permutation(special.ndtri(evenly(values.size)))

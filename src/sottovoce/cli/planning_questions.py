@@ -96,13 +96,11 @@ def _if_rare(balance: Balance, share: float) -> float | None:
     """Return the width of the widest row if one group is small; None without groups, or where it is said how small."""
     imagined, question = balance.imagined, balance.question
     groups = question.groups
-    if groups.size < 2 or any(name in imagined.columns for name in groups.names):
+    if len(question.kept) < 2 or any(name in imagined.columns for name in groups.names):
         return None
-    return replace(balance, imagined=replace(imagined, smallest=1 / (4 * groups.size))).at(share).width
+    return replace(balance, imagined=replace(imagined, smallest=1 / (4 * len(question.kept)))).at(share).width
 
 
 def _hint(question: Question) -> str:
-    first = question.groups.axes[0]
-    return (
-        f"{first.name}=10%" if isinstance(question.facts[first.name], Flag) else f"{first.name}:{first.labels[-1]}=10%"
-    )
+    name, value = question.groups.names[0], question.groups.labels[question.kept[-1]][0]
+    return f"{name}=10%" if isinstance(question.facts[name], Flag) else f"{name}:{value}=10%"
