@@ -23,7 +23,7 @@ from sottovoce.facts.imagined import Imagined, evenly
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.filter import PrivacyFilter
-from sottovoce.privacy.numbers import Floats, real, whole
+from sottovoce.privacy.numbers import Floats, percent, real, whole
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.risk import advantage, success
@@ -180,7 +180,7 @@ class Balance:
             if self._success(low) <= wanted:
                 fits = self._success(high) <= wanted
                 return self.at(high if fits else self._around(lambda one: self._success(one) > wanted, low, high)[0])
-        raise PromiseUnreachable(f"even {_LEAST:.2%} of the budget leaves more than {wanted:g} to a guess")
+        raise PromiseUnreachable(f"even {percent(_LEAST)} of the budget leaves more than {wanted:g} to a guess")
 
     @cached_property
     def _stretches(self) -> list[tuple[float, float]]:
@@ -230,7 +230,7 @@ class Balance:
         falls = [after for (_, before), (after, _) in pairs if self._success(after) < self._success(before)]
         if not falls:
             return ""
-        where = " and ".join(f"{100 * share:.3g} %" for share in falls)
+        where = " and ".join(percent(share) for share in falls)
         return f"The risk falls at {where}: from there on another kind of noise is as exact and tells less."
 
     def plot(self, offer: Offer | None = None) -> Any:
@@ -276,7 +276,8 @@ def _cells(imagined: Imagined, mechanism: NoisyCells, n: int) -> NDArray[np.int6
     reading: Any = mechanism.reading
     asked = {name: question.facts[name] for name in question.columns_asked}
     groups = {name: question.grouped_facts[name] for name in question.groups.names}
-    sizes, (name, column), rng = imagined.sizes(n, groups), next(iter(asked.items())), seeded_rng(_SEED)
+    sizes, (name, column) = imagined.sizes(n, groups, question.kept), next(iter(asked.items()))
+    rng = seeded_rng(_SEED)
 
     def stray(values: Floats, variance: Floats | float) -> Floats:
         parts = rng.permutation(special.ndtri(evenly(values.size)))
