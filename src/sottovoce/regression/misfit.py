@@ -30,7 +30,7 @@ from sottovoce.facts.encodings import Encoding
 from sottovoce.privacy.numbers import Floats
 from sottovoce.regression.skewed_rows import ends
 
-__all__ = ["Doubt", "doubt", "lost", "thick"]
+__all__ = ["Doubt", "apart", "doubt", "lost", "mean_square", "thick"]
 
 _TAIL = 3.0
 """The degrees of freedom of the law that lengths of rows follow: t₃, the longest tails that real columns have."""
@@ -85,13 +85,10 @@ class Doubt:
         off, before
             Where the look before says the answer is, from the centre of this one, and how sure it is: a covariance.
         """
-        z, many = self.rows, self.records * self.slopes
-        first, second = ((z.T * (many * v)) @ z for v in (self.before, self.now))
-        turned = np.linalg.solve(first + _FLAT * np.trace(first) * np.eye(len(first)), second)
-        apart = self.now[:, None] * z - self.before[:, None] * (z @ turned)
-        chance = self.varies * (apart.T * many) @ apart
-        noise = chance + second @ before @ second + sigma**2 * np.eye(len(second))
-        square = _square(self.tau, self.records.sum() * chance, noise, score - off @ second)
+        known, parts = apart(self.rows, self.records * self.slopes, self.before, self.now)
+        chance = self.varies * parts
+        noise = chance + known @ before @ known + sigma**2 * np.eye(len(known))
+        square = mean_square(self.tau, self.records.sum() * chance, noise, score - off @ known)
         return np.asarray(square * self.bent + self.cut)
 
 
@@ -131,23 +128,24 @@ def doubt(z: Floats, records: Floats, slopes: Floats, v: Floats) -> tuple[Floats
     return once, twice, records.sum() * moved
 
 
-def lost(sd: Any, cap: Any, most: Any) -> Any:
-    """Return what residuals of this standard deviation lose on average that are cut at `cap` and end at `most`.
+def apart(z: Floats, many: Floats, before: Floats, now: Floats) -> tuple[Floats, Floats]:
+    """Return the information of rows as they are weighed now, and Σrr' of how far apart two ways to weigh them point.
 
-    To one side, if their tails are as long as real ones: as much as both tails of t₃ lose, P(r > c) ∝ c⁻³. It may be
-    another in every kind of row.
-
-    >>> round(float(lost(1.0, 5.0, 1e9)), 4), float(lost(1.0, 5.0, 5.0))
-    (0.008, 0.0)
+    As scores: r is what a record moves the second by, less what it moves the answer of the first by.
     """
-    return _LOST * sd * np.maximum((sd / cap) ** 2 - (sd / most) ** 2, 0.0)
+    first, second = ((z.T * (many * v)) @ z for v in (before, now))
+    turned = np.linalg.solve(first + _FLAT * np.trace(first) * np.eye(len(first)), second)
+    r = now[:, None] * z - before[:, None] * (z @ turned)
+    return second, (r.T * many) @ r
 
 
-def _square(tau: float, moved: Floats, noise: Floats, gap: Floats) -> float:
-    """Return the mean of τ², by how far apart two looks are: as `noise` has it, and `moved` for each τ².
+def mean_square(tau: float, moved: Floats, noise: Floats, gap: Floats) -> float:
+    """Return the mean of τ² by how far apart two looks point: as `noise` has it, and `moved` for each τ².
+
+    It was τ² before, and its root varies as a log-normal law does. One row of the gap for each linear predictor.
 
     >>> one = np.eye(1)
-    >>> [round(math.sqrt(_square(0.1, 1e4 * one, one, gap * one)), 3) for gap in (0.0, 1.0, 10.0, 100.0)]
+    >>> [round(math.sqrt(mean_square(0.1, 1e4 * one, one, gap * one)), 3) for gap in (0.0, 1.0, 10.0, 100.0)]
     [0.043, 0.045, 0.124, 0.684]
     """
     sizes, axes = np.linalg.eigh((noise + noise.T) / 2)
@@ -159,6 +157,18 @@ def _square(tau: float, moved: Floats, noise: Floats, gap: Floats) -> float:
     log = -(len(gap) * np.log(whole) + seen / whole).sum(axis=1) / 2 - _PLACES**2 / 2
     weights = np.exp(log - log.max())
     return float(weights @ squares / weights.sum())
+
+
+def lost(sd: Any, cap: Any, most: Any) -> Any:
+    """Return what residuals of this standard deviation lose on average that are cut at `cap` and end at `most`.
+
+    To one side, if their tails are as long as real ones: as much as both tails of t₃ lose, P(r > c) ∝ c⁻³. It may be
+    another in every kind of row.
+
+    >>> round(float(lost(1.0, 5.0, 1e9)), 4), float(lost(1.0, 5.0, 5.0))
+    (0.008, 0.0)
+    """
+    return _LOST * sd * np.maximum((sd / cap) ** 2 - (sd / most) ** 2, 0.0)
 
 
 @functools.cache
