@@ -43,6 +43,8 @@ _EFFECT = 0.3
 far, with its mirror image as far the other way. Looks at what goes with nothing would begin at the answer, and their
 noise would do less than it does; and a flag tells more of an outcome that is rare if it goes with more of it than if
 with less."""
+_NEAR = 1e-4
+"""How near, as a part of its width, an interval's ends are found: a plan tells three digits."""
 _LUCK = 1.5
 """Where noise may make an interval so many times as wide as in the middle, a plan says how wide."""
 _APART, _ALIKE = 1.8, 1.1
@@ -315,7 +317,7 @@ class _Records:
         """Return half the width of every interval."""
         A, b = self.formula.units
         found = Coefficients.from_belief(self.formula, belief.mapped(A, b), np.zeros(len(A)))
-        return np.asarray(np.diff(found.interval(level), axis=1)[:, 0] / 2)
+        return np.asarray(np.diff(found.interval(level, _NEAR), axis=1)[:, 0] / 2)
 
 
 def _predictors(formula: Formula, said: Imagined) -> tuple[Floats, Floats]:
