@@ -132,6 +132,22 @@ class PoissonFamily(Family):
         first, second = e * _polynomial(self.powers[0], s), e * _polynomial(below.tolist(), s)
         return np.asarray(self.most - first), np.asarray(np.maximum(second - first**2, 0.0))
 
+    def by_cap(self, t: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return means, slopes and variances of counts cut at 1, at 2 and so on up to K, a row each."""
+        s, e = self._places(t)
+        each = np.arange(self.most - 1)[:, None]
+        mass, slope = (
+            e
+            * np.cumprod(
+                np.concatenate([np.ones_like(s)[None], s * (1 + self.extra * (each + off)) / (each + 1)]), axis=0
+            )
+            for off in (0, 1)
+        )
+        more = 1 - np.cumsum(mass, axis=0)  # P(y > j)
+        mean = np.cumsum(more, axis=0)
+        square = np.cumsum((2 * np.arange(self.most)[:, None] + 1) * more, axis=0)
+        return mean, s * np.cumsum(slope, axis=0), np.maximum(square - mean**2, 0.0)
+
     @cached_property
     def steepest(self) -> float:
         """The largest slope, on a grid and what lies between; K at most."""

@@ -16,8 +16,9 @@ class Care:
     guesses
         How many are made where noise hides a column.
     fewer
-        How many times fewer draws than all lead to each, on grids of so many times fewer points; and at how many times
-        fewer places it is tried to cut counts and to weigh rows less.
+        How many times fewer draws than all lead to each, on grids of so many times fewer points.
+    norms
+        At how many lengths it is tried to weigh rows less.
     nearer
         How many times nearer than need be guesses come to rest.
     steps
@@ -26,11 +27,12 @@ class Care:
 
     guesses: int = 48
     fewer: int = 1
+    norms: int = 12
     nearer: float = 5.0
     steps: int = 14
 
 
 RELEASED = Care()
-PLANNED = Care(guesses=8, fewer=2, nearer=0.25, steps=4)
+PLANNED = Care(guesses=8, fewer=2, norms=6, nearer=0.25, steps=4)
 """Widths differ far more between two draws of the noise than by more guesses, or finer ones: with twice as many of both
 (guesses, and draws of each column) plans come no nearer to what is got than another draw of the noise brings them."""

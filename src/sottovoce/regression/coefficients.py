@@ -95,12 +95,12 @@ class Coefficients:
         """The standard deviation of each coefficient."""
         return np.sqrt(np.diag(self.covariance))
 
-    def interval(self, level: float = 0.95) -> Floats:
-        """Return the equal-tailed interval of each coefficient, (low, high) a row."""
+    def interval(self, level: float = 0.95, near: float = 0.0) -> Floats:
+        """Return the equal-tailed interval of each coefficient, (low, high) a row; `near` is a part of its width."""
         if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
             raise InvalidValue(f"level must lie between 0 and 1. Got {level!r}")
         sds = np.sqrt(np.maximum(np.diagonal(self.covariances, axis1=1, axis2=2), 0.0))
-        return _quantiles(level, self.weights, self.means, sds).T
+        return _quantiles(level, self.weights, self.means, sds, near).T
 
     def combined(self, weights: Floats, level: float = 0.95) -> tuple[float, float, float, float]:
         """Return the mean, the sd and the ends of the interval of Σ weights·coefficients."""
@@ -151,7 +151,7 @@ class Coefficients:
             return Coefficients(Formula.from_dict(state["formula"]), **arrays, cut=cut)
 
 
-def _quantiles(level: float, weights: Floats, means: Floats, sds: Floats) -> Floats:
+def _quantiles(level: float, weights: Floats, means: Floats, sds: Floats, near: float = 0.0) -> Floats:
     """Return both ends of an interval of a mixture of normal laws, or of one for each column of means, by bisection.
 
     A quantile of a mixture lies between those of its laws.
@@ -161,7 +161,7 @@ def _quantiles(level: float, weights: Floats, means: Floats, sds: Floats) -> Flo
     low, high = each.min(axis=1), each.max(axis=1)
     for _ in range(64):  # down to the last digit
         middle = (low + high) / 2
-        if np.all((middle == low) | (middle == high)):
+        if np.all((middle == low) | (middle == high) | (high - low <= near * (low[1] - high[0]))):
             break
         chances = special.ndtr((middle[:, None] - means) / np.maximum(sds, 1e-300))
         below = np.einsum("k,qk...->q...", weights, chances) < q[:, 0]

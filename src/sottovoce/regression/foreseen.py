@@ -25,6 +25,7 @@ from sottovoce.regression.care import PLANNED
 from sottovoce.regression.coefficients import Coefficients
 from sottovoce.regression.formula import Formula
 from sottovoce.regression.glances import Glance
+from sottovoce.regression.guesses import out_of_sight
 from sottovoce.regression.quick_sums import quick_sums
 from sottovoce.regression.strides import final, strides, together
 
@@ -43,11 +44,14 @@ _EFFECT = 0.3
 far, with its mirror image as far the other way. Looks at what goes with nothing would begin at the answer, and their
 noise would do less than it does; and a flag tells more of an outcome that is rare if it goes with more of it than if
 with less."""
+_NEAR = 1e-4
+"""How near, as a part of its width, an interval's ends are found: a plan tells three digits."""
 _LUCK = 1.5
 """Where noise may make an interval so many times as wide as in the middle, a plan says how wide."""
 _APART, _ALIKE = 1.8, 1.1
-"""Where widths differ altogether by so much between a draw of the noise and its mirror image, another pair is drawn. To
-how far responses of a straight mean, or groups, seem to spread both do the same: there the second is enough."""
+"""Where widths differ altogether by so much between a draw of the noise and its mirror image, another pair is drawn; it
+walks beside the first where noise is sure to hide columns. To how far responses of a straight mean, or groups, seem to
+spread both do the same: there the second is enough."""
 _RARE, _NARROW = 0.1, 0.1
 """How often what is rare is met, and how far a narrow number spreads, as a part of its range."""
 
@@ -170,11 +174,11 @@ def foresee_all(
     if count is None:
         raise InvalidValue("how many records there are is a secret; say n=..., how many to imagine")
     sorts = [_Records.of(mechanism.system, whole("n", count, 1), said, pause) for said in imagined]
-    walks = [(*one.quietly(mechanism, level), *one.pair(mechanism, 0, level)) for one in sorts]
+    walks = [one.walks(mechanism, level) for one in sorts]
     found = iter(together([each for some in walks for each in some]))
     told = [[next(found) for _ in some] for some in walks]
     much = _APART if mechanism.system.model.curved and not mechanism.system.groups else _ALIKE
-    doubted = [place for place, (_, _, *several) in enumerate(told) if _apart(*several) > much]
+    doubted = [place for place, (_, _, *several) in enumerate(told) if len(several) == 2 and _apart(*several) > much]
     more = iter(together([each for place in doubted for each in sorts[place].pair(mechanism, 1, level)]))
     for place in doubted:
         told[place] += [next(more), next(more)]
@@ -261,6 +265,14 @@ class _Records:
             for side in (_EFFECT, -_EFFECT)
         ]
 
+    def walks(self, mechanism: AdaptiveLooks, level: float) -> list[Generator[Asked, Belief, Floats]]:
+        """Return looks without noise, and walks with a pair of draws of it; with two where noise hides columns."""
+        answers = zip(self._answers(), self.explained, strict=True)
+        quiet = [(answer, self._quiet(mechanism, answer, y)) for answer, y in answers]
+        pairs = 2 if _veiled(mechanism, quiet[0][1]) else 1
+        walks = [self._seen(mechanism, *one, level) for one in quiet]
+        return walks + [walk for seed in range(pairs) for walk in self.pair(mechanism, seed, level)]
+
     def pair(self, mechanism: AdaptiveLooks, seed: int, level: float) -> list[Generator[Asked, Belief, Floats]]:
         """Return walks with a draw of the noise and with its mirror image: what the one hides the other shows."""
         drawn, mirrored = (seeded_rng(seed).standard_normal for _ in range(2))
@@ -270,26 +282,22 @@ class _Records:
             self._walked(mechanism, second, lambda size: -mirrored(size), level),
         ]
 
-    def quietly(self, mechanism: AdaptiveLooks, level: float) -> list[Generator[Asked, Belief, Floats]]:
-        """Return looks at both answers themselves, without noise and with no row cut: what is left without privacy."""
-        shape, _ = self.formula.start
+    def _quiet(self, mechanism: AdaptiveLooks, answer: Floats, y: Floats) -> Glance:
+        """Return a look at an answer, without noise and with no row cut: it tells what is left without privacy."""
+        system, (shape, _) = self.formula, self.formula.start
         longest = float(np.sqrt(((self.rows @ shape.T) ** 2).sum(axis=1).max()))
-        answers = zip(self._answers(), self.explained, strict=True)
-        return [self._seen(mechanism, answer, y, shape, max(longest, _NARROWEST), level) for answer, y in answers]
-
-    def _seen(
-        self, mechanism: AdaptiveLooks, answer: Floats, y: Floats, shape: Floats, norm: float, level: float
-    ) -> Generator[Asked, Belief, Floats]:
-        """Look at an answer, and return half the width of every interval."""
-        system = self.formula
         cap = float(system.response.high) if isinstance(system.response, Count) and system.model.curved else 0.0
         parts = system.look(mechanism.n).parts  # a mean that bends says itself how much scores vary
-        look = system.look_at(mechanism.n, answer, shape, norm, parts, cap)
+        look = system.look_at(mechanism.n, answer, shape, max(longest, _NARROWEST), parts, cap)
         total = self.each * quick_sums(look, self.rows, look.model.outcome(y))
-        noise = dict.fromkeys(parts, _QUIET) | {"information": 0.0}
-        glance = Glance.of(look, mechanism.n, total, noise)
+        glance = Glance.of(look, mechanism.n, total, dict.fromkeys(parts, _QUIET) | {"information": 0.0})
         # Rows of zeros alone have no information at all; nothing is quite so.
-        glance = replace(glance, information=np.asarray(glance.information) + _QUIET * np.eye(look.dimension))
+        return replace(glance, information=np.asarray(glance.information) + _QUIET * np.eye(look.dimension))
+
+    def _seen(
+        self, mechanism: AdaptiveLooks, answer: Floats, glance: Glance, level: float
+    ) -> Generator[Asked, Belief, Floats]:
+        """Return half the width of every interval that a look at an answer leaves."""
         asked = final(mechanism, [(glance, None)], PLANNED)
         belief = yield replace(asked, several=False, at=answer, whole=True, extra=None)
         return self._halves(belief, level)
@@ -315,7 +323,15 @@ class _Records:
         """Return half the width of every interval."""
         A, b = self.formula.units
         found = Coefficients.from_belief(self.formula, belief.mapped(A, b), np.zeros(len(A)))
-        return np.asarray(np.diff(found.interval(level), axis=1)[:, 0] / 2)
+        return np.asarray(np.diff(found.interval(level, _NEAR), axis=1)[:, 0] / 2)
+
+
+def _veiled(mechanism: AdaptiveLooks, quiet: Glance) -> bool:
+    """Say whether noise such as the last look's, in the coordinates of the first, would hide a column."""
+    look = mechanism.reading
+    noise = mechanism.scales(look, mechanism.plan[-1])["information"] / look.factors[1] ** 2
+    glance = replace(quiet, tau=noise)
+    return bool(out_of_sight(glance, glance.averaged(np.asarray(glance.information))).any())
 
 
 def _predictors(formula: Formula, said: Imagined) -> tuple[Floats, Floats]:

@@ -24,7 +24,7 @@ from sottovoce.regression.care import RELEASED, Care
 from sottovoce.regression.glances import Glance
 from sottovoce.regression.veil import NARROWEST, Veil, turns
 
-__all__ = ["Guesses", "whole_weight"]
+__all__ = ["Guesses", "out_of_sight", "whole_weight"]
 
 _TOGETHER = 192
 """So many guesses are worked on together: of more the numbers would not stay near the processor."""
@@ -75,15 +75,13 @@ class Guesses:
         averages = [glance.averaged(one) for glance, one in zip(glances, known, strict=True)]
         # What noise hides is asked as at every other look: knowing what groups are makes no column harder to see.
         hidden = [
-            _hidden(glance, glance.averaged(glance.known)) if several else np.zeros(len(average), dtype=bool)
+            out_of_sight(glance, glance.averaged(glance.known)) if several else np.zeros(len(average), dtype=bool)
             for glance, average in zip(glances, averages, strict=True)
         ]
         stretches = _stretches(glances, averages, hidden, max(at_least, care.guesses), care.fewer)
         return [
-            cls._of(glance, one, average, out_of_sight, stretches.get(place), several, at_least)
-            for place, (glance, one, average, out_of_sight) in enumerate(
-                zip(glances, known, averages, hidden, strict=True)
-            )
+            cls._of(glance, one, average, veiled, stretches.get(place), several, at_least)
+            for place, (glance, one, average, veiled) in enumerate(zip(glances, known, averages, hidden, strict=True))
         ]
 
     @classmethod
@@ -146,7 +144,7 @@ def _weight(glance: Glance, average: Floats) -> float:
     return float(whole_weight(average[None], back[glance.constant])[0])
 
 
-def _hidden(glance: Glance, average: Floats) -> NDArray[np.bool_]:
+def out_of_sight(glance: Glance, average: Floats) -> NDArray[np.bool_]:
     """Say which columns have little information beside its noise.
 
     Of a number counts what the other columns do not explain of it. Of a level, which its column's other levels may

@@ -52,8 +52,16 @@ class Extra:
 
     def shift(self, family: PoissonFamily, t: Floats) -> Floats:
         """Return by how much the doubt moves the mean of cut counts."""
-        high, low = (replace(family, extra=max(self.mean + side * self.doubt, 0.0)) for side in (1, -1))
+        high, low = self._sides(family)
         return np.asarray((high.mean(t) - low.mean(t)) / 2)
+
+    def shifts(self, family: PoissonFamily, t: Floats) -> Floats:
+        """Return the same of counts cut at 1, at 2 and so on, a row each."""
+        high, low = self._sides(family)
+        return np.asarray((high.by_cap(t)[0] - low.by_cap(t)[0]) / 2)
+
+    def _sides(self, family: PoissonFamily) -> list[PoissonFamily]:
+        return [replace(family, extra=max(self.mean + side * self.doubt, 0.0)) for side in (1, -1)]
 
     @classmethod
     def of(cls, glance: Glance, rows: Floats, records: Floats, misses: Floats) -> Self:

@@ -37,8 +37,8 @@ Found = TypeVar("Found")
 
 _FAR = 3.5
 """Residuals are cut at so many standard deviations at least."""
-_LENGTHS, _NORMS = 32, 12
-"""At so many lengths it is tried to cut them, and at so many to weigh rows less."""
+_LENGTHS = 32
+"""At so many lengths it is tried to cut them."""
 _SEEN = 7.0
 """What the information has in a direction is to be so many times its noise, or noise would hide columns."""
 _LAST, _LESS = 0.68, 0.44
@@ -118,7 +118,7 @@ def _next(mechanism: AdaptiveLooks, path: Path, paid: Step, care: Care) -> tuple
     if mechanism.system.family == "linear":
         look = replace(look, cap=min(_FAR * math.sqrt(glance.dispersion), 1.0))
     elif mechanism.system.family == "poisson":
-        look = _cut(mechanism, look, rows, records, step, _extra(path), care)
+        look = _cut(mechanism, look, rows, records, step, _extra(path))
     off, astray = _off(look, belief), None
     if last:
         look, astray = _wider(mechanism, look, rows, records, step, glance, off, care)
@@ -174,7 +174,7 @@ def _wider(
         varies, most = glance.dispersion, 1 + np.minimum(np.abs(t[:, 0]), 1.0)
         times = np.geomspace(1.0, max(1.0, float(most.max()) / look.cap), _LENGTHS)
         losses = lost(math.sqrt(varies), look.cap * times[:, None], most)
-    norms = np.geomspace(look.norm, max(look.norm, float(np.sqrt(squares.max()))), _NORMS // care.fewer)
+    norms = np.geomspace(look.norm, max(look.norm, float(np.sqrt(squares.max()))), care.norms)
     v = np.array([look.weights(squares, float(norm)) for norm in norms])
     told, own, moved = doubt(z, many, slopes, v)
     score, information = _noises(mechanism, look, norms, step, off)
@@ -256,29 +256,25 @@ def _room(mechanism: AdaptiveLooks, glance: Glance, less: float) -> float:
     return float(np.clip(shorter * (_LAST * less * noise) ** -0.17, least, 6.0)) if noise > 0 else 6.0
 
 
-def _cut(
-    mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, step: Step, extra: Extra, care: Care
-) -> Look:
+def _cut(mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, step: Step, extra: Extra) -> Look:
     """Return a look that cuts counts where, on imagined rows, noise, variation and doubt weigh least."""
     z = rows @ look.matrix.T
     squares, t = (z * z).sum(axis=1), z @ look.predictors[0]
-    weights = records * look.weights(squares)
+    v = look.weights(squares)
     most = min(int(mechanism.system.response.high), MOST_COUNTED)  # type: ignore[attr-defined]
-    found: dict[Look, float] = {}
-    for cap in sorted({min(cap, most) for cap in _CAPS})[:: care.fewer]:
-        tried = replace(look, cap=cap, extra=extra.mean)
-        family: Any = tried.model
-        noise = look.dimension * (mechanism.scales(tried, step)["score"] / tried.pull) ** 2
-        varies = float((weights * look.weights(squares) * squares) @ family.variance(t))
-        doubt = float((((weights * extra.shift(family, t)) @ z) ** 2).sum())
-        found[tried] = (varies + noise + doubt) / max(float((weights * squares) @ family.slope(t)), 1e-300) ** 2
-        if found[tried] > 4 * min(found.values()):
-            break
-    return max((one for one, badness in found.items() if badness <= _NEARLY * min(found.values())), key=_cap)
-
-
-def _cap(look: Look) -> float:
-    return look.cap
+    caps = np.array(sorted({min(cap, most) for cap in _CAPS}))
+    # Two contributions point apart at any cap, so that the noise is the same but for what counts are divided by.
+    highest = replace(look, cap=most, extra=extra.mean)
+    family: Any = highest.model
+    reach = family.reach(look.predictors, family.stretch * look.norm)
+    low, high = family.by_cap(np.array([-reach, reach]))[0][caps - 1].T
+    score = mechanism.scales(highest, step)["score"] / highest.pull * np.maximum(caps - low, high) / highest.bound
+    _, slope, variance = (part[caps - 1] for part in family.by_cap(t))
+    varies = variance @ (records * v**2 * squares)
+    doubt = (((records * v * extra.shifts(family, t)[caps - 1]) @ z) ** 2).sum(axis=1)
+    told = np.maximum(slope @ (records * v * squares), 1e-300)
+    bad = (varies + look.dimension * score**2 + doubt) / told**2
+    return replace(look, cap=int(caps[bad <= _NEARLY * bad.min()].max()), extra=extra.mean)
 
 
 def _own(glance: Glance) -> Glance | None:
