@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import decimal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -42,7 +40,7 @@ def balance(
 ) -> None:
     """Say what share of a budget an accuracy or a risk takes, and what it brings. Reads nothing, spends nothing."""
     from sottovoce.answers import parse_question, parse_spend  # noqa: PLC0415 - needs the data extra
-    from sottovoce.answers.balance import Balance  # noqa: PLC0415
+    from sottovoce.answers.balance import Balance, people  # noqa: PLC0415
     from sottovoce.answers.questions import Question  # noqa: PLC0415
     from sottovoce.curator.protected import Protected  # noqa: PLC0415
     from sottovoce.facts import read_facts  # noqa: PLC0415
@@ -86,29 +84,13 @@ def balance(
         emit({"question": found.question.describe(), "chosen": picked, "curve": [offer.to_dict() for offer in offers]})
         return
     marked = sorted([*offers, *([] if chosen is None or chosen in offers else [chosen])], key=lambda one: one.share)
-    people = _of(guessed)
     rows = [
-        ("→" if one is chosen else "", percent(one.share), f"± {number(one.width, 3)}", people(one.success))
+        ("→" if one is chosen else "", percent(one.share), f"± {number(one.width, 3)}", people(one.success, guessed))
         for one in marked
     ]
-    columns = ("", "share", "accuracy", f"guessed right at most ({people(guessed)} before)")
+    columns = ("", "share", "accuracy", f"guessed right at most ({people(guessed, guessed)} before)")
     console.print(table(found.question.describe(), columns, rows))
     imagined = f"{whom.many(n)} as imagined"
     console.print(f"\nForecast for {imagined}, 95 % intervals, the widest row. A budget of {budget}.")
     if found.change:
         console.print(found.change)
-
-
-def _of(baseline: float) -> Callable[[float], str]:
-    """Return how a chance is said: of a thousand people, or of more where the baseline is rarer."""
-    people = 1000
-    while people * baseline < 1:
-        people *= 10
-
-    def said(chance: float) -> str:
-        """Return it in three digits, rounded up: no row says less than is so."""
-        exact = decimal.Context(prec=12).create_decimal_from_float(chance * people)
-        lifted = decimal.Context(prec=3, rounding=decimal.ROUND_CEILING).create_decimal(exact)
-        return f"{float(lifted):,.10g} of {people:,}"
-
-    return said
