@@ -40,7 +40,7 @@ _APART = 1.05
 _FITTING = "a formula that misses a little is allowed for; where it misses much, an ordinary regression may lie outside"
 """Said unless one column of levels is all that explains, which fits whatever the rows weigh."""
 _HIDDEN = (
-    "noise hides {}: for all that is seen values may be nearly alike and a coefficient large, which intervals allow for; "
+    "noise hides {}: for all that is seen values may be nearly alike and a coefficient large, as intervals allow; "
     "what is predicted of {} stays within its bounds, and more records or a larger share tell more"
 )
 """Said where intervals are wide for what is believed of columns beforehand; of no records they are that alone."""
