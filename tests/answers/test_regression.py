@@ -90,6 +90,21 @@ def test_privacy_s_part_of_a_level_that_noise_hides_is_not_told(tmp_path: Path) 
     assert "NaN" not in text and Regression.from_json(text).rows == answer.rows
 
 
+def test_where_noise_hides_all_it_is_said_what_the_intervals_are_and_what_is_known_nonetheless(tmp_path: Path) -> None:
+    """Of no records a slope may be anything, if the values hardly differ: that is the prior, and is said."""
+    none = frame().iloc[:0]
+    options = {"facts": FACTS, "dataset": "nobody", "n": "private"}
+    with sv.Curator(none, tmp_path / "p.ledger", sv.ApproxDP(1.0, 1e-6), **options) as curator:
+        found = curator.regress("sbp ~ age", spend=0.5)
+    (said,) = [note for note in found.notes if "noise hides" in note]
+    assert said.startswith("noise hides Intercept, age: ") and "predicted of sbp stays within its bounds" in said
+    assert "noise hides Intercept, age" in found.footing()
+    slope = found.rows[1]
+    assert slope["high"] - slope["low"] > 2 * (250 - 60) / 110  # wider than from one bound to the other
+    predicted = found.predict({"age": [0, 50, 110]})
+    assert predicted.low.min() >= 60 and predicted.high.max() <= 250
+
+
 def test_a_linear_regression_says_where_it_cut_residuals(curator) -> None:
     answer = curator.regress("sbp ~ age", spend=0.8)
     assert 2 * 12 < answer.posterior.cut < 6 * 12  # of residuals of a standard deviation of 12, cut at 3.5 of them

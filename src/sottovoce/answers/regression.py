@@ -39,6 +39,13 @@ _APART = 1.05
 """How much more uncertain than with noise an estimate may seem without, by the numbers that compute it."""
 _FITTING = "a formula that misses a little is allowed for; where it misses much, an ordinary regression may lie outside"
 """Said unless one column of levels is all that explains, which fits whatever the rows weigh."""
+_HIDDEN = (
+    "noise hides {}: for all that is seen values may be nearly alike and a coefficient large, as intervals allow; "
+    "what is predicted of {} stays within its bounds, and more records or a larger share tell more"
+)
+"""Said where intervals are wide for what is believed of columns beforehand; of no records they are that alone."""
+_NAMED = 6
+"""So many terms are named that noise hides."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +189,9 @@ class Regression:
             found.append(question.model.cutting.format(cut))
         if len(question.encoding.names) > 1 or any(levels_of(one) is None for one in question.encoding.columns):
             found.append(_FITTING)
+        if hidden := [row["term"] for row in self.rows if row["privacy_share"] is None]:
+            more = f" and {len(hidden) - _NAMED} more" if len(hidden) > _NAMED else ""
+            found.append(_HIDDEN.format(", ".join(hidden[:_NAMED]) + more, question.parsed.response))
         if question.whose is not None:
             found.append(question.whose)
         return found
