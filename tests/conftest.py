@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
@@ -87,11 +87,9 @@ class _Keys:
 _KEYS = _Keys()
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _fixed_keys() -> Iterator[None]:
+def _fix_keys(patch: pytest.MonkeyPatch) -> None:
     """Fix what is drawn, so that a test fails always or never; SOTTOVOCE_REAL_NOISE=1 leaves it to chance."""
     if os.environ.get("SOTTOVOCE_REAL_NOISE"):
-        yield
         return
     fresh, add = randomness._fresh_bits, IntegerNoise._add_secure
 
@@ -103,32 +101,22 @@ def _fixed_keys() -> Iterator[None]:
             return add(noise, counts)
         return noise.add(counts, np.random.Generator(ChaCha(key=_KEYS.next(), rounds=20)))
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(randomness, "_fresh_bits", bits)
-        patch.setattr(IntegerNoise, "_add_secure", add_fixed)
-        yield
+    patch.setattr(randomness, "_fresh_bits", bits)
+    patch.setattr(IntegerNoise, "_add_secure", add_fixed)
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _one_duckdb() -> Iterator[None]:
+def _share_duckdb(patch: pytest.MonkeyPatch) -> None:
     """Let tables share a DuckDB, but where its settings, its memory, its threads or its end are the subject."""
 
     def apart() -> bool:
         return os.environ.get("PYTEST_CURRENT_TEST", "").startswith(_ENGINES)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(duckdb, "connect", OneDuckDB(duckdb.connect, apart))
-        yield
+    patch.setattr(duckdb, "connect", OneDuckDB(duckdb.connect, apart))
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _commands_once() -> Iterator[None]:
+def _make_commands_once(patch: pytest.MonkeyPatch) -> None:
     """Let Typer's runner make a command of an application once, as the command line does, not for every call."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            typer.testing, "_get_command", functools.cache(lambda app: take_plainly(typer.main.get_command(app)))
-        )
-        yield
+    patch.setattr(typer.testing, "_get_command", functools.cache(lambda app: take_plainly(typer.main.get_command(app))))
 
 
 _MEMORY = Path("/dev/shm")
@@ -235,12 +223,19 @@ def _worker(config: pytest.Config) -> str:
     return str(getattr(config, "workerinput", {}).get("workerid", ""))
 
 
-def pytest_collection_finish() -> None:
-    """Let the garbage collector pass over the tests and their imports, which stay to the end, millions of objects.
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Let every test find what is fixed and shared; not by fixtures, each of which every test would ask for.
 
-    What little of them is garbage stays too: to look for it takes longer than many a file of tests.
+    The garbage collector passes over the tests and their imports, which stay to the end, millions of objects: to look
+    for what little of them is garbage takes longer than many a file of tests. Of the rest it looks more seldom than
+    by default: programs that are traced and tables that are asked make thousands of objects, nearly all of which stay.
     """
+    patch = pytest.MonkeyPatch()
+    session.config.add_cleanup(patch.undo)
+    for put in (_fix_keys, _share_duckdb, _make_commands_once):
+        put(patch)
     gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
     gc.enable()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -26,19 +27,21 @@ LAPLACE = DensityKernel(
     lambda y, x, analytic: -2 * (y - x).real_abs(analytic), lambda y, x: 2 * (y - x).sgn(), 0.0, 1.0, lambda x: (x,)
 )
 LOGS = {
-    id(RISING): Y,
-    id(FALLING): -Y,
-    id(PEAK): -6 * (Y - 0.3) ** 2,
-    id(POWER): 2 * np.log(Y + 0.25),
-    id(CORNER): -2 * np.abs(Y - 0.7),
-    id(NORMAL): -4 * (Y[None, :] - Y[:, None]) ** 2,
-    id(LINEAR): 3 * Y[None, :] * Y[:, None],
-    id(LAPLACE): -2 * np.abs(Y[None, :] - Y[:, None]),
+    id(RISING): lambda: Y,
+    id(FALLING): lambda: -Y,
+    id(PEAK): lambda: -6 * (Y - 0.3) ** 2,
+    id(POWER): lambda: 2 * np.log(Y + 0.25),
+    id(CORNER): lambda: -2 * np.abs(Y - 0.7),
+    id(NORMAL): lambda: -4 * (Y[None, :] - Y[:, None]) ** 2,
+    id(LINEAR): lambda: 3 * Y[None, :] * Y[:, None],
+    id(LAPLACE): lambda: -2 * np.abs(Y[None, :] - Y[:, None]),
 }
+"""Made where they are asked for: a kernel's is 32 MB, and every worker reads this file."""
 
 
+@cache
 def _density(thing):
-    found = np.exp(LOGS[id(thing)])
+    found = np.exp(LOGS[id(thing)]())
     return found / (found @ WEIGHTS)[..., None] if found.ndim == 2 else found / (found @ WEIGHTS)
 
 

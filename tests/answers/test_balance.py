@@ -177,6 +177,19 @@ def test_what_the_whole_budget_does_not_buy_is_out_of_reach():
         Balance(asked("proportion", "smoker"), 100, sv.PureDP(300.0)).for_risk(0.01 + 1e-9)
 
 
+@pytest.mark.parametrize(("verb", "column"), [("proportion", "smoker"), ("mean", "sbp")])
+def test_no_records_are_imagined_where_the_condition_leaves_none(verb, column):
+    """Two of three wards have all records that the condition keeps: as many as if there were no third."""
+    two = sv.Facts(smoker=sv.Flag(), ward=sv.Category(["A", "B"]), sbp=sv.Number(60, 250))
+    of_two = Balance(Question(verb, (column,), two, by=("ward",), where="sbp >= 0"), 600, BUDGET)
+    of_three = Balance(asked(verb, column, by=("ward",), where="ward != 'C'"), 600, BUDGET)
+    assert of_three.at(0.2).width == pytest.approx(of_two.at(0.2).width, rel=0.2)
+    few = Imagined(smallest=0.1)
+    assert replace(of_three, imagined=few).at(0.2).width == pytest.approx(
+        replace(of_two, imagined=few).at(0.2).width, rel=0.2
+    )
+
+
 @pytest.mark.parametrize("n", [0, 1, 2])
 def test_hardly_any_records(n):
     assert Balance(asked("proportion", "smoker", by=("ward",)), n, BUDGET).at(0.5).width <= 0.5
@@ -201,3 +214,10 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     assert run("--width", "0.03", "--risk", "0.02")[0] == 2
     assert run("--width", "0.0001")[0] == 7
     assert "→" in run("--risk", "0.012")[1]
+    assert run("--risk", "1.2%") == run("--risk", "0.012")
+    others = ("--baseline", "--share", "--spread", "--kept", "--smallest")
+    in_percent, as_parts = ("2%", "20%", "30%", "70%", "5 %"), ("0.02", "0.2", "0.3", "0.7", "0.05")
+    assert run(*(word for pair in zip(others, in_percent, strict=True) for word in pair)) == run(
+        *(word for pair in zip(others, as_parts, strict=True) for word in pair)
+    )
+    assert run("--risk", "much")[0] == 2

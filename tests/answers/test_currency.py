@@ -1,12 +1,16 @@
 """Shares of a budget: what they cost, what is left, and that parts are in proportion."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 import sottovoce as sv
+from sottovoce.answers.balance import Offer
+from sottovoce.cli import application
 from sottovoce.curator import Curator
 from sottovoce.facts.imagined import Imagined
 from sottovoce.ledger import Ledger
@@ -132,6 +136,30 @@ def test_odd_additions_to_a_question_are_refused_before_they_are_charged(tmp_pat
 def test_a_prior_that_no_number_of_records_is_like_is_refused(tmp_path: Path, prior: float) -> None:
     with opened(tmp_path) as curator, pytest.raises(InvalidValue, match="prior"):
         curator.counts("ward", prior=prior)
+
+
+def test_a_question_is_planned_as_the_command_line_plans_it(tmp_path: Path) -> None:
+    with opened(tmp_path) as curator:
+        n, budget = curator.budget.n, curator.budget.promise
+        offers = curator.plan("mean of sbp by ward", spend="20%"), curator.balance("mean of sbp by ward").at(0.2)
+        assert isinstance(offers[0], Offer) and offers[0] == offers[1]
+        assert offers[0] == curator.plan(curator.question("mean", "sbp", by="ward"), spend=0.2)
+        said = offers[0].summary()
+        assert said.startswith(f"20 % of the budget buys ± {offers[0].width:.3g}, in 95 of 100 answers; ")
+        narrow = curator.plan("mean of sbp by ward", spend=0.2, imagined=["sbp=0.01"], level=0.5)
+        assert isinstance(narrow, Offer) and narrow.width < 0.8 * offers[0].width and "50 of 100" in narrow.summary()
+        with pytest.raises(InvalidValue, match="share of the budget"):
+            curator.plan("mean of sbp", spend="approx:0.1,1e-6")
+        with pytest.raises(InvalidValue, match="write a condition into the question"):
+            curator.plan("mean of sbp", where="ward = 'A'")
+        assert curator.left() == "100 % left"
+    place = tmp_path / "known.toml"
+    place.write_text(
+        '[ward]\nkind = "category"\ncategories = ["A", "B"]\n[sbp]\nkind = "number"\nlow = 60\nhigh = 250\n'
+    )
+    command = ["plan", "mean of sbp by ward", "--facts", str(place), "--n", str(n), "--budget", str(budget)]
+    told = CliRunner().invoke(application("plan"), [*command, "--spend", "20%", "--json"], catch_exceptions=False)
+    assert {name: json.loads(told.stdout)[name] for name in offers[0].to_dict()} == offers[0].to_dict()
 
 
 def test_the_share_for_a_width_buys_it(tmp_path: Path) -> None:

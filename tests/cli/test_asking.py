@@ -36,6 +36,15 @@ def test_options_say_the_same_and_json_holds_the_answer(data: Path) -> None:
     assert [row["ward"] for row in told["table"]] == ["A", "B"]
 
 
+def test_levels_and_quantiles_are_said_in_percent_too(data: Path) -> None:
+    spent = (str(data), "--budget", "approx:1,1e-6", "--spend", "10%", "--json")
+    told = json.loads(ask(*spent, "quantiles 10%, 0.9 of sbp", "--level", "99.9%"))
+    assert told["level"] == 0.999  # the very number that 0.999 is
+    assert told["question"] == json.loads(ask(*spent, "quantiles of sbp", "--at", "0.1", "--at", "90%"))["question"]
+    regress = ["regress", str(data), "smoker ~ sbp", "--level", "80%", "--json"]
+    assert json.loads(CliRunner().invoke(application("regress"), regress).stdout)["level"] == 0.8
+
+
 def test_groups_may_be_bands_of_a_number(data: Path) -> None:
     spent = (str(data), "--budget", "pure:1", "--spend", "20%", "--json")
     rows = json.loads(ask(*spent, "proportion of smoker by sbp: under 120, 120-139, 140+"))["table"]

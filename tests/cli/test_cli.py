@@ -96,7 +96,7 @@ def test_a_warning_is_one_line_without_a_place_in_our_code(
     assert all(json.loads(line)["warning"] for line in ended.stderr.splitlines() if more)
 
 
-@pytest.mark.parametrize(("budget", "weak"), [("approx:1,1e-6", False), ("pure:20", True), ("gaussian:1e152", True)])
+@pytest.mark.parametrize(("budget", "weak"), [("approx:1,1e-6", False), ("pure:20.25", True), ("gaussian:1e152", True)])
 def test_who_opens_a_budget_that_protects_hardly_anybody_is_warned(
     patients: Path, budget: str, weak: bool, caplog: pytest.LogCaptureFixture
 ) -> None:

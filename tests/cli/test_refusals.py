@@ -44,6 +44,12 @@ def test_a_share_that_is_none(data: Path, word: str, spend: str) -> None:
 
 
 @pytest.mark.parametrize("word", ASKED)
+@pytest.mark.parametrize("level", ["0%", "100%", "80", "nan", "inf%", "much", "%", ""])
+def test_a_level_that_is_none(data: Path, word: str, level: str) -> None:
+    assert "level" in refused(data, word, *ASKED[word], "--level", level)
+
+
+@pytest.mark.parametrize("word", ASKED)
 @pytest.mark.parametrize("n", [(), ("--n", "private")])
 def test_a_budget_that_could_not_pay(data: Path, word: str, n: tuple[str, ...]) -> None:
     assert "does not cover it" in refused(data, word, *ASKED[word], "--spend", "approx:5,1e-6", *n)

@@ -106,7 +106,7 @@ def proxy(server: httpx.Client) -> Iterator[Proxy]:
     made.close()
 
 
-VERBS = ["proportion", "mean", "rate", "counts", "quantiles", "regress", "plan", "ask", "share_for"]
+VERBS = ["proportion", "mean", "rate", "counts", "quantiles", "regress", "plan", "ask", "share_for", "balance"]
 
 
 @pytest.mark.parametrize("name", VERBS)
@@ -186,6 +186,8 @@ def test_the_share_that_an_accuracy_needs_is_forecast_for_free(client: Client) -
     before = client.remaining()
     balance = Balance(client.question("mean", "age", by="ward"), client.n or 0, RenyiDP(8, 500))
     assert 0 < client.share_for("mean of age by ward", 5.0) == balance.for_width(5.0).share < 1
+    assert client.plan("mean of age by ward", spend="10%") == balance.at(0.1)
+    assert client.balance("mean of age by ward").for_risk(0.5) == balance.for_risk(0.5)
     assert client.remaining() == before
     with pytest.raises(InvalidValue, match="part= is for a curator"):
         client.share_for("mean of age", 5.0, part=object())  # type: ignore[arg-type]

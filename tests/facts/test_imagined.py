@@ -52,6 +52,11 @@ def test_groups_are_as_large_as_is_said() -> None:
     assert Imagined(kept=0.5, smallest=0.1).sizes(600, both).tolist() == pytest.approx([30, *[54] * 5])
     said = Imagined(columns={"smoker": 0.1, "ward": {"A": 0.2, "B": 0.3}})
     assert said.sizes(100, both).tolist() == pytest.approx([18, 27, 45, 2, 3, 5])
+    assert said.sizes(100, both, [1, 2, 4]).tolist() == pytest.approx([0, 36, 60, 0, 4, 0])
+    assert Imagined(kept=0.5, smallest=0.1).sizes(600, both, [1, 2, 4]).tolist() == pytest.approx(
+        [0, 30, 135, 0, 135, 0]
+    )
+    assert Imagined(columns={"ward": {"A": 1.0}}).sizes(600, both, [1, 2]).tolist() == [0] * 6
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from sottovoce.curator import Curator
-from sottovoce.ledger import Ledger, Reservation, opening, store
+from sottovoce.ledger import Ledger, Reservation, files, opening
 from sottovoce.ledger.anchor import Anchor
 from sottovoce.mechanisms import DiffusedPosterior
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, SottovoceError
@@ -151,7 +151,7 @@ def test_a_file_that_is_back_at_the_second_look_is_refused_for_the_first(
                 raise FileNotFoundError(2, "No such file or directory")
             return honest(name)
 
-        monkeypatch.setattr(store, "os", SimpleNamespace(stat=gone_once, getpid=os.getpid))
+        monkeypatch.setattr(files, "os", SimpleNamespace(stat=gone_once, getpid=os.getpid))
         with pytest.raises(LedgerUnavailable, match="its files were changed a moment ago"):
             ledger.reserve(budget, GaussianProfile(0.1), {})
         monkeypatch.undo()
@@ -217,7 +217,7 @@ def test_what_keeps_anyone_from_looking_at_a_shorter_log_says_nothing_of_it(
         with contextlib.closing(sqlite3.connect(path)) as other:
             other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         with monkeypatch.context() as patch:  # as where too many files are open
-            patch.setattr(ledger._store, "_sqlite", lambda: sqlite3.connect(path / "nowhere"))
+            patch.setattr(ledger._store._files, "_connect", lambda: sqlite3.connect(path / "nowhere"))
             with pytest.raises(LedgerUnavailable, match="unable to open"):
                 reserve(ledger)
         reserve(ledger)
@@ -238,7 +238,7 @@ def test_whoever_copies_the_log_meanwhile_is_let_by(path: Path, monkeypatch: pyt
         for _ in range(3):
             right = reserve(ledger)
         other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        honest, thread = ledger._store._sqlite, threading.Thread(target=copy)
+        honest, thread = ledger._store._connect, threading.Thread(target=copy)
 
         def meanwhile() -> sqlite3.Connection:
             if not thread.ident:
@@ -247,9 +247,9 @@ def test_whoever_copies_the_log_meanwhile_is_let_by(path: Path, monkeypatch: pyt
                     pass
             return honest()
 
-        monkeypatch.setattr(ledger._store, "_sqlite", meanwhile)
+        monkeypatch.setattr(ledger._store._files, "_connect", meanwhile)
         clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda _: thread.join(60))
-        monkeypatch.setattr(store, "time", clock)
+        monkeypatch.setattr(files, "time", clock)
         ledger.commit(right, {"value": 1})
         assert copied[0][0] == 0
         ledger.verify()

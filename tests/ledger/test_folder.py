@@ -10,8 +10,8 @@ import pytest
 
 from sottovoce.ledger import Ledger, Reservation, folder
 from sottovoce.ledger.anchor import Anchor
+from sottovoce.ledger.files import Files, Opened
 from sottovoce.ledger.folder import Folder
-from sottovoce.ledger.store import Store
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
@@ -26,13 +26,13 @@ def reserve(ledger: Ledger) -> Reservation:
 @pytest.fixture
 def looked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Each look at the files, and whether it was at the logs too."""
-    honest, looks = Store._check_files, list[bool]()
+    honest, looks = Files._check, list[bool]()
 
-    def look(store: Store, connection: object, *, logs: bool = True) -> None:
+    def look(files: Files, opened: Opened, *, logs: bool) -> None:
         looks.append(logs)
-        honest(store, connection, logs=logs)  # type: ignore[arg-type]
+        honest(files, opened, logs=logs)
 
-    monkeypatch.setattr(Store, "_check_files", look)
+    monkeypatch.setattr(Files, "_check", look)
     return looks
 
 
@@ -46,7 +46,7 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looked: list[bool]) 
         for _ in range(2):
             reserve(ledger)
         (connection,) = ledger._store._idle
-        assert connection.stamp is not None
+        assert connection.opened is not None and connection.opened.stamp is not None
         looked.clear()
         ledger.commit(reserve(ledger), {"value": 1})
         assert looked == [True, False, False]  # the first to read the budget; none once it was durable

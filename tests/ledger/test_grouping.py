@@ -26,13 +26,13 @@ def together(ledger: Ledger, works: list[Callable[[], Any]], monkeypatch: pytest
     """Run works in threads of their own, all of which wait while the first of them writes; return what each got."""
     got: list[Any] = [None] * len(works)
     begun, go = threading.Event(), threading.Event()
-    honest = Store._check_files
+    honest = Store.begin
 
-    def held(store: Store, connection: Any, **options: Any) -> None:
+    def held(store: Store, connection: Any, *, write: bool) -> None:
         if not begun.is_set():
             begun.set()
             go.wait(30)
-        honest(store, connection, **options)
+        honest(store, connection, write=write)
 
     def run(i: int) -> None:
         try:
@@ -40,7 +40,7 @@ def together(ledger: Ledger, works: list[Callable[[], Any]], monkeypatch: pytest
         except SottovoceError as error:
             got[i] = error
 
-    monkeypatch.setattr(Store, "_check_files", held)
+    monkeypatch.setattr(Store, "begin", held)
     threads = [threading.Thread(target=run, args=(i,)) for i in range(len(works))]
     threads[0].start()
     assert begun.wait(30)
@@ -51,7 +51,7 @@ def together(ledger: Ledger, works: list[Callable[[], Any]], monkeypatch: pytest
     go.set()
     for thread in threads:
         thread.join(60)
-    monkeypatch.setattr(Store, "_check_files", honest)
+    monkeypatch.setattr(Store, "begin", honest)
     return got
 
 

@@ -16,10 +16,13 @@ from sottovoce.local import (
 )
 from sottovoce.privacy.errors import InvalidValue
 
-cp = pytest.importorskip("cvxpy", reason="cvxpy is the independent solver of these tests")
+
+@pytest.fixture(scope="module")
+def cp():
+    return pytest.importorskip("cvxpy", reason="cvxpy is the independent solver of these tests")
 
 
-def solved_by_cvxpy(graph, epsilon, objective):
+def solved_by_cvxpy(cp, graph, epsilon, objective):
     """Program (7.7) as the thesis writes it, with no idea of ours in it; two stages for the maximum."""
     k, d, P = graph.k, graph.d, graph.matrix
     A = [cp.Variable((d, d)) for _ in range(k)]
@@ -40,7 +43,7 @@ def solved_by_cvxpy(graph, epsilon, objective):
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("kind", ["max", "mean", "cost"])
-def test_the_objective_equals_cvxpy(seed, kind, draw_graph):
+def test_the_objective_equals_cvxpy(seed, kind, draw_graph, cp):
     rng = np.random.default_rng(40 + seed)
     graph = draw_graph(rng, k_max=6, d_max=4)
     while graph.d == 1:  # nothing to choose
@@ -52,7 +55,7 @@ def test_the_objective_equals_cvxpy(seed, kind, draw_graph):
         "mean": MeanError(prior),
         "cost": MeanCost(rng.random((graph.d, graph.d)), prior),
     }[kind]
-    best, second = solved_by_cvxpy(graph, epsilon, objective)
+    best, second = solved_by_cvxpy(cp, graph, epsilon, objective)
     mechanism = SmoothCategorical.calibrate(graph, epsilon, objective)
     assert mechanism.objective_value() == pytest.approx(best, abs=1e-6)
     if second is not None:
@@ -60,7 +63,7 @@ def test_the_objective_equals_cvxpy(seed, kind, draw_graph):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_smooth_one_bit_equals_cvxpy(seed):
+def test_smooth_one_bit_equals_cvxpy(seed, cp):
     rng = np.random.default_rng(seed)
     k, epsilon = 7, float(rng.choice([0.1, 0.5, 1.5]))
     p = rng.random(k)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mpmath
 import numpy as np
 import pytest
 from benchmarks.fitting import fit
@@ -12,7 +13,7 @@ from sottovoce.facts.encodings import Encoding
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
 from sottovoce.regression.formula import Formula
-from sottovoce.regression.misfit import doubt, lost, thick
+from sottovoce.regression.misfit import apart, doubt, lost, mean_square, thick
 from sottovoce.regression.quick_sums import quick_sums
 
 N = 20_000
@@ -86,6 +87,71 @@ def test_residuals_lose_what_those_with_long_tails_do_and_nothing_at_their_end()
     for cap in (3.5, 5.0, 8.0):
         assert np.maximum(np.abs(r) - cap, 0).mean() == pytest.approx(lost(1.0, cap, np.inf), rel=0.3)
     assert lost(2.0, 5.0, 5.0) == lost(2.0, 6.0, 5.0) == 0.0
+
+
+def test_two_looks_point_as_far_apart_as_what_is_missed_moves_each() -> None:
+    """Every q of one unit along each direction, orthogonal over records, is given to both ways to weigh."""
+    rng = np.random.default_rng(8)
+    z = np.column_stack([np.ones(30), rng.standard_t(4, (30, 2))])
+    many, before, now = rng.uniform(0.1, 2, 30), rng.uniform(0.1, 1, 30), rng.uniform(0.5, 1, 30)
+    known, found = apart(z, many, before, now)
+    moves = np.zeros((3, 3))
+    for q in np.eye(30) / np.sqrt(many):  # in units of the response's own deviation, of records with this information
+        first, second = (
+            np.linalg.solve((z.T * (many * v)) @ z, z.T @ (many * v * q)) for v in (before, now)
+        )  # the answers of two weighed regressions of q
+        moves += np.outer(known @ (second - first), known @ (second - first))
+    np.testing.assert_allclose(found, moves, rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [0.0, 0.5, 5.0, 1e6])
+def test_how_much_is_missed_is_the_mean_over_its_law_given_how_far_apart_looks_are(size: float) -> None:
+    """By quadrature with many digits; beyond the grid's end the grid has the last word."""
+    gap, noise, moved = size * np.array([[1.0, -2.0], [0.5, 1.0]]), np.array([2.0, 0.5]), np.array([900.0, 30.0])
+
+    def weight(place: float) -> tuple[mpmath.mpf, mpmath.mpf]:
+        square = mpmath.exp(2 * (mpmath.log(0.15) - 1 + place))
+        log = -(mpmath.mpf(place) ** 2) / 2
+        for k in range(2):
+            for row in gap:
+                whole = noise[k] + square * moved[k]
+                log -= (mpmath.log(whole) + row[k] ** 2 / whole) / 2
+        return square, mpmath.exp(log)
+
+    ends = [-4.5, *range(-4, 5), 4.5]
+    above = mpmath.quad(lambda p: weight(p)[0] * weight(p)[1], ends)
+    below = mpmath.quad(lambda p: weight(p)[1], ends)
+    found = mean_square(0.15, np.diag(moved), np.diag(noise), gap)
+    assert found == pytest.approx(float(above / below), rel=1e-3 if size < 1e3 else 0.2)
+    turn = np.linalg.qr(np.random.default_rng(9).standard_normal((2, 2)))[0]
+    turned = mean_square(0.15, turn @ np.diag(moved) @ turn.T, turn @ np.diag(noise) @ turn.T, gap @ turn.T)
+    assert turned == pytest.approx(found, rel=1e-9)
+
+
+@pytest.mark.parametrize(("shape", "low", "high"), [("rises and falls", 1.2, 2.0), ("line", 0.4, 0.8)])
+def test_intervals_are_wider_where_looks_differ_and_narrower_where_they_agree(
+    shape: str, low: float, high: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside what they would be if nothing were learned of how much the formula misses."""
+
+    def width() -> float:
+        rng, found = np.random.default_rng(10), []
+        for _ in range(5):
+            if shape == "line":
+                x = rng.standard_t(3, (N, 4)).clip(-20, 20)
+                facts = Facts({"y": Number(-40, 40)} | {f"x{k}": Number(-20, 20) for k in range(4)})
+                asked, y = Formula("y ~ x0 + x1 + x2 + x3", facts), x.sum(axis=1) / 2 + rng.standard_normal(N)
+            else:
+                x = (17 + rng.gamma(2.5, 9.0, (N, 1))).clip(0, 110)
+                asked, y = Formula("y ~ age", BENT), 45 - 0.02 * (x[:, 0] - 42) ** 2 + 12 * rng.standard_normal(N)
+            mechanism = AdaptiveLooks.calibrate(asked, N, ApproxDP(0.5, 1e-6))
+            rows, _ = asked.encoding.rows(list(x.T), N)
+            found.append(fit(mechanism, rows, asked.model.outcome(y), rng).sd[1])
+        return float(np.median(found))
+
+    learned = width()
+    monkeypatch.setattr("sottovoce.regression.misfit.mean_square", lambda tau, *_: tau**2)
+    assert low < learned / width() < high
 
 
 @pytest.mark.parametrize(("family", "epsilon"), [("linear", 0.5), ("linear", 2.0), ("logistic", 1.0)])

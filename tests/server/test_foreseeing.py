@@ -69,7 +69,7 @@ def test_a_client_says_all_that_is_imagined(client: httpx.Client, office: Config
     asker = Client(str(client.base_url), token_for(office), "patients")
     told = asker.plan("smoker ~ age + C(ward)", where="age >= 20", spend=0.5, records=900, imagined=said)
     body = {"formula": "smoker ~ age + C(ward)", "where": "age >= 20", "spend": 0.5, "records": 900, "share": 0.2}
-    body |= {"spread": 0.1, "kept": 0.5, "imagine": ["ward:E=10%", "ward:N=20%"]}
+    body |= {"spread": "10%", "kept": "50%", "imagine": ["ward:E=10%", "ward:N=20%"]}
     assert widths(told.to_dict()) == pytest.approx(widths(plan(client, ada, **body).json()))
     assert told.n == 900 and "holds for 50 % of them" in told.assumed and "if rare" in told._repr_html_()
 

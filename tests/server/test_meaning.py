@@ -20,6 +20,8 @@ def everything(office: Config) -> dict[str, str]:
 def test_the_budget_is_explained(client: httpx.Client, everything: dict[str, str]) -> None:
     told = client.get("/api/v1/datasets/patients/explanation", headers=everything, params={"baseline": 0.1}).json()
     assert told["after"] == sv.explain(parse_promise("renyi:8,1000"), baseline=0.1).after
+    place = "/api/v1/datasets/patients/explanation"
+    assert client.get(place, headers=everything, params={"baseline": "10%"}).json() == told
     assert (
         client.get("/api/v1/datasets/patients/explanation", params={"baseline": 0.9}, headers=everything).status_code
         == 422

@@ -192,7 +192,7 @@ VIEWS = [
     ),
     pytest.param(
         DirichletCategorical((1.0, 1.0), categories=("N", "S")), {"query": "draw(x)", "shares": {"N": 0.4, "S": 0.6}},
-        "shares", "N 40.0%", id="shares of draws",
+        "shares", "N 40 %", id="shares of draws",
     ),
     pytest.param(
         BetaBernoulli(6, 12), {"query": "theta", "mean": 0.5, "sd": 0.0, "levels": [k / 100 for k in range(1, 100)],

@@ -64,6 +64,8 @@ def test_rows_are_predicted_with_the_answer_and_later_and_cost_nothing(
     assert same["predicted"][0]["expected"] == [pytest.approx(row) for row in first["expected"]]
     for wrong in ("0", "1", "much"):
         assert client.get(f"{HERE}/answers/1", headers=ada, params={"level": wrong}).status_code == 422
+    in_percent = client.get(f"{HERE}/answers/{told['entry']}", headers=ada, params={"level": "80%"}).json()
+    assert in_percent["table"] == same["table"] and in_percent["level"] == 0.8
     assert left(client, ada) == paid
 
 

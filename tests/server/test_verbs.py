@@ -149,6 +149,8 @@ def test_an_answer_is_in_the_history_in_words_and_its_receipt_is_good(
         ({"verb": "mean", "column": "age", "spend": "pure:1e9"}, 422, "must lie between"),
         ({"verb": "mean", "column": "age", "spend": "200%"}, 422, "above 0 and at most 1"),
         ({"verb": "mean", "column": "age", "level": 1.0}, 422, "less than 1"),
+        ({"verb": "mean", "column": "age", "level": "100%"}, 422, "body.level: must be less than 1"),
+        ({"verb": "mean", "column": "age", "level": "much"}, 422, "body.level: a share reads like 5% or 0.05"),
         ({"verb": "quantiles", "column": "age", "at": [0.5, 2]}, 422, "between 0 and 1"),
         ({"verb": "quantiles", "column": "age", "bins": 10**9}, 422, "from 2 to 4096"),
         ({"verb": "counts", "columns": ["ward"] * 40}, 422, "at most 16"),

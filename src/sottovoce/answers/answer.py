@@ -20,7 +20,7 @@ from sottovoce.answers.row_names import row_name, row_of
 from sottovoce.answers.style import COLOURS, figure, titled, words
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, percent
 from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.profile import Profile
 
@@ -247,7 +247,7 @@ class Answer:
         axes.set_yticks(places, list(map(words, names)))
         axes.set_ylim(-0.7, len(names) - 0.3)
         axes.set_xlabel(words(self.question.parameter))
-        titled(drawing, f"{self.question.describe()} ({100 * self.level:.3g} % intervals)")
+        titled(drawing, f"{self.question.describe()} ({percent(self.level)} intervals)")
         return drawing
 
     def _densities(self, names: Sequence[str]) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from sottovoce.answers.questions import VERBS
 from sottovoce.facts.bands import BANDS
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import shown
+from sottovoce.privacy.numbers import read_share, shown
 
 __all__ = ["parse_groups", "parse_question", "parse_spend"]
 
@@ -19,7 +19,7 @@ _GROUP = rf"(?>{_NAME}(?:\s*+:\s*+{BANDS})?+)"
 _NEXT = r"(?:\s*+,\s*+|\s++and\s++)"
 _GROUPS = rf"{_GROUP}(?:{_NEXT}{_GROUP})*+"
 _GRAMMAR = re.compile(
-    rf"""\s*+(?:(?P<pool>pooled)\s++)?+(?P<verb>\w++)\s*+(?P<at>[\d.]++(?:\s*+,\s*+[\d.]++)*+)?+\s*+(?:of\s++)?+
+    rf"""\s*+(?:(?P<pool>pooled)\s++)?+(?P<verb>\w++)\s*+(?P<at>[\d.]++%?+(?:\s*+,\s*+[\d.]++%?+)*+)?+\s*+(?:of\s++)?+
     (?P<columns>{_NAME}(?:{_NEXT}{_NAME})*+)
     (?:\s++per\s++(?P<exposure>{_NAME}))?+
     (?:\s++by\s++(?P<by>{_GROUPS}))?+
@@ -92,8 +92,8 @@ def parse_spend(text: str) -> float | str:
     if ":" in text:
         return text
     try:
-        share = float(text.removesuffix("%").strip()) / (100 if text.strip().endswith("%") else 1)
-    except ValueError:
+        share = read_share("spend", text)
+    except InvalidValue:
         raise InvalidValue(
             f"say a share such as 5% or 0.05, or a promise such as approx:0.1,1e-6. Got {text!r}"
         ) from None
@@ -115,7 +115,4 @@ def _unquoted(text: str) -> str:
 
 
 def _probability(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidValue(f"quantiles are probabilities such as 0.25. Got {text.strip()!r}") from None
+    return read_share("a quantile", text)

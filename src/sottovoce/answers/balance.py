@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -23,13 +24,13 @@ from sottovoce.facts.imagined import Imagined, evenly
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.filter import PrivacyFilter
-from sottovoce.privacy.numbers import Floats, real, whole
+from sottovoce.privacy.numbers import Floats, in_hundred, percent, real, whole
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.risk import advantage, success
 from sottovoce.readings.group_moments import STEPS
 
-__all__ = ["Balance", "Imagined", "Offer"]
+__all__ = ["Balance", "Imagined", "Offer", "people"]
 
 _LEAST = 1e-4
 """The least share that is looked at."""
@@ -58,6 +59,8 @@ class Offer:
         What the answer keeps.
     noise
         ``"laplace"`` or ``"gaussian"``: where the second gives way to the first, as exact, the risk falls.
+    level, baseline
+        Of the intervals, and of the guess.
     """
 
     share: float
@@ -66,6 +69,16 @@ class Offer:
     advantage: float
     promise: Promise
     noise: NoiseKind
+    level: float = 0.95
+    baseline: float = 0.01
+
+    def summary(self) -> str:
+        """Return the offer in a sentence."""
+        before, after = (people(chance, self.baseline) for chance in (self.baseline, self.success))
+        return (
+            f"{percent(self.share)} of the budget buys ± {self.width:.3g}, in {in_hundred(self.level)} of 100 answers; "
+            f"a guess that is right for {before} people without it is right for {after} with it, at most."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the offer as plain values."""
@@ -141,7 +154,8 @@ class Balance:
         posterior = CellsPosterior(mechanism.system, mechanism.n, mechanism.noise, mechanism.scale, cells)
         ends = posterior.interval(self.level)[self.question.places]
         width = float(np.max(ends[:, 1] - ends[:, 0])) / 2
-        return Offer(share, width, self._success(share), advantage(mechanism.profile), target, mechanism.noise)
+        told = (self._success(share), advantage(mechanism.profile), target, mechanism.noise)
+        return Offer(share, width, *told, self.level, self.baseline)
 
     def _mechanism(self, share: float) -> NoisyCells:
         if share not in self._made:
@@ -180,7 +194,7 @@ class Balance:
             if self._success(low) <= wanted:
                 fits = self._success(high) <= wanted
                 return self.at(high if fits else self._around(lambda one: self._success(one) > wanted, low, high)[0])
-        raise PromiseUnreachable(f"even {_LEAST:.2%} of the budget leaves more than {wanted:g} to a guess")
+        raise PromiseUnreachable(f"even {percent(_LEAST)} of the budget leaves more than {wanted:g} to a guess")
 
     @cached_property
     def _stretches(self) -> list[tuple[float, float]]:
@@ -230,7 +244,7 @@ class Balance:
         falls = [after for (_, before), (after, _) in pairs if self._success(after) < self._success(before)]
         if not falls:
             return ""
-        where = " and ".join(f"{100 * share:.3g} %" for share in falls)
+        where = " and ".join(percent(share) for share in falls)
         return f"The risk falls at {where}: from there on another kind of noise is as exact and tells less."
 
     def plot(self, offer: Offer | None = None) -> Any:
@@ -260,6 +274,20 @@ class Balance:
         return drawing
 
 
+def people(chance: float, baseline: float) -> str:
+    """Return a chance as so many of a thousand people, or of more where the baseline is rarer; rounded up.
+
+    >>> people(0.0123456, 0.01), people(2e-5, 1e-5)
+    ('12.4 of 1,000', '2 of 100,000')
+    """
+    many = 1000
+    while many * baseline < 1:
+        many *= 10
+    exact = decimal.Context(prec=12).create_decimal_from_float(chance * many)
+    lifted = decimal.Context(prec=3, rounding=decimal.ROUND_CEILING).create_decimal(exact)
+    return f"{float(lifted):,.10g} of {many:,}"
+
+
 def _spread(least: float, points: int) -> list[float]:
     """Return shares from the least to the whole budget, evenly spread in factors."""
     return [*np.geomspace(least, 1.0, points)[:-1].tolist(), 1.0]
@@ -276,7 +304,8 @@ def _cells(imagined: Imagined, mechanism: NoisyCells, n: int) -> NDArray[np.int6
     reading: Any = mechanism.reading
     asked = {name: question.facts[name] for name in question.columns_asked}
     groups = {name: question.grouped_facts[name] for name in question.groups.names}
-    sizes, (name, column), rng = imagined.sizes(n, groups), next(iter(asked.items())), seeded_rng(_SEED)
+    sizes, (name, column) = imagined.sizes(n, groups, question.kept), next(iter(asked.items()))
+    rng = seeded_rng(_SEED)
 
     def stray(values: Floats, variance: Floats | float) -> Floats:
         parts = rng.permutation(special.ndtri(evenly(values.size)))

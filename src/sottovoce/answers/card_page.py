@@ -9,6 +9,7 @@ from typing import Any
 
 from sottovoce.answers.explaining import texts
 from sottovoce.answers.icons import icons
+from sottovoce.privacy.numbers import percent
 from sottovoce.privacy.promises import Promise
 
 __all__ = ["EMPTY_SIGNATURE", "page", "style"]
@@ -108,7 +109,7 @@ def _budget(content: Mapping[str, Any], card: Mapping[str, Any]) -> str:
     lines += [card["parts"].format(count=content["parts"])] if content["parts"] else []
     filled = 400 * min(max(spent, 0.0), 1.0)
     rail = (
-        f'<svg class="rail" role="img" aria-label="{spent:.1%}" viewBox="0 0 400 14" width="100%" height="14" '
+        f'<svg class="rail" role="img" aria-label="{percent(spent)}" viewBox="0 0 400 14" width="100%" height="14" '
         f'preserveAspectRatio="none"><rect class="rest" width="400" height="14" fill="#d5d8dc"/>'
         f'<rect class="anyway" width="{filled:.2f}" height="14" fill="#1f77b4"/></svg>'
     )
@@ -162,7 +163,7 @@ def _releases(content: Mapping[str, Any], card: Mapping[str, Any]) -> str:
         question = _text(one["question"]) + (f' <span class="soft">({_text(note)})</span>' if note else "")
         purpose = _text(one["purpose"]) if one["purpose"] else f'<span class="soft">{_text(card["not_stated"])}</span>'
         basis = _text(card["basis"].get(one["basis"], one["basis"]))
-        share = f"{100 * one['share']:.3g} %"
+        share = percent(one["share"])
         rows.append((str(int(one["entry"])), _text(one["day"]), _text(one["who"]), question, purpose, share, basis))
     return _table(card["columns"]["releases"], rows, "entries") + said
 

@@ -9,6 +9,7 @@ import numpy as np
 from sottovoce.answers.answer import Answer, Comparison
 from sottovoce.answers.display import formatted, shown
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import percent
 
 __all__ = ["Contrast", "contrast"]
 
@@ -40,7 +41,7 @@ class Contrast:
 
     def sentences(self) -> list[str]:
         """Return the comparison in words that need no statistics."""
-        level = f"{100 * self.difference.level:.3g}\u00a0% range"
+        level = f"{percent(self.difference.level)} range".replace(" %", "\u00a0%")
         said = [f"{self.first} less {self.second}: {_told(self.difference, level)}."]
         if self.factor is not None:
             said.append(f"{self.first} is {_told(self.factor, level)} times {self.second}.")
@@ -83,7 +84,7 @@ def contrast(answer: Answer, first: int, second: int) -> Contrast:
 
 
 def _percent(chance: float) -> str:
-    return f"{100 * chance:.0f}\u00a0%"
+    return percent(chance, whole=True).replace(" %", "\u00a0%")
 
 
 def _told(one: Comparison, level: str) -> str:

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from sottovoce.privacy.numbers import in_hundred, percent
+
 __all__ = [
     "Drawn",
     "Scale",
@@ -50,9 +52,9 @@ def footing(level: float, share: float | None, entry: int | None) -> str:
     >>> footing(0.95, 0.05, 3)
     '95 % intervals, privacy noise included; cost 5 % of the budget, entry 3'
     """
-    paid = "" if share is None else f"; cost {100 * share:.3g} % of the budget"
+    paid = "" if share is None else f"; cost {percent(share)} of the budget"
     written = "" if entry is None else f", entry {entry}"
-    return f"{100 * level:.3g} % intervals, privacy noise included{paid}{written}"
+    return f"{percent(level)} intervals, privacy noise included{paid}{written}"
 
 
 def formatted(row: Mapping[str, Any], *, counts: bool = False) -> list[str]:
@@ -173,7 +175,7 @@ def drawn_rows(rows: Sequence[Mapping[str, Any]], *, counts: bool = False) -> tu
     found = []
     for row in rows:
         (estimate, low, high), noise = formatted(row, counts=counts), row.get("privacy_share")
-        share = "" if noise is None else f"{noise:.0%}".replace("%", " %")
+        share = "" if noise is None else percent(noise, whole=True)
         labels = tuple(shown(row[name]) for name in names)
         found.append(Drawn(labels, estimate, low, high, share, picture(row, scale, noise)))
     return names, found, scale
@@ -214,7 +216,7 @@ def plain_words(level: float, rows: int, *, noisy: bool = True) -> str:
     'In 95 of 100 answers like this one, the true number lies within the range.'
     """
     what = "the true number lies within the range" if rows == 1 else "the true number of a row lies within its range"
-    said = f"In {100 * level:.3g} of 100 answers like this one, {what}."
+    said = f"In {in_hundred(level)} of 100 answers like this one, {what}."
     more = " Chance was added on purpose, to hide any one person in the answer as well as the budget promises"
     wider = "; the range is wider for it." if rows == 1 else "; the ranges are wider for it."
     return said + (more + wider if noisy else "")

@@ -18,7 +18,7 @@ from sottovoce.ledger import Budget, Entry, Ledger
 from sottovoce.privacy.composition import compose
 from sottovoce.privacy.concentrated import RenyiProfile
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import real
+from sottovoce.privacy.numbers import in_hundred, real
 from sottovoce.privacy.profile import Basis, Profile, shared_relation
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.risk import advantage, how_sure, success
@@ -155,7 +155,7 @@ def explain(
         so_far = before
         if entries:
             so_far = min(after, _up(_so_far(together(entries), chance), people, before))
-        paid = {"spent": f"{100 * share:.3g}", "left": f"{100 * (1 - share):.3g}", "entries": str(len(entries))}
+        paid = {"spent": in_hundred(share), "left": in_hundred(round(1 - share, 9)), "entries": str(len(entries))}
         numbers |= paid | {"so_far": f"{so_far:,}"}
         parts += ["spent", "so_far"] if entries else ["nothing"]
     parts += ["who", "against", "public", "not_promised"]

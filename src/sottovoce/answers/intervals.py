@@ -16,7 +16,7 @@ __all__ = ["FAINT", "FLAT", "central", "checked_level", "compared", "to_the_ends
 def checked_level(level: Any) -> float:
     """Return the level of an interval, or raise `InvalidValue`."""
     if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
-        raise InvalidValue(f"level must lie between 0 and 1. Got {level!r}")
+        raise InvalidValue(f"level must lie between 0 and 1, such as 0.8. Got {level!r}")
     return float(level)
 
 

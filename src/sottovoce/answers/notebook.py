@@ -9,6 +9,7 @@ from typing import Any
 from sottovoce.answers.purse import Purse
 from sottovoce.ledger import State
 from sottovoce.privacy.errors import SottovoceError
+from sottovoce.privacy.numbers import percent
 
 __all__ = ["asked_in_words", "curator_html"]
 
@@ -45,9 +46,9 @@ def curator_html(purse: Purse, facts: Sequence[tuple[str, str]]) -> str:
         share, left = purse.share_left(), purse.left()
     except (SottovoceError, ArithmeticError) as error:  # a curator that was closed still shows what it was
         return _card(purse.dataset, [*facts, ("ledger", str(error))], "", 0.0, [])
-    costs = [100 * budget.share(entry.whole_cost or entry.cost) for entry in entries[-5:]]
+    costs = [budget.share(entry.whole_cost or entry.cost) for entry in entries[-5:]]
     asked = [
-        (asked_in_words(entry.request), f"{cost:.3g} % of the budget")
+        (asked_in_words(entry.request), f"{percent(cost)} of the budget")
         for entry, cost in zip(entries[-5:], costs, strict=True)
     ]
     return _card(purse.dataset, facts, left, share, asked[::-1])

@@ -81,22 +81,19 @@ class PaidVerbs(Verbs, Purse):
         done = self.answered(mechanism, where=formula.where, part=part, **options)
         return Regression(done.release, done.entry, budget.share(price(budget, done.release.profile)), level)
 
-    def plan(
+    def _foreseen(
         self,
         formula: str,
+        spend: Spend,
         *,
-        family: str | None = None,
-        where: str | None = None,
-        spend: Spend = 0.05,
-        prior: float | None = None,
-        part: Budget | None = None,
-        level: float = 0.95,
-        records: int | None = None,
-        imagined: Imagined | Iterable[str] | None = None,
-        **options: Any,
+        family: str | None,
+        where: str | None,
+        prior: float | None,
+        part: Budget | None,
+        level: float,
+        records: int | None,
+        imagined: Imagined | Iterable[str] | None,
     ) -> RegressionPlan:
-        """Return how wide the intervals of `regress` will be: a forecast of every term, free; nothing is read."""
-        check_options(Verbs.plan, options, ())
         asked = self.formula(formula, family=family, where=where, prior=prior)
         mechanism = self.looks_for(asked, spend, part)
         made: RegressionPlan = regression_room().plan_looks(

@@ -14,7 +14,7 @@ from sottovoce.facts.columns import Category, Column, Flag
 from sottovoce.facts.encodings import levels_of
 from sottovoce.facts.row_words import parse_row, refuse_unknown
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, percent
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings.columns import as_codes, as_numbers
 
@@ -88,7 +88,7 @@ def sentence(response: str, level: float, said: Mapping[str, Any]) -> str:
     for row in said["expected"]:
         estimate, low, high = formatted(row)
         name = f"{response} {shown(row[response])}" if response in row else response
-        told.append(f"{name} {estimate} ({100 * level:.3g} % interval {low} to {high})")
+        told.append(f"{name} {estimate} ({percent(level)} interval {low} to {high})")
     held = said["expected"][0].get("held")
     return f"{said['row'] or 'any row'}: expected {', '.join(told)}" + (f"; with {held}" if held else "")
 
@@ -210,5 +210,5 @@ def plot_effect(posterior: Coefficients, column: str, at: Mapping[str, Any], lev
         axes.legend(title=words(response))
     axes.set_xlabel(words(column))
     axes.set_ylabel(f"expected {words(response)}")
-    titled(drawing, f"{posterior.formula.describe()} ({100 * level:.3g} % intervals)")
+    titled(drawing, f"{posterior.formula.describe()} ({percent(level)} intervals)")
     return drawing

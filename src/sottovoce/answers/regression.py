@@ -20,6 +20,7 @@ from sottovoce.answers.style import COLOURS, figure, plain_powers, titled, words
 from sottovoce.facts.encodings import levels_of
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.numbers import percent
 from sottovoce.privacy.plain import json_object, restoring
 from sottovoce.privacy.profile import Profile
 
@@ -273,7 +274,7 @@ class Regression:
             axes.set_xscale("log")
             plain_powers(axes.xaxis)
         axes.set_xlabel("coefficient" if self.ratio is None else self.ratio)
-        titled(drawing, f"{self.question.describe()} ({100 * self.level:.3g} % intervals)")
+        titled(drawing, f"{self.question.describe()} ({percent(self.level)} intervals)")
         return drawing
 
     def to_arviz(self, draws: int = _DRAWS) -> Any:
@@ -324,4 +325,4 @@ def is_intercept(term: str) -> bool:
 
 
 def _part(share: float | None) -> str:
-    return "?" if share is None else f"{100 * share:.0f} %"
+    return "?" if share is None else percent(share, whole=True)

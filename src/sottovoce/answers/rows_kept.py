@@ -19,7 +19,7 @@ from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.mechanisms.noisy_histogram import NoisyHistogram
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, whole
+from sottovoce.privacy.numbers import Floats, percent, whole
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import seeded_rng
@@ -60,7 +60,8 @@ class RowsKept:
 
     def __str__(self) -> str:
         lines = [
-            f"k = {r['k']}: {r['estimate']:.1%} ({r['low']:.1%} to {r['high']:.1%}) of the rows" for r in self.rows
+            f"k = {r['k']}: {percent(r['estimate'])} ({percent(r['low'])} to {percent(r['high'])}) of the rows"
+            for r in self.rows
         ]
         return "\n".join([*lines, f"(a person with more than {self.most} rows counted with {self.most})"])
 

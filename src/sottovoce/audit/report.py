@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, percent
 from sottovoce.privacy.profile import Profile
 
 __all__ = ["AuditReport", "Band", "Bound", "Verdict"]
@@ -170,7 +170,7 @@ class AuditReport:
         return json.dumps(self.to_dict(), indent=indent)
 
     def __str__(self) -> str:
-        reached = "" if self.tightness is None else f" ({self.tightness:.0%} of it)"
+        reached = "" if self.tightness is None else f" ({percent(self.tightness, whole=True)} of it)"
         return (
             f"{self.name}: {self.verdict}. At δ = {self.delta:g}, ε >= {self.epsilon.lower:.4g} with "
             f"{self.confidence:.4g} confidence; claimed {self.epsilon.claimed:.4g}{reached}"

@@ -11,6 +11,7 @@ from sottovoce.cli import shared
 from sottovoce.cli.console import AsJson, console, emit, table, waiting
 from sottovoce.cli.writing import check_places, written
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import percent, read_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,14 +44,14 @@ def ask(
     ] = None,
     where: Annotated[str | None, typer.Option(help="Ask only about records for which this holds.")] = None,
     exposure: Annotated[str | None, typer.Option(help="Divide a rate by the sum of this column.")] = None,
-    at: Annotated[list[float] | None, typer.Option(help="Which quantile; repeat for several.")] = None,
+    at: Annotated[list[str] | None, typer.Option(help="Which quantile, such as 90%; repeat for several.")] = None,
     cut: Annotated[
         list[str] | None,
         typer.Option(help="How counts cut a column: age=12 (cells) or days=0,7,30,inf (edges); repeat for several."),
     ] = None,
     missing_cell: Annotated[bool, typer.Option(help="Count missing values in cells of their own.")] = False,
     pool: Annotated[bool, typer.Option(help="Let groups share strength.")] = False,
-    level: shared.Level = 0.95,
+    level: shared.Level = "95%",
     dataset: shared.DatasetName = None,
     idempotency_key: shared.Key = None,
     who: shared.Who = None,
@@ -71,7 +72,8 @@ def ask(
     from sottovoce.facts import Cells, Facts  # noqa: PLC0415
     from sottovoce.facts.conditions import check_levels  # noqa: PLC0415
 
-    given = {"by": tuple(by or ()), "where": where, "exposure": exposure, "at": tuple(at or ()), "pool": pool or None}
+    wanted = tuple(read_share("--at", one) for one in at or ())
+    given = {"by": tuple(by or ()), "where": where, "exposure": exposure, "at": wanted, "pool": pool or None}
     asked: dict[str, Any] = {name: value for name, value in given.items() if value}
     if question is not None:
         if verb or column:
@@ -86,9 +88,8 @@ def ask(
             asked.setdefault("at", (0.25, 0.5, 0.75))
     else:
         raise InvalidValue("ask a question, such as 'mean of sbp by ward', or give --verb and --column")
-    paid = shared.paid(spend)
+    paid, certain = shared.paid(spend), checked_level(read_share("--level", level))
     check_places(csv, plot=plot, kept=shared.places(data, facts, ledger))
-    checked_level(level)
 
     def asking_of(known: Facts) -> Question:
         parts = dict(asked)
@@ -108,7 +109,7 @@ def ask(
     with shared.curator_beside(data, facts, ledger, budget, check, **options) as curator:
         asking = asking_of(curator.facts or Facts({}))
         with waiting("asking"):
-            answer = curator.answer(asking, spend=paid, level=level, idempotency_key=idempotency_key, purpose=purpose)
+            answer = curator.answer(asking, spend=paid, level=certain, idempotency_key=idempotency_key, purpose=purpose)
         left, whom = curator.left(), curator.whom
     rows = (csv, lambda file: _as_shown(answer.table, asking.label_names).to_csv(file, index=False))
     beside = [contrast(answer, *places) for places in _places(asking, compare)]
@@ -139,7 +140,7 @@ def _print(answer: Any, left: str) -> None:
 
     names = answer.question.label_names
     rows = [
-        (*(shown(row[name]) for name in names), *answer.formatted(row), f"{100 * row['privacy_share']:.0f} %")
+        (*(shown(row[name]) for name in names), *answer.formatted(row), percent(row["privacy_share"], whole=True))
         for row in answer.rows
     ]
     header = (*names, "estimate", "low", "high", "of it privacy")

@@ -24,6 +24,7 @@ from sottovoce.cli.specs import facts_of, model_for, read_spec
 from sottovoce.cli.writing import check_places
 from sottovoce.mechanisms.choices import CONJUGATE, build_mechanism, usual_name
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import percent, read_share
 from sottovoce.privacy.promises import parse_promise
 
 __all__ = ["VIOLATED", "audit"]
@@ -53,7 +54,7 @@ def audit(
         int | None, typer.Option(help=f"Outputs of each data set, at most. (By default {_DRAWS:,}.)")
     ] = None,
     delta: Annotated[float, typer.Option(help="The δ at which ε is bounded.")] = 1e-3,
-    confidence: Annotated[float, typer.Option(help="The confidence of each bound.")] = 0.99,
+    confidence: Annotated[str, typer.Option(help="The confidence of each bound, such as 99%.")] = "99%",
     seed: Annotated[int, typer.Option(help="The seed of the draws.")] = 0,
     secure: Annotated[
         bool, typer.Option("--secure", help="Draw with secure randomness, as a release does; no seed.")
@@ -65,7 +66,7 @@ def audit(
 ) -> None:
     """Attack a mechanism on its worst pair of data sets; exit code 8 if its claim is violated."""
     size = draws if draws is not None else (_QUICK if quick else _DRAWS)
-    root = None if secure else seed
+    root, sure = None if secure else seed, read_share("--confidence", confidence)
     if case == "list":
         _list(as_json)
         return
@@ -76,8 +77,8 @@ def audit(
         if plot is not None:
             raise InvalidValue("--plot draws one audit; name it with --case or --system")
         with _progress("auditing every case", as_json) as tell:
-            found = survey(draws=size, delta=delta, confidence=confidence, seed=root, jobs=jobs, progress=tell)
-        _tell_all(found, delta, confidence, as_json)
+            found = survey(draws=size, delta=delta, confidence=sure, seed=root, jobs=jobs, progress=tell)
+        _tell_all(found, delta, sure, as_json)
         reports = [report for _, report in found]
     else:
         check_places(plot=plot)
@@ -87,7 +88,7 @@ def audit(
                 subject,
                 draws=size,
                 delta=delta,
-                confidence=confidence,
+                confidence=sure,
                 seed=root,
                 test=test,
                 jobs=jobs,
@@ -149,7 +150,7 @@ def _word(verdict: Verdict) -> str:
 
 
 def _percent(ratio: float | None) -> str:
-    return "–" if ratio is None else f"{ratio:.1%}"
+    return "–" if ratio is None else percent(ratio)
 
 
 def _tell_all(found: list[tuple[Case, AuditReport]], delta: float, confidence: float, as_json: bool) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import decimal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +10,7 @@ import typer
 from sottovoce.cli import shared
 from sottovoce.cli.console import AsJson, console, emit, number, table
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import percent, read_share
 from sottovoce.privacy.promises import parse_promise
 
 __all__ = ["balance"]
@@ -24,14 +23,14 @@ def balance(
     budget: Annotated[str, typer.Option(help="The whole budget, such as approx:1,1e-6.")],
     width: Annotated[float | None, typer.Option(help="Wanted accuracy: ± so much, such as 0.02 for 2 points.")] = None,
     risk: Annotated[
-        float | None, typer.Option(help="Wanted risk: a guess comes true at most so often, such as 0.015.")
+        str | None, typer.Option(help="Wanted risk: a guess comes true at most so often, such as 1.5%.")
     ] = None,
     spend: Annotated[str | None, typer.Option(help="A share of the budget, such as 5%.")] = None,
-    baseline: Annotated[float, typer.Option(help="How often a guess comes true without the answer.")] = 0.01,
-    share: Annotated[float, typer.Option(help="Imagined: how often a flag is set.")] = 0.5,
-    spread: Annotated[float, typer.Option(help="Imagined: standard deviation as a part of the range.")] = 0.25,
-    kept: Annotated[float, typer.Option(help="Imagined: the part of the records that the condition keeps.")] = 1.0,
-    smallest: Annotated[float | None, typer.Option(help="Imagined: the part that the smallest group has.")] = None,
+    baseline: shared.Baseline = "1%",
+    share: Annotated[str, typer.Option(help="Imagined: how often a flag is set.")] = "50%",
+    spread: Annotated[str, typer.Option(help="Imagined: standard deviation as a part of the range.")] = "25%",
+    kept: shared.Kept = "100%",
+    smallest: Annotated[str | None, typer.Option(help="Imagined: the part that the smallest group has.")] = None,
     imagine: Annotated[
         list[str] | None, typer.Option(help="Imagined of a column: smoker=20%, ward:B=5%, age=0.1; one a column.")
     ] = None,
@@ -41,7 +40,7 @@ def balance(
 ) -> None:
     """Say what share of a budget an accuracy or a risk takes, and what it brings. Reads nothing, spends nothing."""
     from sottovoce.answers import parse_question, parse_spend  # noqa: PLC0415 - needs the data extra
-    from sottovoce.answers.balance import Balance  # noqa: PLC0415
+    from sottovoce.answers.balance import Balance, people  # noqa: PLC0415
     from sottovoce.answers.questions import Question  # noqa: PLC0415
     from sottovoce.curator.protected import Protected  # noqa: PLC0415
     from sottovoce.facts import read_facts  # noqa: PLC0415
@@ -49,24 +48,26 @@ def balance(
 
     if sum(one is not None for one in (width, risk, spend)) > 1:
         raise InvalidValue("say one of --width, --risk and --spend: each follows from the others")
-    asked = parse_question(question)
+    asked, guessed = parse_question(question), read_share("--baseline", baseline)
     known = read_facts(facts)
     whom = Protected.of(known, protect)
     public = whom.facts or known
     about = Question(asked.pop("verb"), asked.pop("columns"), public, **asked)
-    said = parse_imagined(imagine or (), about.grouped_facts, share=share, spread=spread, kept=kept, smallest=smallest)
+    parts = {"share": share, "spread": spread, "kept": kept, "smallest": smallest}
+    others = {name: read_share(f"--{name}", part) for name, part in parts.items() if part is not None}
+    said = parse_imagined(imagine or (), about.grouped_facts, **others)
     found = Balance(
         about,
         n,
         whom.meant(parse_promise(budget)),
-        baseline=baseline,
+        baseline=guessed,
         imagined=said,
     )
     chosen = None
     if width is not None:
         chosen = found.for_width(width)
     elif risk is not None:
-        chosen = found.for_risk(risk)
+        chosen = found.for_risk(read_share("--risk", risk))
     elif spend is not None:
         given = parse_spend(spend)
         if isinstance(given, str):
@@ -83,29 +84,13 @@ def balance(
         emit({"question": found.question.describe(), "chosen": picked, "curve": [offer.to_dict() for offer in offers]})
         return
     marked = sorted([*offers, *([] if chosen is None or chosen in offers else [chosen])], key=lambda one: one.share)
-    people = _of(baseline)
     rows = [
-        ("→" if one is chosen else "", f"{100 * one.share:.3g} %", f"± {number(one.width, 3)}", people(one.success))
+        ("→" if one is chosen else "", percent(one.share), f"± {number(one.width, 3)}", people(one.success, guessed))
         for one in marked
     ]
-    columns = ("", "share", "accuracy", f"guessed right at most ({people(baseline)} before)")
+    columns = ("", "share", "accuracy", f"guessed right at most ({people(guessed, guessed)} before)")
     console.print(table(found.question.describe(), columns, rows))
     imagined = f"{whom.many(n)} as imagined"
     console.print(f"\nForecast for {imagined}, 95 % intervals, the widest row. A budget of {budget}.")
     if found.change:
         console.print(found.change)
-
-
-def _of(baseline: float) -> Callable[[float], str]:
-    """Return how a chance is said: of a thousand people, or of more where the baseline is rarer."""
-    people = 1000
-    while people * baseline < 1:
-        people *= 10
-
-    def said(chance: float) -> str:
-        """Return it in three digits, rounded up: no row says less than is so."""
-        exact = decimal.Context(prec=12).create_decimal_from_float(chance * people)
-        lifted = decimal.Context(prec=3, rounding=decimal.ROUND_CEILING).create_decimal(exact)
-        return f"{float(lifted):,.10g} of {people:,}"
-
-    return said

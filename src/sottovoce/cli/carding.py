@@ -12,6 +12,7 @@ from sottovoce.cli import shared
 from sottovoce.cli.console import AsJson, console, emit, escape, table
 from sottovoce.cli.specs import facts_of
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import percent, read_share
 from sottovoce.privacy.promises import Promise
 
 __all__ = ["card"]
@@ -23,7 +24,7 @@ def card(
     facts: shared.FactsFile = None,
     issuer: Annotated[str, typer.Option(help="Who hands the card out.")] = "",
     title: Annotated[str, typer.Option(help="What people call the data.")] = "",
-    baseline: Annotated[float, typer.Option(help="How often a guess comes true without the releases.")] = 0.01,
+    baseline: shared.Baseline = "1%",
     out: Annotated[
         Path,
         typer.Option(
@@ -53,7 +54,8 @@ def card(
 
     with Ledger(place, anchor=anchor) as ledger:
         known = None if facts is None else facts_of(facts)
-        found = made(ledger, dataset, facts=known, issuer=issuer, title=title, baseline=baseline)
+        guessed = read_share("--baseline", baseline)
+        found = made(ledger, dataset, facts=known, issuer=issuer, title=title, baseline=guessed)
     secret = _key_for(place) if key is None else key
     signer = Signer(secret)
     public = secret.with_name(f"{secret.name.removesuffix('.pem')}.pub.pem")
@@ -114,7 +116,7 @@ def _verify(page: Path, key: Path | None, place: str | None, *, as_json: bool) -
         ("data set", f"{said['title']} ({many})"),
         ("made", str(said["made"])),
         ("releases", str(len(said["releases"]))),
-        ("spent", f"{100 * said['spent']:.3g} % of the budget"),
+        ("spent", f"{percent(said['spent'])} of the budget"),
         ("ledger", "passes through the card's head" if place is not None else "not given, and not checked"),
     ]
     console.print(table("", ("", ""), rows, left=2))

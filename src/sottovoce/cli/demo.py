@@ -12,6 +12,7 @@ import typer
 from sottovoce.cli.console import AsJson, console, emit, table
 from sottovoce.facts import Category, Count, Facts, Flag
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
+from sottovoce.privacy.numbers import percent
 from sottovoce.privacy.promises import ApproxDP
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def demo(
         share = curator.share_for("proportion of hit_and_run", 0.005)
         entries = curator.history()
     free = "how often drivers flee over all collisions, to ± 0.005"
-    say(f"[bold]Planning[/] is free: {free}, would take {100 * share:.2g} % of the budget.\n")
+    say(f"[bold]Planning[/] is free: {free}, would take {percent(share)} of the budget.\n")
     say("[bold]The ledger[/] cannot be overspent, and shows if anyone alters it:")
     say(f"   sottovoce ledger show {ledger}\n   sottovoce ledger verify {ledger}")
     page = write_report(output / "report.html", budget, found, entries)
@@ -112,7 +113,7 @@ def _ask(curator: Any, records: Any, title: str, text: str, spend: float) -> Tol
             text,
             spend,
             None,
-            f"it would take {100 * spend:.0f} % of the budget, and only {curator.left().split(' left')[0]} is left",
+            f"it would take {percent(spend)} of the budget, and only {curator.left().split(' left')[0]} is left",
         )
     return Told(title, text, spend, answer, truth=_truths(answer, records), left=curator.left())
 

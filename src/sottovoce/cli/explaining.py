@@ -9,8 +9,10 @@ import typer
 
 from sottovoce.answers.explaining import Explanation, texts
 from sottovoce.answers.explaining import explain as explained
+from sottovoce.cli import shared
 from sottovoce.cli.console import AsJson, console, emit, escape
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import read_share
 from sottovoce.privacy.promises import parse_promise
 
 __all__ = ["explain"]
@@ -23,14 +25,14 @@ def explain(
         str,
         typer.Argument(help="A promise such as approx:1,1e-6, a ledger's path or address, or a server's TOML file."),
     ],
-    baseline: Annotated[float, typer.Option(help="How often a guess comes true without the release.")] = 0.01,
+    baseline: shared.Baseline = "1%",
     dataset: Annotated[str | None, typer.Option(help="Of a ledger or a server with several data sets: which.")] = None,
     language: Annotated[str, typer.Option(help="Of the explanation.")] = "en",
     plot: Annotated[Path | None, typer.Option(help="Write a picture of it to this PNG or SVG file.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say what a promise means, in words that a patient understands. Reads no data and spends nothing."""
-    told = _told(what, dataset, {"baseline": baseline, "language": language})
+    told = _told(what, dataset, {"baseline": read_share("--baseline", baseline), "language": language})
     if plot is not None:
         try:
             told.plot().savefig(plot)

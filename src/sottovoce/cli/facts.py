@@ -10,6 +10,7 @@ import typer
 from sottovoce.cli.console import AsJson, console, emit, escape
 from sottovoce.facts import dummy_csv, facts_template, read_facts
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import read_share
 
 __all__ = ["facts"]
 
@@ -23,7 +24,7 @@ def facts(
         int | None, typer.Option(help="Of facts in TOML: make up so many records of that shape, as CSV.")
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed makes up the same records.")] = 0,
-    missing: Annotated[float, typer.Option(help="The share of made-up values to leave out.")] = 0.0,
+    missing: Annotated[str, typer.Option(help="The share of made-up values to leave out, such as 10%.")] = "0%",
     as_json: AsJson = False,
 ) -> None:
     """Write a template of the public facts of a table, to be filled in. Reads the names and types of its columns only.
@@ -31,7 +32,7 @@ def facts(
     Of a TOML file, check that it is filled in; or make up records of that shape, to try code on: nothing is read.
     """
     if dummy is not None:
-        _dummy(data, dummy, seed, missing, output, as_json=as_json)
+        _dummy(data, dummy, seed, read_share("--missing", missing), output, as_json=as_json)
         return
     if data.endswith(".toml"):
         known = read_facts(data)

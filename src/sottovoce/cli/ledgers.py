@@ -17,6 +17,7 @@ from sottovoce.ledger import Budget, Entry, Ledger
 from sottovoce.ledger.chain import EMPTY
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.filter import GAUSSIAN, Order
+from sottovoce.privacy.numbers import percent
 from sottovoce.privacy.promises import ApproxDP, parse_promise
 from sottovoce.systems.naming import system_from
 
@@ -99,7 +100,7 @@ def show(place: Place, anchor: Elsewhere = None, as_json: AsJson = False) -> Non
             }
         )
         return
-    rows = [(b.dataset, _budget(b, budgets), f"{100 * shares[b.id]:.3g} %", _n(b), _minute(b.at)) for b in budgets]
+    rows = [(b.dataset, _budget(b, budgets), percent(shares[b.id]), _n(b), _minute(b.at)) for b in budgets]
     console.print(table("Budgets", ("data set", "budget", "left", "n", "opened"), rows, left=3))
     ways = dict.fromkeys(b.counted for b in budgets)
     console.print(f"counted: {', '.join(ways)}")
@@ -146,7 +147,7 @@ def _budget(budget: Budget, budgets: Sequence[Budget]) -> str:
     """Return the promise, or the share of a whole that is counted alike."""
     whole = next((b for b in budgets if b.id == budget.whole), None)
     if whole is not None and whole.counted == budget.counted and not isinstance(budget.promise, ApproxDP):
-        return f"{100 * whole.share(budget.limit):.3g} % of {whole.dataset}"
+        return f"{percent(whole.share(budget.limit))} of {whole.dataset}"
     return str(budget.promise)
 
 
@@ -154,7 +155,7 @@ def _row(entry: Entry, budgets: Mapping[int, Budget]) -> tuple[str, ...]:
     what = _what(entry.request)
     if len(budgets) > 1:
         what = f"{entry.dataset}: {what}"
-    cost = f"{100 * budgets[entry.budget].share(entry.cost):.3g} %"
+    cost = percent(budgets[entry.budget].share(entry.cost))
     return (str(entry.id), str(entry.state), what, entry.who, _minute(entry.at), cost, str(entry.basis))
 
 

@@ -14,6 +14,7 @@ from sottovoce.mechanisms import Mechanism
 from sottovoce.mechanisms.choices import CONJUGATE, DELTAS, ORDERS, Choice, choices, imagined_mean, names_for
 from sottovoce.mechanisms.expected import cautions
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
+from sottovoce.privacy.numbers import percent, read_share
 from sottovoce.privacy.numbers import whole as whole_number
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.systems.naming import SYSTEMS
@@ -59,7 +60,7 @@ def plan(
             help="Of a question: smoker=20%, ward:B=5%, age=0.1 (its spread, of its range), visits=3 (its mean)."
         ),
     ] = None,
-    kept: Annotated[float, typer.Option(help="Imagined: the part of the records that the condition keeps.")] = 1.0,
+    kept: shared.Kept = "100%",
     spec: Annotated[
         Path | None, typer.Option(help="A TOML file with a table system, and n, target, mechanism.")
     ] = None,
@@ -67,7 +68,7 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Compare the mechanisms that keep a promise, or say what an accuracy costs. Needs no data and spends nothing."""
-    given = read_spec(spec)
+    given, held = read_spec(spec), read_share("--kept", kept)
     count, whole = n if n is not None else given.get("n"), budget or given.get("budget") or "approx:1,1e-6"
     count = None if count is None else whole_number("n", count)
     known = facts_of(facts or given.get("facts"))
@@ -77,9 +78,9 @@ def plan(
         alone = system is None and mechanism == "all" and mean is None and column is None and within is None
         paid = _paid(target, budget, spend, alone=alone)
         asked = (question, count, known, parse_promise(whole), width, paid, plot, family, where, protect)
-        plan_question(*asked, imagine or (), kept, as_json=as_json)
+        plan_question(*asked, imagine or (), held, as_json=as_json)
         return
-    if imagine or kept != 1 or where is not None:
+    if imagine or held != 1 or where is not None:
         raise InvalidValue("--imagine, --kept and --where go with a question; of a system say --mean")
     promise_text = target or given.get("target")
     priced = width is not None
@@ -160,7 +161,7 @@ def _say_needed(found: list[Needed], budget: str, *, as_json: bool) -> None:
     rows = [
         (
             one.name,
-            "more than there is" if one.share is None else f"{100 * one.share:.3g} %",
+            "more than there is" if one.share is None else percent(one.share),
             f"± {number(one.width, 3)}",
         )
         for one in found

@@ -16,6 +16,7 @@ from sottovoce.facts import Facts, Flag
 from sottovoce.facts.imagined import parse_imagined
 from sottovoce.mechanisms.expected import cautions
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import percent
 from sottovoce.privacy.promises import Promise
 
 __all__ = ["plan_question"]
@@ -76,16 +77,16 @@ def plan_question(
         console.print(f"[yellow]beware:[/] {escape(caution)}")
     offers = sorted([*(balance.at(s) for s in (0.01, 0.05, 0.2, 1.0)), chosen], key=lambda offer: offer.share)
     rows = [
-        ("→" if one.share == chosen.share else "", f"{100 * one.share:.3g} %", f"± {number(one.width, 3)}")
+        ("→" if one.share == chosen.share else "", percent(one.share), f"± {number(one.width, 3)}")
         for one in {offer.share: offer for offer in offers}.values()
     ]
     console.print(table(balance.question.describe(), ("", "share of the budget", "known to"), rows))
-    held = "" if balance.question.where is None else f", if the condition holds for {kept:.3g} of them"
+    held = "" if balance.question.where is None else f", if the condition holds for {percent(kept)} of them"
     but = ", but for what was imagined" if imagine else ""
     few = "" if rare is None else f" A group with a quarter of an even part is known to ± {number(rare, 3)}"
     few += "" if rare is None else f"; say --imagine {shlex.quote(_hint(balance.question))} if you know how small."
     console.print(
-        f"\n{100 * chosen.share:.3g} % of {budget} buys ± {number(chosen.width, 3)}, in 95 of 100 answers, for "
+        f"\n{percent(chosen.share)} of {budget} buys ± {number(chosen.width, 3)}, in 95 of 100 answers, for "
         f"{whom.many(n)}{held}, if groups are equal, flags even and numbers spread over a quarter of their bounds"
         f"{but}.{escape(few)} Nothing was read."
     )
@@ -95,13 +96,11 @@ def _if_rare(balance: Balance, share: float) -> float | None:
     """Return the width of the widest row if one group is small; None without groups, or where it is said how small."""
     imagined, question = balance.imagined, balance.question
     groups = question.groups
-    if groups.size < 2 or any(name in imagined.columns for name in groups.names):
+    if len(question.kept) < 2 or any(name in imagined.columns for name in groups.names):
         return None
-    return replace(balance, imagined=replace(imagined, smallest=1 / (4 * groups.size))).at(share).width
+    return replace(balance, imagined=replace(imagined, smallest=1 / (4 * len(question.kept)))).at(share).width
 
 
 def _hint(question: Question) -> str:
-    first = question.groups.axes[0]
-    return (
-        f"{first.name}=10%" if isinstance(question.facts[first.name], Flag) else f"{first.name}:{first.labels[-1]}=10%"
-    )
+    name, value = question.groups.names[0], question.groups.labels[question.kept[-1]][0]
+    return f"{name}=10%" if isinstance(question.facts[name], Flag) else f"{name}:{value}=10%"

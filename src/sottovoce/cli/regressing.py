@@ -10,6 +10,7 @@ import typer
 from sottovoce.cli import shared
 from sottovoce.cli.console import AsJson, console, emit, table, waiting
 from sottovoce.cli.writing import check_places, written
+from sottovoce.privacy.numbers import read_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +40,7 @@ def regress(
     spend: shared.Spend = "5%",
     where: Annotated[str | None, typer.Option(help="Only records for which this holds.")] = None,
     prior: Annotated[float | None, typer.Option(help="Prior standard deviation of the linear predictor.")] = None,
-    level: shared.Level = 0.95,
+    level: shared.Level = "95%",
     dataset: shared.DatasetName = None,
     idempotency_key: shared.Key = None,
     who: shared.Who = None,
@@ -62,7 +63,7 @@ def regress(
 
     paid = shared.paid(spend)
     check_places(csv, plot=plot, kept=shared.places(data, facts, ledger))
-    checked_level(level)
+    certain = checked_level(read_share("--level", level))
     asked: dict[str, Any] = {"family": family, "where": where, "prior": prior}
     said = {name: value for name, value in asked.items() if value is not None}
     options: dict[str, Any] = {"dataset": dataset, "n": n, "protect": protect, "who": who}
@@ -79,10 +80,10 @@ def regress(
     with shared.curator_beside(data, facts, ledger, budget, check, **options) as curator:
         with waiting("looking at the records"):
             answer = curator.regress(
-                formula, **said, spend=paid, level=level, idempotency_key=idempotency_key, purpose=purpose
+                formula, **said, spend=paid, level=certain, idempotency_key=idempotency_key, purpose=purpose
             )
         left, whom = curator.left(), curator.whom
-    predicted = expected(answer.posterior, predict or (), level)
+    predicted = expected(answer.posterior, predict or (), certain)
     terms = (csv, lambda file: answer.table.to_csv(file, index=False))
     with written(terms, (plot, lambda file: answer.plot().savefig(file))):
         if as_json:
@@ -93,4 +94,4 @@ def regress(
             console.print(table(answer.question.describe(), header, rows, left=1))
             console.print(f"{answer.footing()}. {left}." + ("" if whom is None else f" {whom}."))
             for one in predicted:
-                console.print(sentence(answer.question.parsed.response, level, one), markup=False)
+                console.print(sentence(answer.question.parsed.response, certain, one), markup=False)

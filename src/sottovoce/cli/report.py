@@ -12,6 +12,7 @@ from sottovoce.answers.display import drawn_rows, plain_words
 from sottovoce.cli.demo import Told
 from sottovoce.ledger import Budget, Entry
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import percent
 
 __all__ = ["write_report"]
 
@@ -70,8 +71,8 @@ def write_report(path: Path, budget: Budget, found: Sequence[Told], entries: Seq
         answers="\n".join(map(_answer, found)),
         words=escape(plain_words(0.95, 2)),
         bar="".join(f'<span style="width:{100 * cost:.3f}%"></span>' for cost in costs),
-        spent=f"{100 * sum(costs):.3g}&nbsp;%",
-        shares=", ".join(f"{100 * cost:.3g}&nbsp;%" for cost in costs),
+        spent=percent(sum(costs)).replace(" ", "&nbsp;"),
+        shares=", ".join(percent(cost).replace(" ", "&nbsp;") for cost in costs),
         counted=escape(budget.counted),
         entries="\n".join(_entry(entry, budget) for entry in entries),
     )
@@ -98,12 +99,12 @@ def _answer(told: Told) -> str:
     )
     titles = "".join(f"<th>{escape(name)}</th>" for name in (*names, "estimate", "range", ""))
     table = f"<table class='answer'><thead><tr>{titles}</tr></thead><tbody>{''.join(body)}{axis}</tbody></table>"
-    cost = f"<small>{100 * (told.answer.share or 0.0):.3g} % of the budget; then {escape(told.left)}</small>"
+    cost = f"<small>{percent(told.answer.share or 0.0)} of the budget; then {escape(told.left)}</small>"
     return f"<section>{head}{table}{cost}</section>"
 
 
 def _entry(entry: Entry, budget: Budget) -> str:
     _, asked = asked_in(entry.request)
-    cells = (entry.id, entry.state, asked, f"{100 * budget.share(entry.cost):.3g} %", entry.at[:19].replace("T", " "))
+    cells = (entry.id, entry.state, asked, percent(budget.share(entry.cost)), entry.at[:19].replace("T", " "))
     row = "".join(f"<td>{escape(str(cell))}</td>" for cell in cells)
     return f"<tr>{row}<td><code>{(entry.value_hash or '')[:16]}…</code></td></tr>"

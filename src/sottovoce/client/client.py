@@ -142,22 +142,19 @@ class Client(Verbs):
         told: Regression = self.asked("regress", **given, spend=spend, level=level, **stated)
         return told
 
-    def plan(
+    def _foreseen(
         self,
         formula: str,
+        spend: Spend,
         *,
-        family: str | None = None,
-        where: str | None = None,
-        spend: Spend = 0.05,
-        prior: float | None = None,
-        part: Budget | None = None,
-        level: float = 0.95,
-        records: int | None = None,
-        imagined: Imagined | Iterable[str] | None = None,
-        **options: Any,
+        family: str | None,
+        where: str | None,
+        prior: float | None,
+        part: Budget | None,
+        level: float,
+        records: int | None,
+        imagined: Imagined | Iterable[str] | None,
     ) -> RegressionPlan:
-        """Return how wide the intervals of `regress` will be, as `Curator.plan` does; the server makes the plan."""
-        check_options(Verbs.plan, options, ())
         _own(part, {})
         said = imagined_of(imagined, self.facts)
         body: dict[str, Any] = {

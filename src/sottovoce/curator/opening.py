@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -71,14 +72,19 @@ def open_budget(
         check_pays(promise, order)
         public: dict[str, Any] = {"n": n, "schema": source.schema, "order": order, "who": who}
         found = ledger.open_budget(dataset, promise, **public, source=source.noted())
-        if is_weak(promise):
-            _log.warning("a budget of %s is next to no protection, and for good; sottovoce explain says why", promise)
+        _beware(promise)
     else:
         protected.check(found)
         _check_same(found, promise, order, n, source, protected.units)
         source.check(dataset, found.source)
     known = found.source is not None and source.origin is not None
     return found, replace(source, seen=source.state()) if known else source
+
+
+@functools.lru_cache(maxsize=256)  # said once: a loop that opens a thousand budgets need not say it a thousand times
+def _beware(promise: Promise) -> None:
+    if is_weak(promise):
+        _log.warning("a budget of %s is next to no protection, and for good; sottovoce explain says why", promise)
 
 
 def check_pays(promise: Promise, order: Order | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from scipy import special
 from sottovoce.facts.columns import Category, Column, Count, Flag, Number
 from sottovoce.facts.encodings import levels_of
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import real
+from sottovoce.privacy.numbers import read_share, real
 
 __all__ = ["Imagined", "counted", "evenly", "imagined_of", "parse_imagined", "split_imagined"]
 
@@ -136,18 +136,22 @@ class Imagined:
             return np.asarray(np.rint(column.high * part))
         return np.asarray(column.low + (column.high - column.low) * part)
 
-    def sizes(self, n: int, columns: Mapping[str, Column]) -> Floats:
+    def sizes(self, n: int, columns: Mapping[str, Column], met: Sequence[int] | None = None) -> Floats:
         """Return how many records each combination of the columns' values is imagined to have.
 
+        Those that are `met`, by their places, have all that the condition keeps; all are met unless it is said which.
         Where it is said how small the smallest is, that is the first, and the others are as large as each other.
         """
         parts = np.ones(1)
         for name, column in columns.items():
             parts = np.outer(parts, self.shares(name, column)).ravel()
-        if self.smallest is not None and len(parts) > 1:
-            first = min(self.smallest, 1 / len(parts))
-            parts = np.array([first, *[(1 - first) / (len(parts) - 1)] * (len(parts) - 1)])
-        return n * self.kept * parts
+        found = np.zeros(len(parts))
+        places = list(range(len(parts)) if met is None else met)
+        found[places] = parts[places] / (1 if len(places) == len(parts) else max(parts[places].sum(), 1e-300))
+        if self.smallest is not None and len(places) > 1:
+            first = min(self.smallest, 1 / len(places))
+            found[places] = [first, *[(1 - first) / (len(places) - 1)] * (len(places) - 1)]
+        return n * self.kept * found
 
 
 def evenly(count: int) -> Floats:
@@ -197,8 +201,8 @@ def parse_imagined(texts: Iterable[str], facts: Mapping[str, Column], **others: 
             raise InvalidValue(f"imagine columns in words like smoker=20%, age=0.1 or ward:C=5%. Got {text!r}")
         left, _, right = text.rpartition("=")
         try:
-            number = float(right.removesuffix("%")) / (100 if right.endswith("%") else 1)
-        except ValueError:
+            number = read_share("a share", right)
+        except InvalidValue:
             raise InvalidValue(f"imagine columns like smoker=20%, age=0.1 or ward:C=5%. Got {text!r}") from None
         name = max((one for one in facts if f"{left}:".startswith(f"{one}:")), key=len, default=left)
         word = left[len(name) + 1 :]

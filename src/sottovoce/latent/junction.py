@@ -184,6 +184,11 @@ class BucketTree:
         cells = [np.ravel_multi_index(tuple(codes[list(c)]), s) for c, s in zip(self.cliques, self.shapes, strict=True)]
         return np.concatenate([np.eye(math.prod(s))[i] for s, i in zip(self.shapes, cells, strict=True)], axis=1)
 
+    @cached_property
+    def _pairs(self) -> Floats:
+        """The pairs of cells that each assignment lies in, (assignments, cells · cells)."""
+        return (self._assignments[:, :, None] * self._assignments[:, None, :]).reshape(len(self._assignments), -1)
+
     def moments(self, potentials: Floats) -> tuple[Floats, Floats]:
         """Return the mean and the covariance of one record's cells: (draws, cells) and (draws, cells, cells).
 
@@ -194,8 +199,9 @@ class BucketTree:
             weight = np.exp(logs - logs.max(axis=1, keepdims=True))
             weight /= weight.sum(axis=1, keepdims=True)
             mean = weight @ self._assignments
-            second = (self._assignments.T * weight[:, None]) @ self._assignments
-            return mean, second - mean[:, :, None] * mean[:, None, :]
+            second = (weight @ self._pairs).reshape(*mean.shape, -1)
+            second -= mean[:, :, None] * mean[:, None, :]
+            return mean, second
         mean, _ = self.marginals(potentials)
         draws, cells = mean.shape
         mine = np.repeat(np.arange(len(self.shapes)), [math.prod(s) for s in self.shapes])

@@ -16,7 +16,8 @@ import sqlalchemy as sa
 from sottovoce.ledger import schema
 from sottovoce.ledger.anchor import Noting
 from sottovoce.ledger.chain import EMPTY
-from sottovoce.ledger.store import Store, advised
+from sottovoce.ledger.files import advised
+from sottovoce.ledger.store import Store
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable
 
 __all__ = ["is_there", "open_store"]

@@ -163,8 +163,8 @@ class ClippedTotal:
         base = one * np.exp(-1j / self.n * centre[:, None] * t)
         # What is negligible is dropped before it is squared: numbers next to zero are slow.
         base = np.where(base.real**2 + base.imag**2 > np.exp(-120 / self.n), base, 0.0)
-        power = np.ones_like(base)
-        for digit in bin(self.n)[2:]:
+        power = base.copy()
+        for digit in bin(self.n)[3:]:
             power *= power
             if digit == "1":
                 power *= base

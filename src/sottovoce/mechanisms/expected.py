@@ -10,6 +10,7 @@ import numpy as np
 
 from sottovoce.mechanisms.forecast import Forecast
 from sottovoce.mechanisms.mechanism import Mechanism
+from sottovoce.privacy.numbers import percent
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, RenyiDP, ZeroConcentratedDP
 
 __all__ = ["Expected", "cautions", "expected"]
@@ -88,7 +89,7 @@ def cautions(
             f"δ = {target.delta:g} is more than one in n = {n:,}: to publish a random record in full would keep it"
         )
     if told is not None and told.pull > _PULL:
-        way = f"{told.pull:.0%} of the way to" if told.pull < 1 else "at, or beyond,"
+        way = f"{percent(told.pull, whole=True)} of the way to" if told.pull < 1 else "at, or beyond,"
         found.append(f"the prior outweighs the data: answers lie {way} what was believed before")
     if forecast is not None and forecast.interval_width < forecast.exact_width * (1 - 1e-3):
         found.append("narrower than the truth allows: its interval is shorter than without privacy, around the prior")

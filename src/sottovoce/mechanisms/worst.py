@@ -11,7 +11,7 @@ from sottovoce.privacy.randomness import seeded_rng
 
 __all__ = ["worst_of"]
 
-_LOOK = 40_000
+_LOOK = 10_000
 """Draws by which pairs that may be worst are compared."""
 
 

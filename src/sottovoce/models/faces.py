@@ -8,6 +8,7 @@ import numpy as np
 
 from sottovoce.answers.style import COLOURS, figure, words
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import percent
 
 if TYPE_CHECKING:
     from sottovoce.models.fit import ModelFit
@@ -56,9 +57,9 @@ def plot(fit: ModelFit, name: str | None, level: float) -> Any:
         ms=4,
         lw=1.2,
         color=COLOURS[5],
-        label=f"noisy count ± {level:.0%} of noise",
+        label=f"noisy count ± {percent(level)} of noise",
     )
-    axes.fill_between(place, low, high, step="mid", alpha=0.35, color=COLOURS[0], label=f"model, {level:.0%}")
+    axes.fill_between(place, low, high, step="mid", alpha=0.35, color=COLOURS[0], label=f"model, {percent(level)}")
     axes.step(place, middle, where="mid", color=COLOURS[0])
     if seen.cells is not None and seen.size <= 40:
         labels = [" / ".join(map(words, label)) for label in seen.cells.labels]

@@ -66,18 +66,20 @@ class DiscreteGaussianProfile(Profile):
     @cached_property
     def _table(self) -> tuple[Floats, float]:
         """The tails, summed from the far end in blocks that round little, and the logarithm of all the weight."""
-        k = np.arange(-self._reach, self._reach + 1.0)
+        k = np.arange(self._reach + 1.0)
         weights = np.exp(-(k * k) / (2 * self.cells * self.scale**2))
         if self.cells == 2:
             near = np.arange(-np.ceil(30 * self.scale), np.ceil(30 * self.scale) + 1)
             even = np.exp(-((near / self.scale) ** 2)).sum()
             odd = np.exp(-(((near - 0.5) / self.scale) ** 2)).sum()
-            weights = weights * np.where(k % 2 == 0, even, odd)
-        block = math.isqrt(len(weights)) + 1
-        padded = np.concatenate([weights[::-1], np.zeros(-len(weights) % block)]).reshape(-1, block)
+            weights[::2] *= even
+            weights[1::2] *= odd
+        count = 2 * self._reach + 1  # both sides alike
+        block = math.isqrt(count) + 1
+        padded = np.concatenate([weights[::-1], weights[1:], np.zeros(-count % block)]).reshape(-1, block)
         sums = np.cumsum(padded, axis=1)
         sums[1:] += np.cumsum(sums[:-1, -1])[:, None]
-        tails = sums.ravel()[: len(weights)][::-1]
+        tails = sums.ravel()[:count][::-1]
         scale = float(tails[0]) / (min(even, odd) if self.cells == 2 else 1.0)
         return np.append(tails / tails[0], 0.0), math.log(scale)
 

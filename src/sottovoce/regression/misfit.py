@@ -8,8 +8,11 @@ have a standard deviation τ along every such direction, it moves the score by
 
 .. math:: N\tau^2 \sum r r' = N\tau^2 (A_2 - A_1 A_0^{-1} A_1), \qquad A_k = \sum v^k \hat z \hat z',
 
-as a covariance; the family says τ (`Family.missed`). Where all rows weigh alike, and where the formula has a
-coefficient for every kind of row, it is none.
+as a covariance. Where all rows weigh alike, and where the formula has a coefficient for every kind of row, it is none.
+
+How large τ is differs from formula to formula. The family says what it is before anything was seen (`Family.missed`);
+two looks that weigh long rows otherwise tell more: they point to the same place if the formula fits, and if not, they
+differ by :math:`\sum r r'` with :math:`r = v_2\hat z - A_2A_1^{-1}v_1\hat z` in the same way.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,7 +30,7 @@ from sottovoce.facts.encodings import Encoding
 from sottovoce.privacy.numbers import Floats
 from sottovoce.regression.skewed_rows import ends
 
-__all__ = ["doubt", "lost", "thick"]
+__all__ = ["Doubt", "apart", "doubt", "lost", "mean_square", "thick"]
 
 _TAIL = 3.0
 """The degrees of freedom of the law that lengths of rows follow: t₃, the longest tails that real columns have."""
@@ -37,6 +41,55 @@ _TIMES, _LONGEST = 8, 4.0
 _LOST = 0.2
 """What residuals that are cut at c standard deviations lose on average, in those, is this over c²."""
 _FLAT = 1e-9
+_VARIES = 1.0
+"""By how much τ differs from formula to formula: the standard deviation of its logarithm."""
+_PLACES = np.linspace(-4.5, 4.5, 91)
+"""Where its law is looked at, in these standard deviations."""
+
+
+@dataclass(frozen=True, eq=False)
+class Doubt:
+    """By how much the score of a look may be moved by what the formula misses, and by what is cut off.
+
+    Attributes
+    ----------
+    rows, records, slopes
+        Imagined rows z, for how many records each stands, and how the mean rises there.
+    before, now
+        What the look before this one, and this one, weigh them by.
+    varies
+        How much a response varies by itself.
+    tau
+        What the formula may miss before anything was seen: the root of the mean of τ².
+    bent, cut
+        By how much, as covariances, the score may be moved for each τ², and by what is cut off.
+    """
+
+    rows: Floats
+    records: Floats
+    slopes: Floats
+    before: Floats
+    now: Floats
+    varies: float
+    tau: float
+    bent: Floats
+    cut: Floats
+
+    def told(self, score: Floats, off: Floats, sigma: float, before: Floats) -> Floats:
+        """Return by how much the score may be moved, as a covariance, by how far the two looks are apart.
+
+        Parameters
+        ----------
+        score, sigma
+            The score, one row for each linear predictor, and its noise.
+        off, before
+            Where the look before says the answer is, from the centre of this one, and how sure it is: a covariance.
+        """
+        known, parts = apart(self.rows, self.records * self.slopes, self.before, self.now)
+        chance = self.varies * parts
+        noise = chance + known @ before @ known + sigma**2 * np.eye(len(known))
+        square = mean_square(self.tau, self.records.sum() * chance, noise, score - off @ known)
+        return np.asarray(square * self.bent + self.cut)
 
 
 def thick(rows: Floats, records: Floats, encoding: Encoding, seen: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
@@ -73,6 +126,37 @@ def doubt(z: Floats, records: Floats, slopes: Floats, v: Floats) -> tuple[Floats
     even = even + _FLAT * np.trace(even) * np.eye(len(even))
     moved = twice - once @ np.linalg.solve(even, once)
     return once, twice, records.sum() * moved
+
+
+def apart(z: Floats, many: Floats, before: Floats, now: Floats) -> tuple[Floats, Floats]:
+    """Return the information of rows as they are weighed now, and Σrr' of how far apart two ways to weigh them point.
+
+    As scores: r is what a record moves the second by, less what it moves the answer of the first by.
+    """
+    first, second = ((z.T * (many * v)) @ z for v in (before, now))
+    turned = np.linalg.solve(first + _FLAT * np.trace(first) * np.eye(len(first)), second)
+    r = now[:, None] * z - before[:, None] * (z @ turned)
+    return second, (r.T * many) @ r
+
+
+def mean_square(tau: float, moved: Floats, noise: Floats, gap: Floats) -> float:
+    """Return the mean of τ² by how far apart two looks point: as `noise` has it, and `moved` for each τ².
+
+    It was τ² before, and its root varies as a log-normal law does. One row of the gap for each linear predictor.
+
+    >>> one = np.eye(1)
+    >>> [round(math.sqrt(mean_square(0.1, 1e4 * one, one, gap * one)), 3) for gap in (0.0, 1.0, 10.0, 100.0)]
+    [0.043, 0.045, 0.124, 0.684]
+    """
+    sizes, axes = np.linalg.eigh((noise + noise.T) / 2)
+    unit = axes / np.sqrt(np.maximum(sizes, 1e-12 * sizes[-1]))  # in these directions noise is one
+    values, vectors = np.linalg.eigh(unit.T @ moved @ unit)
+    seen = ((gap @ unit @ vectors) ** 2).sum(axis=0)
+    squares = np.exp(2 * (math.log(tau) - _VARIES**2 + _VARIES * _PLACES))
+    whole = 1 + squares[:, None] * np.maximum(values, 0.0)
+    log = -(len(gap) * np.log(whole) + seen / whole).sum(axis=1) / 2 - _PLACES**2 / 2
+    weights = np.exp(log - log.max())
+    return float(weights @ squares / weights.sum())
 
 
 def lost(sd: Any, cap: Any, most: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, Self
 from sottovoce.facts.columns import Category, Column, Count, Flag
 from sottovoce.facts.imagined import Imagined, imagined_of
 from sottovoce.mechanisms.expected import cautions
+from sottovoce.privacy.numbers import in_hundred, percent
 from sottovoce.privacy.plain import mapping, restoring
 from sottovoce.privacy.promises import Promise
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
@@ -102,7 +103,7 @@ class RegressionPlan:
         many = f"{self.n:,} {self.target.relation.unit}{'' if self.n == 1 else 's'}"
         better = f" Which of the two {', '.join(self.unsaid)} may be is not public; if you know, say so, such as "
         better = better + hint(self.hints) + "." if self.unsaid else ""
-        return f"in {100 * self.level:.3g} of 100 answers, for {many}. {self.assumed}{better} Nothing was read."
+        return f"in {in_hundred(self.level)} of 100 answers, for {many}. {self.assumed}{better} Nothing was read."
 
     def summary(self) -> str:
         """Return the plan as text: half the width of each interval, and what that assumes."""
@@ -218,7 +219,7 @@ def plan_looks(
 
 def _assumed(formula: Formula, said: Imagined, *, alike: bool) -> str:
     """Return what the plan takes for so."""
-    many = "all" if said.kept == 1 else f"{100 * said.kept:.3g} %"
+    many = "all" if said.kept == 1 else percent(said.kept)
     kept = "" if formula.where is None and said.kept == 1 else f" The condition holds for {many} of them."
     small = f"{_scale(formula.family)}{_PLAIN}{kept}"
     if alike:

@@ -20,7 +20,7 @@ from sottovoce.readings.families import MOST_COUNTED
 from sottovoce.regression.belief import Asked, Belief, believe_all
 from sottovoce.regression.care import RELEASED, Care
 from sottovoce.regression.glances import Glance, once_each, round_shape
-from sottovoce.regression.misfit import doubt, lost, thick
+from sottovoce.regression.misfit import Doubt, doubt, lost, thick
 from sottovoce.regression.overdispersed import Extra, variation_look
 from sottovoce.regression.shares import Step, split
 
@@ -70,13 +70,15 @@ def strides(mechanism: AdaptiveLooks, shown: Shown, care: Care = RELEASED) -> Ge
     """Take the looks: `shown` gives the noisy total of each, and what it gives decides where the next is taken."""
     path: Path = []
     look, step = mechanism.reading, mechanism.plan[0]
-    paid, missed = step, None
+    paid, astray = step, None
     for place in range(len(mechanism.plan)):
         if place:
-            look, step, missed = _next(mechanism, path, paid, care)
+            look, step, astray = _next(mechanism, path, paid, care)
         paid = step if "score" in step[1] else paid
         scales = mechanism.scales(look, step)
-        glance = Glance.of(look, mechanism.n, shown(look, scales), scales, missed)
+        glance = Glance.of(look, mechanism.n, shown(look, scales), scales)
+        if astray is not None:
+            glance = replace(glance, missed=_missed(astray, glance, _latest(path)[1]))
         belief = None
         if place < len(mechanism.plan) - 1 and glance.score is not None:
             system, least = mechanism.system, min(mechanism.system.guesses, care.guesses)
@@ -93,14 +95,13 @@ def final(mechanism: AdaptiveLooks, path: Path, care: Care = RELEASED) -> Asked:
     return Asked(last, system.prior_sd, last, several=True, at_least=least, care=care, extra=extra, last=True)
 
 
-def _next(mechanism: AdaptiveLooks, path: Path, paid: Step, care: Care) -> tuple[Look, Step, Floats | None]:
+def _next(mechanism: AdaptiveLooks, path: Path, paid: Step, care: Care) -> tuple[Look, Step, Doubt | None]:
     """Return the next look and how it is split, by what was released: where the last points to, and there round; and
     of the last one what may move its score.
 
     `paid` is what the last look at a score was given.
     """
-    glance, belief = next(pair for pair in reversed(path) if pair[1] is not None)
-    assert belief is not None
+    glance, belief = _latest(path)
     step = mechanism.plan[len(path)]
     if "score" not in step[1]:
         return variation_look(mechanism.system, mechanism.n, belief.mean, glance.look.cap), step, None
@@ -118,10 +119,27 @@ def _next(mechanism: AdaptiveLooks, path: Path, paid: Step, care: Care) -> tuple
         look = replace(look, cap=min(_FAR * math.sqrt(glance.dispersion), 1.0))
     elif mechanism.system.family == "poisson":
         look = _cut(mechanism, look, rows, records, step, _extra(path))
-    off, missed = _off(look, belief), None
+    off, astray = _off(look, belief), None
     if last:
-        look, missed = _wider(mechanism, look, rows, records, step, glance, off, care)
-    return look, _split(mechanism, look, step, off), missed
+        look, astray = _wider(mechanism, look, rows, records, step, glance, off, care)
+    return look, _split(mechanism, look, step, off), astray
+
+
+def _latest(path: Path) -> tuple[Glance, Belief]:
+    """Return the last look that was asked what it says, and that."""
+    return next((glance, belief) for glance, belief in reversed(path) if belief is not None)
+
+
+def _missed(astray: Doubt, glance: Glance, belief: Belief) -> Floats:
+    """Return by how much what the formula misses may move the score of the last look: the look before it said where
+    that would be none.
+    """
+    look, back = glance.look, np.linalg.inv(glance.look.matrix).T
+    assert glance.score is not None
+    score, mean = (part.reshape(look.model.outputs, -1) for part in (glance.score, belief.mean))
+    off = mean @ back.T - look.predictors
+    found = astray.told(score, off, glance.sigma, back @ glance.averaged(belief.covariance) @ back.T)
+    return once_each(found, look.model.outputs)
 
 
 def _wider(
@@ -133,16 +151,19 @@ def _wider(
     glance: Glance,
     off: float,
     care: Care,
-) -> tuple[Look, Floats]:
+) -> tuple[Look, Doubt]:
     """Return a look with the norm, and where residuals are cut the cap, at which noise, variation and doubt do least;
-    and the doubt, as a covariance of the score.
+    and the doubt.
 
     A longer norm and a higher cap cost noise; a shorter norm weighs long rows less, so that what the formula misses
     moves the answer, and a lower cap loses what lies beyond it. Noise of the information counts as in `_split`, and is
     to hide no more than it must.
     """
-    before = glance.look
-    x, many = thick(rows, records, look.encoding, lambda x: before.weights(((x @ before.matrix.T) ** 2).sum(axis=1)))
+
+    def weighed(x: Floats) -> Floats:
+        return glance.look.weights(((x @ glance.look.matrix.T) ** 2).sum(axis=1))
+
+    x, many = thick(rows, records, look.encoding, weighed)
     many = many * (mechanism.n / many.sum()) if mechanism.n else many  # looks before this one weighed long rows less
     z = x @ look.matrix.T
     squares, t = (z * z).sum(axis=1), z @ look.predictors.T
@@ -157,18 +178,17 @@ def _wider(
     v = np.array([look.weights(squares, float(norm)) for norm in norms])
     told, own, moved = doubt(z, many, slopes, v)
     score, information = _noises(mechanism, look, norms, step, off)
-    moved = look.model.missed**2 * moved
-    size, wholes = len(z.T), [np.trace(part, axis1=1, axis2=2) for part in (told, own, moved)]
+    tau = look.model.missed
+    size, wholes = len(z.T), [np.trace(part, axis1=1, axis2=2) for part in (told, own, tau**2 * moved)]
     noise = size * (score[:, None] * times**2 + information[:, None] * off / 2)
     cut = many.sum() * ((many * v**2 * squares) @ (losses**2).T)
     bad = (((wholes[1] + wholes[2]) * varies)[:, None] + noise + cut) / wholes[0][:, None] ** 2
     hides = np.sqrt(information) > 1 / _SEEN  # in round coordinates the information is about one
     bad[hides & (np.arange(len(norms)) > 0)] = math.inf
     place, keeps = np.unravel_index(int(np.argmin(bad)), bad.shape)
-    lose = many * (v[place] * losses[keeps]) ** 2
-    missed = varies * moved[place] + many.sum() * (z.T * lose) @ z
-    found = replace(look, norm=float(norms[place]), cap=look.cap * float(times[keeps]))
-    return found, once_each(missed, look.model.outputs)
+    lose = many.sum() * (z.T * (many * (v[place] * losses[keeps]) ** 2)) @ z
+    astray = Doubt(z, many, slopes, weighed(x), v[place], varies, tau, varies * moved[place], lose)
+    return replace(look, norm=float(norms[place]), cap=look.cap * float(times[keeps])), astray
 
 
 def _noise(mechanism: AdaptiveLooks, look: Look, step: Step) -> tuple[float, float]:

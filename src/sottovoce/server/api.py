@@ -21,6 +21,7 @@ from sottovoce.server.schemas import (
     HistoryBody,
     KeyBody,
     LeftBody,
+    Level,
     PlanAnswer,
     PlanBody,
     ReceiptBody,
@@ -191,6 +192,6 @@ async def again(
     dataset: Name,
     entry: Number,
     predict: RowsInWords = [],  # noqa: B006 - never changed
-    level: Annotated[float, Query(gt=0, lt=1, description="Of the intervals.")] = 0.95,
+    level: Annotated[Level, Query(description="Of the intervals.")] = 0.95,
 ) -> JSONResponse:
     return JSONResponse(await serving(request).again(caller, dataset, entry, predict=predict, level=level))

@@ -62,8 +62,8 @@ def create_app(config: Config) -> FastAPI:
     )
     app.state.service = service
     questions = app.state.questions = Questions()
-    app.include_router(api.router)
-    app.include_router(meaning_api.router)
+    # As they are: what FastAPI includes, it makes anew for every application, at the first request.
+    app.router.routes.extend([*api.router.routes, *meaning_api.router.routes])
     install_problems(app)
     app.state.turns = Bucket(config.limits.requests_per_minute)
     app.state.failures = Bucket(config.limits.failures_per_minute)

@@ -13,6 +13,7 @@ from sottovoce.facts import Category, Column, Facts, Person, read_facts
 from sottovoce.mechanisms.choices import CONJUGATE, known_names, names_for
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import GAUSSIAN, Order
+from sottovoce.privacy.numbers import read_share
 from sottovoce.privacy.plain import toml_file
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.privacy.relation import ADD_REMOVE
@@ -223,8 +224,8 @@ def _part(section: Section, name: str) -> Promise | float:
     if "%" not in (text := section.text(name)):
         return _promise(section, name, text)
     try:
-        share = float(text.replace("%", "", 1)) / 100
-    except ValueError:
+        share = read_share(name, text)
+    except InvalidValue:
         share = 0.0
     if not 0 < share <= 1:
         raise section.fail(name, 'a share of the whole such as "25%", or a promise such as "approx:0.5,1e-6"', text)

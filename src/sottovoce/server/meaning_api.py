@@ -13,7 +13,7 @@ from sottovoce.server.foreseeing import Imagining
 from sottovoce.server.lines import while_there
 from sottovoce.server.meaning import balance, explanation, regression_plan, signed_card
 from sottovoce.server.problems import RESPONSES
-from sottovoce.server.schemas import Spend
+from sottovoce.server.schemas import Level, Spend, in_words
 from sottovoce.server.verbs import VerbQuestion
 
 __all__ = ["router"]
@@ -21,8 +21,12 @@ __all__ = ["router"]
 router = APIRouter(responses=RESPONSES)
 """The routes, of every application."""
 
-Part = Annotated[float, Field(ge=0, le=1)]
-Spread = Annotated[float, Field(ge=0, le=0.5)]
+_Part = Annotated[float, Field(ge=0, le=1)]
+_Spread = Annotated[float, Field(ge=0, le=0.5)]
+_Baseline = Annotated[float, Field(ge=1e-9, le=0.5)]
+Part = Annotated[_Part, in_words(_Part)]
+Spread = Annotated[_Spread, in_words(_Spread)]
+Baseline = Annotated[_Baseline, in_words(_Baseline)]
 Said = Annotated[
     list[Annotated[str, Field(max_length=300)]],
     Field(max_length=100, examples=[["smoker=20%", "ward:C=5%", "age=0.1"]]),
@@ -75,7 +79,7 @@ class RegressionPlanBody(BaseModel):
     family: Annotated[str, Field(max_length=100)] | None = None
     prior: Annotated[float, Field(allow_inf_nan=False)] | None = None
     spend: Spend = 0.05
-    level: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    level: Level = 0.95
     imagine: Said = []
     share: Part = 0.5
     spread: Spread = 0.25
@@ -132,7 +136,7 @@ async def explained(
     request: Request,
     caller: Asking,
     dataset: Name,
-    baseline: Annotated[float, Query(ge=1e-9, le=0.5)] = 0.01,
+    baseline: Annotated[Baseline, Query(description="How often a guess comes true without it.")] = 0.01,
 ) -> JSONResponse:
     service = serving(request)
     telling = service.planning(caller, explanation, service, caller, dataset, baseline)

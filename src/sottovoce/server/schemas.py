@@ -12,6 +12,7 @@ from sottovoce.answers.catalogue import CATALOGUE
 from sottovoce.facts.row_words import LONGEST
 from sottovoce.mechanisms.choices import CONJUGATE
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import read_share
 from sottovoce.server.queries.parsing import LONGEST as LONGEST_QUERY
 from sottovoce.server.questions import Question
 from sottovoce.server.verbs import VerbQuestion
@@ -24,6 +25,7 @@ __all__ = [
     "HistoryBody",
     "KeyBody",
     "LeftBody",
+    "Level",
     "PlanAnswer",
     "PlanBody",
     "Problem",
@@ -33,6 +35,7 @@ __all__ = [
     "Spend",
     "VerbAnswerBody",
     "VerbBody",
+    "in_words",
 ]
 
 MOST = 1e6
@@ -132,6 +135,23 @@ Row = Annotated[Annotated[str, Field(max_length=LONGEST)] | dict[str, Any], Befo
 Rows = Annotated[list[Row], Field(max_length=MOST_ROWS, examples=[["age=70, ward=Surgery"]])]
 """Rows to predict for, in words or by name."""
 
+Words = Annotated[str, Field(max_length=100, examples=["5%"])]
+"""A share as people write it."""
+
+
+def in_words(number: Any) -> BeforeValidator:
+    """Take a share as such a number, or in words."""
+
+    def read(given: Any) -> Any:
+        return read_share("a share", given) if isinstance(given, str) else given
+
+    return BeforeValidator(read, json_schema_input_type=number | Words)
+
+
+_Level = Annotated[float, Field(gt=0, lt=1)]
+Level = Annotated[_Level, in_words(_Level), Field(examples=[0.8, "80%"])]
+"""How often intervals hold the truth."""
+
 Spend = Annotated[
     Annotated[float, Field(allow_inf_nan=False)] | Annotated[str, Field(max_length=100)],
     BeforeValidator(_spend),
@@ -146,7 +166,7 @@ class VerbBody(BaseModel):
     model_config = ConfigDict(strict=True, extra="allow", json_schema_extra=_verbs)
     verb: Annotated[str, Field(max_length=100)]
     spend: Spend = 0.05
-    level: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    level: Level = 0.95
     table: bool = True
     purpose: Annotated[str, Field(max_length=300, examples=["The annual report"])] | None = None
     predict: Rows = []

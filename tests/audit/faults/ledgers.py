@@ -8,20 +8,20 @@ from fractions import Fraction
 from audit.faults import Patch, fault
 from sottovoce.ledger import Head, charging
 from sottovoce.ledger.anchor import Anchor
+from sottovoce.ledger.files import Files
 from sottovoce.ledger.ledger import Ledger
-from sottovoce.ledger.store import Store
 
 SWAPPED, RESTORED = "a swapped ledger charges nothing", "an anchor elsewhere finds a restored backup"
 
 
 @fault("the ledger's path trusted once it is open", "ledger", SWAPPED)
 def _trusted(patch: Patch) -> None:
-    patch.setattr(Store, "_check_files", lambda self, connection, **_: None)
+    patch.setattr(Files, "_check", lambda self, opened, **_: None)
 
 
 @fault("the log's file not looked at", "ledger", SWAPPED)
 def _any_log(patch: Patch) -> None:
-    patch.setattr("sottovoce.ledger.store._SUFFIXES", ())
+    patch.setattr("sottovoce.ledger.files._SUFFIXES", ())
 
 
 @fault("anchors elsewhere written and not read", "ledger", RESTORED)

@@ -15,7 +15,7 @@ from sottovoce.audit.cases_conjugate import Small, neighbours, small_cases, stat
 from sottovoce.audit.checks.quadrature import Nodes, hockey_stick, nodes, renyi
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.mechanisms import DiffusedPosterior, TemperedPosterior
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, percent
 from sottovoce.privacy.pairs import BetaPairs, GammaShapePairs, LikelihoodRatioProfile, Pairs
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.randomness import seeded_rng
@@ -105,7 +105,7 @@ def windows() -> tuple[bool, str]:
             widest = max(widest, width / claim)
             if not width <= claim * (1 + 1e-9):
                 problems.append(f"{case.name}: a window of {width:.6g} and {claim:.6g} is claimed")
-    return verdict(problems, f"the widest window takes {widest:.0%} of its claim")
+    return verdict(problems, f"the widest window takes {percent(widest, whole=True)} of its claim")
 
 
 @check("public records act as prior")

@@ -21,6 +21,7 @@ from sottovoce.latent.tempered_hidden_markov import TemperedHiddenMarkov
 from sottovoce.latent.tempered_network import TemperedNetwork
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.mechanisms.noisy_statistics import NoisyStatistics
+from sottovoce.privacy.numbers import percent
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.systems.distributions.truncated_dirichlet import TruncatedDirichlet
 
@@ -103,7 +104,8 @@ def tempered_tables() -> tuple[bool, str]:
         widest = max(widest, width)
         if not width <= mechanism.profile.pure() * (1 + 1e-9):
             problems.append(f"a window of {width:.6g} and {mechanism.profile.pure():.6g} is claimed")
-    return verdict(problems, f"the widest window takes {widest / mechanism.profile.pure():.0%} of its claim")
+    taken = percent(widest / mechanism.profile.pure(), whole=True)
+    return verdict(problems, f"the widest window takes {taken} of its claim")
 
 
 @check("tempered states stay in their window")
@@ -136,4 +138,4 @@ def tempered_states() -> tuple[bool, str]:
     problems = (
         [] if widest <= math.ceil(window) else [f"a window of {widest} steps and {float(window):.1f} are claimed"]
     )
-    return verdict(problems, f"the widest window takes {widest / float(window):.2%} of its claim, in whole steps")
+    return verdict(problems, f"the widest window takes {percent(widest / float(window))} of its claim, in whole steps")

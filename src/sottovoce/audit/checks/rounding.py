@@ -11,6 +11,7 @@ import numpy as np
 from sottovoce.amplification.diffusion import BoundedMean, OrnsteinUhlenbeck
 from sottovoce.amplification.sgd import NoisyProjectedSGD, drift
 from sottovoce.audit.checks.result import check, verdict
+from sottovoce.privacy.numbers import percent
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings import ClippedSum
 from sottovoce.regression import exact_sums, posterior
@@ -46,7 +47,7 @@ def rounding_claimed() -> tuple[bool, str]:
         if not 0 < off <= claimed
     ]
     most = max(off / claimed for _, off, claimed in shown if claimed > 0)
-    return verdict(problems, f"{len(shown)} roundings, at most {most:.0%} of what is allowed for")
+    return verdict(problems, f"{len(shown)} roundings, at most {percent(most, whole=True)} of what is allowed for")
 
 
 def _sgd_step() -> tuple[float, float]:

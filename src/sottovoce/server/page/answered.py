@@ -9,7 +9,7 @@ import numpy as np
 from markupsafe import Markup
 
 from sottovoce.privacy.errors import SottovoceError
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, percent
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings import Statistics
 from sottovoce.server.page.charts import Axis, Chart, bars, dots, number
@@ -32,7 +32,7 @@ def answer_view(value: Mapping[str, Any], system: Conjugate) -> dict[str, Any]:
     `value` is what the release holds: samples (``answer``), a posterior's summary (``quantiles``), or shares.
     """
     if "shares" in value:
-        rows = [(name, share, f"{share:.1%}", "one") for name, share in sorted(value["shares"].items())]
+        rows = [(name, share, percent(share), "one") for name, share in sorted(value["shares"].items())]
         told = ", ".join(f"{name} {words}" for name, _, words, _ in rows)
         return {
             "kind": "shares",

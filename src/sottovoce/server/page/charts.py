@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
-__all__ = ["Axis", "Chart", "bars", "count", "dots", "number", "percent", "rail"]
+__all__ = ["Axis", "Chart", "bars", "count", "dots", "number", "rail"]
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 68.0, 12.0, 12.0, 40.0
 
@@ -27,15 +27,6 @@ def number(value: float) -> str:
     digits = max(0, 2 - math.floor(math.log10(abs(value))))
     text = f"{value:.{digits}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def percent(share: float) -> str:
-    """Return a share in percent, with as many digits as it takes to see it.
-
-    >>> percent(0.05), percent(0.00042), percent(1.0), percent(0.98765)
-    ('5 %', '0.042 %', '100 %', '98.8 %')
-    """
-    return f"{number(100 * share)} %" if share < 0.9995 or share > 1 else "100 %"
 
 
 def count(number_of: float) -> str:

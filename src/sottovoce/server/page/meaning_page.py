@@ -16,11 +16,12 @@ from starlette.responses import HTMLResponse, Response
 from sottovoce.answers.card_page import style
 from sottovoce.facts.imagined import split_imagined
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, SottovoceError
+from sottovoce.privacy.numbers import percent
 from sottovoce.server.errors import CallerLeft, NotAllowed, NotFound, ServerStopping, TooManyRequests
 from sottovoce.server.foreseeing import Imagining
 from sottovoce.server.lines import while_there
 from sottovoce.server.meaning import balance, first_question, signed_card
-from sottovoce.server.page.charts import Axis, Chart, number, percent
+from sottovoce.server.page.charts import Axis, Chart, number
 from sottovoce.server.page.gate import Gate
 from sottovoce.server.page.rendering import Rendering
 from sottovoce.server.service import Service

@@ -13,11 +13,12 @@ from sottovoce.metric.distinguishability import answers_left, best_guess, one_gu
 from sottovoce.metric.le_cam import table_error
 from sottovoce.privacy.errors import SottovoceError
 from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.numbers import percent
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import parse_promise
 from sottovoce.server.config import DatasetConfig
 from sottovoce.server.lines import breathe
-from sottovoce.server.page.charts import Axis, Chart, bars, count, number, percent, rail
+from sottovoce.server.page.charts import Axis, Chart, bars, count, number, rail
 from sottovoce.server.page.forms import purse_of, scaled
 from sottovoce.server.plans import forecast_for
 from sottovoce.server.questions import Question, calibrated, model_of
@@ -209,8 +210,8 @@ def meter(one: Profile, profile: Profile, remaining: Mapping[str, Any]) -> dict[
             purse.spent / end,
             stops,
             "Distinguishability",
-            f"{spent:.1%} of what it takes to tell two neighbouring data sets apart is spent; "
-            f"the budget stops at {purse.limit / price:.1%}",
+            f"{percent(spent)} of what it takes to tell two neighbouring data sets apart is spent; "
+            f"the budget stops at {percent(purse.limit / price)}",
             kind="calm" if purse.limit < price else "warn",
         ),
     }

@@ -14,9 +14,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from sottovoce.ledger import EntryPending
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, SottovoceError
+from sottovoce.privacy.numbers import percent
 from sottovoce.server.errors import AnswerLost, CallerLeft, NotAllowed, NotFound, ServerStopping, TooManyRequests
 from sottovoce.server.logs import log_failure
-from sottovoce.server.page.charts import count, percent
+from sottovoce.server.page.charts import count
 from sottovoce.server.page.gate import LoggedOut
 
 __all__ = ["Rendering", "unbroken"]

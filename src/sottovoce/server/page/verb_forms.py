@@ -12,6 +12,7 @@ from sottovoce.facts import Category, Column, Count, Day, Flag, Number
 from sottovoce.facts.encodings import Encoding, Scale, levels_of
 from sottovoce.facts.imagined import split_imagined
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import read_share
 from sottovoce.server.config import DatasetConfig
 from sottovoce.server.foreseeing import Imagining
 from sottovoce.server.verbs import VerbQuestion, verbs_of
@@ -170,7 +171,9 @@ def _value(argument: Argument, form: Mapping[str, str]) -> Any:
 
 
 def _percent(name: str, text: str) -> float:
-    share = _number(name, text.strip().removesuffix("%")) / 100
+    bare = text.strip().removesuffix("%")
+    _number(name, bare)  # which says what is wrong with it in the words of a form, where no sign is needed
+    share = read_share(name, f"{bare}%")
     if not 0 < share <= 1:
         raise InvalidValue(f"{name} lies above 0 and at most at 100 %. Got {100 * share:g}")
     return share

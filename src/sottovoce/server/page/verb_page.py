@@ -16,9 +16,10 @@ from sottovoce.answers.questions import VERBS
 from sottovoce.answers.regression import is_intercept, ratio_is_told
 from sottovoce.facts import Person
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, SottovoceError
+from sottovoce.privacy.numbers import percent
 from sottovoce.regression.foreseen import Foreseen
 from sottovoce.server.meaning import regression_plan
-from sottovoce.server.page.charts import number, percent
+from sottovoce.server.page.charts import number
 from sottovoce.server.page.dataset_page import NOTHING, DatasetPage, key_of, outcome_of
 from sottovoce.server.page.verb_forms import (
     column_words,
@@ -128,7 +129,7 @@ class VerbPage(DatasetPage):
             found = [replace(one, picture=_from_zero(row)[0]) for one, row in zip(found, rows, strict=True)]
         titles = {one.name: one.title for one in self._config.columns.values()}
         shares = [row.get("privacy_share") or 0.0 for row in rows]
-        certainty = f"{100 * answer['level']:.6g}"
+        certainty = f"{100 * answer['level']:.12g}"
         return {
             "entry": answer["entry"],
             "question": answer["question"],
@@ -136,7 +137,7 @@ class VerbPage(DatasetPage):
             "rows": found,
             "axis": None if terms else scale.axis(),
             "ratios": _ratios(rows) if terms else None,
-            "level": f"{certainty} %",
+            "level": percent(answer["level"]),
             "certainty": certainty,
             "levels": sorted({*_LEVELS, certainty}, key=float),
             "thick": any(0 < share < 1 for share in shares),

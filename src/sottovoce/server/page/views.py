@@ -12,8 +12,9 @@ from markupsafe import Markup
 from sottovoce.answers.notebook import asked_in_words
 from sottovoce.mechanisms import Release
 from sottovoce.privacy.errors import SottovoceError
+from sottovoce.privacy.numbers import percent
 from sottovoce.server.page.answered import answer_view, posterior_view
-from sottovoce.server.page.charts import Axis, Chart, number, percent, rail
+from sottovoce.server.page.charts import Axis, Chart, number, rail
 from sottovoce.server.page.forms import purse_of
 from sottovoce.server.questions import Question
 from sottovoce.systems.naming import system_from
