@@ -50,8 +50,8 @@ _LUCK = 1.5
 """Where noise may make an interval so many times as wide as in the middle, a plan says how wide."""
 _APART, _ALIKE = 1.8, 1.1
 """Where widths differ altogether by so much between a draw of the noise and its mirror image, another pair is drawn; it
-walks beside the first where noise is sure to hide most columns. To how far responses of a straight mean, or groups, seem to
-spread both do the same: there the second is enough."""
+walks beside the first where noise is sure to hide most columns. To how far responses of a straight mean, or groups,
+seem to spread both do the same: there the second is enough."""
 _RARE, _NARROW = 0.1, 0.1
 """How often what is rare is met, and how far a narrow number spreads, as a part of its range."""
 
