@@ -157,8 +157,9 @@ def plans(repeats: int) -> None:
         ("", "terms", "n", "ε", "processor time", "one regression of even records, beside it", "of rare ones"),
         rows,
         "A plan takes the looks of four regressions, of even and of rare columns with a draw of the noise and with its "
-        "mirror image, and of two more where these differ much; and one look at each answer without noise. A "
-        "regression takes what it does in the middle of several draws of the noise.",
+        "mirror image, and of two more where these differ much, or at once where noise hides most columns; and one "
+        "look at each answer without noise. Each plan is the first of its regression. A regression takes what it does "
+        "in the middle of several draws of the noise.",
     )
 
 

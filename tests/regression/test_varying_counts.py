@@ -84,3 +84,14 @@ def test_bounds_hold_however_little_or_much_counts_vary(extra: float, cap: int) 
 def test_more_variation_than_any_count_has_is_refused() -> None:
     with pytest.raises(InvalidValue, match="extra"):
         PoissonFamily(Count(360), 5, 1e6)
+
+
+@pytest.mark.parametrize("extra", [0.0, 0.3, 4.0])
+def test_counts_cut_anywhere_are_those_of_each_cut_alone(extra: float) -> None:
+    t, most = np.linspace(-9.0, 4.0, 23), 40
+    found = PoissonFamily(Count(99), most, extra).by_cap(t)
+    for cap in (1, 2, 3, 17, most):
+        alone = PoissonFamily(Count(99), cap, extra)
+        some = t < alone.farthest  # beyond, one alone is cut
+        for all_of_them, one in zip(found, (alone.mean(t), alone.slope(t), alone.variance(t)), strict=True):
+            np.testing.assert_allclose(all_of_them[cap - 1][some], one[some], rtol=1e-9, atol=1e-11)

@@ -6,7 +6,7 @@ import itertools
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Self
 
@@ -121,31 +121,27 @@ class PoissonFamily(Family):
         first, second = (_polynomial(powers, s) for powers in self.powers)
         return np.asarray(self.most - e * first), np.asarray(s * e * second)
 
+    def means_and_variances(self, t: Floats, extras: Sequence[float]) -> tuple[Floats, Floats]:
+        """Return the means and the variances of min(y, K), both of what it lies below K, for each of several α."""
+        families = [replace(self, extra=extra) for extra in extras]
+        s, e = (np.array(part) for part in zip(*(family._places(t) for family in families), strict=True))
+        powers = np.array([family.powers[0] for family in families]).T[:, :, None]
+        below = np.arange(1, self.most + 1)[:, None, None] * powers  # the highest power, of K - 1, first
+        first, second = e * _polynomial(powers, s), e * _polynomial(below, s)
+        return np.asarray(self.most - first), np.asarray(np.maximum(second - first**2, 0.0))
+
     def variance(self, t: Floats) -> Floats:
         """Return the variance of min(y, K)."""
-        return self.mean_and_variance(t)[1]
-
-    def mean_and_variance(self, t: Floats) -> tuple[Floats, Floats]:
-        """Return the mean and the variance of min(y, K), both of what it lies below K."""
-        s, e = self._places(t)
-        below = np.arange(1, self.most + 1) * np.array(self.powers[0])  # the highest power, of K - 1, first
-        first, second = e * _polynomial(self.powers[0], s), e * _polynomial(below.tolist(), s)
-        return np.asarray(self.most - first), np.asarray(np.maximum(second - first**2, 0.0))
+        return np.asarray(self.means_and_variances(t, [self.extra])[1][0])
 
     def by_cap(self, t: Floats) -> tuple[Floats, Floats, Floats]:
         """Return means, slopes and variances of counts cut at 1, at 2 and so on up to K, a row each."""
         s, e = self._places(t)
-        each = np.arange(self.most - 1)[:, None]
-        mass, slope = (
-            e
-            * np.cumprod(
-                np.concatenate([np.ones_like(s)[None], s * (1 + self.extra * (each + off)) / (each + 1)]), axis=0
-            )
-            for off in (0, 1)
-        )
+        each = np.arange(self.most)[:, None]
+        rise = [s * (1 + self.extra * (each[:-1] + off)) / (each[:-1] + 1) for off in (0, 1)]
+        mass, slope = (np.cumprod(np.concatenate([e[None], part]), axis=0) for part in rise)
         more = 1 - np.cumsum(mass, axis=0)  # P(y > j)
-        mean = np.cumsum(more, axis=0)
-        square = np.cumsum((2 * np.arange(self.most)[:, None] + 1) * more, axis=0)
+        mean, square = np.cumsum(more, axis=0), np.cumsum((2 * each + 1) * more, axis=0)
         return mean, s * np.cumsum(slope, axis=0), np.maximum(square - mean**2, 0.0)
 
     @cached_property
@@ -160,7 +156,7 @@ class PoissonFamily(Family):
         return float(max(self.most - low, high)) * (1 + 1e-12)
 
 
-def _polynomial(powers: Sequence[float], s: Floats) -> Floats:
+def _polynomial(powers: Sequence[float] | Floats, s: Floats) -> Floats:
     """Return a polynomial's values by Horner's rule, in one array; the highest power first."""
     found = np.full_like(s, powers[0])
     for part in powers[1:]:

@@ -78,8 +78,9 @@ def flagged_rows(
     drawn, odds = np.repeat(noise.T[None, :flags], len(mean), axis=0), np.ones((len(mean), rows))
     for k in range(flags):
         line = mean[:, k, None] + (L[:, k, None, :k] @ drawn[:, :k])[:, 0]
-        chance = np.where(line < _SURE, 0.0, np.where(line > 1 - _SURE, 1.0, line))
-        asked = np.where((chance == 0) | (chance == 1), chance, np.clip(chance, least, 1 - least))
+        none, sure = line < _SURE, line > 1 - _SURE
+        chance = np.where(none, 0.0, np.where(sure, 1.0, line))
+        asked = np.where(none | sure, chance, np.minimum(np.maximum(chance, least), 1 - least))
         flag = (rng.permutation(rows) + 0.5) / rows < asked
         counts = np.where(flag, chance, 1 - chance) / np.where(flag, asked, 1 - asked)
         drawn[:, k] = np.where(free[:, k, None], (flag - line) / L[:, k, k, None], drawn[:, k])

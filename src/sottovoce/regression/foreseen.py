@@ -50,8 +50,8 @@ _LUCK = 1.5
 """Where noise may make an interval so many times as wide as in the middle, a plan says how wide."""
 _APART, _ALIKE = 1.8, 1.1
 """Where widths differ altogether by so much between a draw of the noise and its mirror image, another pair is drawn; it
-walks beside the first where noise is sure to hide columns. To how far responses of a straight mean, or groups, seem to
-spread both do the same: there the second is enough."""
+walks beside the first where noise is sure to hide most columns. To how far responses of a straight mean, or groups,
+seem to spread both do the same: there the second is enough."""
 _RARE, _NARROW = 0.1, 0.1
 """How often what is rare is met, and how far a narrow number spreads, as a part of its range."""
 
@@ -266,7 +266,7 @@ class _Records:
         ]
 
     def walks(self, mechanism: AdaptiveLooks, level: float) -> list[Generator[Asked, Belief, Floats]]:
-        """Return looks without noise, and walks with a pair of draws of it; with two where noise hides columns."""
+        """Return looks without noise, and walks with a pair of draws of it; with two where noise hides most columns."""
         answers = zip(self._answers(), self.explained, strict=True)
         quiet = [(answer, self._quiet(mechanism, answer, y)) for answer, y in answers]
         pairs = 2 if _veiled(mechanism, quiet[0][1]) else 1
@@ -327,11 +327,16 @@ class _Records:
 
 
 def _veiled(mechanism: AdaptiveLooks, quiet: Glance) -> bool:
-    """Say whether noise such as the last look's, in the coordinates of the first, would hide a column."""
+    """Say whether noise such as the last look's, in the coordinates of the first, would hide most columns.
+
+    Where counts will be cut, and so how loud noise will be, no look has said yet.
+    """
     look = mechanism.reading
+    if isinstance(look.model, PoissonFamily):
+        return False
     noise = mechanism.scales(look, mechanism.plan[-1])["information"] / look.factors[1] ** 2
     glance = replace(quiet, tau=noise)
-    return bool(out_of_sight(glance, glance.averaged(np.asarray(glance.information))).any())
+    return bool(out_of_sight(glance, glance.averaged(np.asarray(glance.information))).mean() > 0.5)
 
 
 def _predictors(formula: Formula, said: Imagined) -> tuple[Floats, Floats]:

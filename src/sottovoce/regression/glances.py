@@ -158,7 +158,7 @@ def _levelled(glance: Glance) -> Floats:
         made[constant] = made[:, constant] = means
         made[constant, constant] = total
     values, vectors = np.linalg.eigh(T @ made @ T.T)
-    least = min(0.02 * float(np.median(values)), glance.tau)
+    least = min(0.02 * _middle(values), glance.tau)
     return np.asarray((vectors * np.maximum(values, least)) @ vectors.T)
 
 
@@ -219,8 +219,13 @@ def _denoised_apart(matrix: Floats, tau: float, apart: Floats) -> Floats:
     turned[:k, k:] = kept * cross
     turned[k:, :k] = kept * cross.T
     values, vectors = np.linalg.eigh(turned)
-    values = np.maximum(values, min(0.02 * float(np.median(values)), tau))
+    values = np.maximum(values, min(0.02 * _middle(values), tau))
     return np.asarray(whole @ (vectors * values) @ vectors.T @ whole.T)
+
+
+def _middle(values: Floats) -> float:
+    """Return the median of rising values."""
+    return float(values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
 
 
 def round_shape(glance: Glance) -> Floats:

@@ -109,11 +109,11 @@ class Guesses:
                 for m in range(K):
                     block = known[k * d : (k + 1) * d, m * d : (m + 1) * d]
                     whole[:, k * d : (k + 1) * d, m * d : (m + 1) * d] = stretch @ block @ turned
-        middle = None
+        middle, weight = None, None
         if glance.constant is not None:
-            middle = mean @ back[glance.constant]
-            middle = middle / whole_weight(mean, back[glance.constant])[:, None]
-        spread = _spreads(mean, back, glance)
+            weight = whole_weight(mean, back[glance.constant])[:, None]
+            middle = mean @ back[glance.constant] / weight
+        spread = _spreads(mean, back, glance, weight)
         if not several:  # what is not sure to be narrow is not taken for it
             spread = np.asarray(np.sqrt(np.minimum(np.square(spread) + _blur(average, back, glance), 1.0)))
         return cls(whole, mean, middle, spread, hidden)
@@ -186,17 +186,15 @@ def _along(g: Floats, left: Floats, solved: Floats, tau: float) -> tuple[Floats,
     return 1 + np.einsum("ai,ab,bi->i", g, left, g) / (kappa * squares**2), tau / (kappa * squares)
 
 
-def _spreads(mean: Floats, back: Floats, glance: Glance) -> Floats:
-    """Return the standard deviation of each entry, in the coordinates of x."""
+def _spreads(mean: Floats, back: Floats, glance: Glance, weight: Floats | None) -> Floats:
+    """Return the standard deviation of each entry, in the coordinates of x, by what records with a constant weigh."""
     moment = back @ mean @ back.T
-    constant = glance.constant
-    if constant is None:  # n records at most, each of a weight of at most the steepest slope
+    if weight is None:  # n records at most, each of a weight of at most the steepest slope
         squares = np.diagonal(moment, axis1=1, axis2=2)
         squares = squares / np.maximum(_most(glance, squares.max(axis=1, keepdims=True)), 1e-300)
         return np.asarray(np.sqrt(np.clip(squares, 0.0, 1.0)))
-    count = whole_weight(mean, back[constant])[:, None]
-    middle = moment[:, constant] / count
-    return np.sqrt(np.clip(np.diagonal(moment, axis1=1, axis2=2) / count - middle**2, 0.0, 1.0))
+    middle = moment[:, glance.constant] / weight
+    return np.sqrt(np.clip(np.diagonal(moment, axis1=1, axis2=2) / weight - middle**2, 0.0, 1.0))
 
 
 def whole_weight(mean: Floats, one: Floats) -> Floats:

@@ -87,11 +87,11 @@ class Extra:
         slope, mean = family.slope(t), family.mean(t)
         weights = records * v * v * squares / max(float((records * v * squares) @ slope), 1e-300)
         missed = float(weights @ (slope**2 * misses))
-        tried = [replace(family, extra=_MOST * place**2) for place in np.linspace(0.0, 1.0, 17)]
-        laws = [one.mean_and_variance(t) for one in tried]
+        tried = [_MOST * place**2 for place in np.linspace(0.0, 1.0, 17).tolist()]
+        laws = zip(*family.means_and_variances(t, tried), strict=True)
         each = [float(weights @ (varied + (middle - mean) ** 2)) + missed for middle, varied in laws]
         found = np.linspace(0.0, _MOST, 251)
-        ratios = np.interp(found, [one.extra for one in tried], each)
+        ratios = np.interp(found, tried, each)
         expected = ratios * max(sums, glance.tau * sizes)
         noise = (glance.tau_meat * sizes) ** 2 + (ratios * glance.tau * sizes) ** 2 + (missed * sums) ** 2
         noise = noise + expected**2 * (_ROUGH**2 + _TAILS / max(float(records.sum()), 1.0))

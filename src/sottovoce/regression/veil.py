@@ -97,7 +97,7 @@ class Veil:
         parts = []
         for (glance, average, whole), columns in zip(seen, hidden, strict=True):
             T = glance.look.matrix
-            back = glance.back
+            back = np.linalg.inv(T)
             moments = back @ average @ back.T / whole
             means = np.zeros(len(T)) if constant is None else moments[constant].copy()
             covariances = moments - np.outer(means, means)
