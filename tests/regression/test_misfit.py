@@ -128,6 +128,13 @@ def test_how_much_is_missed_is_the_mean_over_its_law_given_how_far_apart_looks_a
     assert turned == pytest.approx(found, rel=1e-9)
 
 
+def test_a_plan_learns_what_looks_tell_on_average_where_the_formula_fits() -> None:
+    noise, moved = np.diag([2.0, 0.5, 1.0]), np.diag([900.0, 30.0, 400.0])
+    gaps = np.random.default_rng(11).standard_normal((400, 1, 3)) * np.sqrt(np.diag(noise))
+    drawn = [mean_square(0.15, moved, noise, gap) for gap in gaps]
+    assert np.quantile(drawn, 0.3) < mean_square(0.15, moved, noise, 1) < np.quantile(drawn, 0.85)
+
+
 @pytest.mark.parametrize(("shape", "low", "high"), [("rises and falls", 1.2, 2.0), ("line", 0.4, 0.8)])
 def test_intervals_are_wider_where_looks_differ_and_narrower_where_they_agree(
     shape: str, low: float, high: float, monkeypatch: pytest.MonkeyPatch

@@ -23,6 +23,9 @@ class Care:
         How many times nearer than need be guesses come to rest.
     steps
         In how many steps at most.
+    drawn
+        Whether what a formula misses is learned from how far apart looks are, or from how far on average where it
+        misses nothing: one draw of the noise would tell a plan little.
     """
 
     guesses: int = 48
@@ -30,9 +33,10 @@ class Care:
     norms: int = 12
     nearer: float = 5.0
     steps: int = 14
+    drawn: bool = True
 
 
 RELEASED = Care()
-PLANNED = Care(guesses=8, fewer=2, norms=6, nearer=0.25, steps=4)
+PLANNED = Care(guesses=8, fewer=2, norms=6, nearer=0.25, steps=4, drawn=False)
 """Widths differ far more between two draws of the noise than by more guesses, or finer ones: with twice as many of both
 (guesses, and draws of each column) plans come no nearer to what is got than another draw of the noise brings them."""

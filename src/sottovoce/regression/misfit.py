@@ -75,20 +75,22 @@ class Doubt:
     bent: Floats
     cut: Floats
 
-    def told(self, score: Floats, off: Floats, sigma: float, before: Floats) -> Floats:
+    def told(self, score: Floats | None, off: Floats, sigma: float, before: Floats) -> Floats:
         """Return by how much the score may be moved, as a covariance, by how far the two looks are apart.
 
         Parameters
         ----------
         score, sigma
-            The score, one row for each linear predictor, and its noise.
+            The score, one row for each linear predictor, and its noise; None for one of which the formula misses
+            nothing, on average.
         off, before
             Where the look before says the answer is, from the centre of this one, and how sure it is: a covariance.
         """
         known, parts = apart(self.rows, self.records * self.slopes, self.before, self.now)
         chance = self.varies * parts
         noise = chance + known @ before @ known + sigma**2 * np.eye(len(known))
-        square = mean_square(self.tau, self.records.sum() * chance, noise, score - off @ known)
+        gap = len(off) if score is None else score - off @ known
+        square = mean_square(self.tau, self.records.sum() * chance, noise, gap)
         return np.asarray(square * self.bent + self.cut)
 
 
@@ -139,10 +141,11 @@ def apart(z: Floats, many: Floats, before: Floats, now: Floats) -> tuple[Floats,
     return second, (r.T * many) @ r
 
 
-def mean_square(tau: float, moved: Floats, noise: Floats, gap: Floats) -> float:
+def mean_square(tau: float, moved: Floats, noise: Floats, gap: Floats | int) -> float:
     """Return the mean of τ² by how far apart two looks point: as `noise` has it, and `moved` for each τ².
 
-    It was τ² before, and its root varies as a log-normal law does. One row of the gap for each linear predictor.
+    It was τ² before, and its root varies as a log-normal law does. One row of the gap for each linear predictor; or of
+    how many, where noise alone parts them, on average.
 
     >>> one = np.eye(1)
     >>> [round(math.sqrt(mean_square(0.1, 1e4 * one, one, gap * one)), 3) for gap in (0.0, 1.0, 10.0, 100.0)]
@@ -151,10 +154,10 @@ def mean_square(tau: float, moved: Floats, noise: Floats, gap: Floats) -> float:
     sizes, axes = np.linalg.eigh((noise + noise.T) / 2)
     unit = axes / np.sqrt(np.maximum(sizes, 1e-12 * sizes[-1]))  # in these directions noise is one
     values, vectors = np.linalg.eigh(unit.T @ moved @ unit)
-    seen = ((gap @ unit @ vectors) ** 2).sum(axis=0)
+    count, seen = (gap, gap) if isinstance(gap, int) else (len(gap), ((gap @ unit @ vectors) ** 2).sum(axis=0))
     squares = np.exp(2 * (math.log(tau) - _VARIES**2 + _VARIES * _PLACES))
     whole = 1 + squares[:, None] * np.maximum(values, 0.0)
-    log = -(len(gap) * np.log(whole) + seen / whole).sum(axis=1) / 2 - _PLACES**2 / 2
+    log = -(count * np.log(whole) + seen / whole).sum(axis=1) / 2 - _PLACES**2 / 2
     weights = np.exp(log - log.max())
     return float(weights @ squares / weights.sum())
 
