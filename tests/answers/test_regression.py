@@ -1,6 +1,7 @@
 """`curator.regress`: one charge, a table a statistician can read, and all that follows from its posterior."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -126,8 +127,33 @@ def test_where_a_line_does_not_fit_intervals_hold_the_ordinary_slope_and_it_is_s
         level = curator.regress("y ~ ward", spend=0.1)
     ordinary = np.polyfit(x, table["y"].to_numpy(), 1)[0]
     assert sum(answer.rows[1]["low"] <= ordinary <= answer.rows[1]["high"] for answer in answers) >= 3
-    said = "a formula that misses a little is allowed for; where it misses much"
-    assert said in answers[0].footing() and said not in level.footing()  # the means of two wards fit any two wards
+    assert all("the formula seems to fit badly" in answer.footing() for answer in answers)
+    assert Regression.from_json(answers[0].to_json()).footing() == answers[0].footing()
+    for said in ("the formula seems to fit badly", "a formula that misses a little is allowed for"):
+        assert said not in level.footing()  # the means of two wards fit any two wards
+
+
+def test_where_a_line_fits_it_is_said_how_much_it_may_miss(curator) -> None:
+    assert (
+        "a formula that misses a little is allowed for; where it misses much"
+        in curator.regress("sbp ~ age", spend=0.5).footing()
+    )
+
+
+def test_an_estimate_lies_in_its_interval_and_has_the_sign_that_is_likelier(curator) -> None:
+    """The mean of a mixture need not: a part of it that weighs little may be far off."""
+    plain = curator.regress("smoker ~ age", spend=0.5)
+    far = np.array([[0.0, -0.1], [0.0, 80.0]])
+    mixed = {"weights": np.array([0.98, 0.02]), "means": far, "covariances": np.tile(np.eye(2) / 4, (2, 1, 1))}
+    odd = replace(plain.posterior, **mixed)
+    assert odd.mean[1] > odd.interval()[1, 1]
+    answer = replace(plain, release=replace(plain.release, value=odd))
+    row, ten = answer.rows[1], answer.contrast({"age": 10})
+    assert row["low"] < row["estimate"] < row["high"] and row["estimate"] == pytest.approx(odd.median[1], rel=1e-9)
+    assert row["estimate"] < 0 and row["probability"] == pytest.approx(1 - odd.probability_positive(np.eye(2)[1]))
+    assert row["odds_ratio"] == pytest.approx(np.exp(row["estimate"]))
+    assert ten.low < ten.estimate < ten.high and ten.estimate == pytest.approx(10 * row["estimate"])
+    assert special.ndtr((odd.median[1] - far[:, 1]) / 0.5) @ odd.weights == pytest.approx(0.5, abs=1e-9)
 
 
 def test_a_poisson_regression_says_where_it_cut_counts(curator) -> None:

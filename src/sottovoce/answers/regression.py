@@ -39,6 +39,14 @@ _APART = 1.05
 """How much more uncertain than with noise an estimate may seem without, by the numbers that compute it."""
 _FITTING = "a formula that misses a little is allowed for; where it misses much, an ordinary regression may lie outside"
 """Said unless one column of levels is all that explains, which fits whatever the rows weigh."""
+_UNFITTING = (
+    "the formula seems to fit badly: records with unusual values point elsewhere than the others. Intervals allow for "
+    "it, and an ordinary regression may lie outside; let a number bend (its square as a column of its own) or ask by "
+    "its bands"
+)
+"""Said where much more is missed than formulas miss on average."""
+_BADLY = 2.0
+"""So many times as much."""
 _HIDDEN = (
     "noise hides {}: for all that is seen values may be nearly alike and a coefficient large, as intervals allow; "
     "what is predicted of {} stays within its bounds, and more records or a larger share tell more"
@@ -114,15 +122,15 @@ class Regression:
         for place, term in enumerate(posterior.terms):
             one = np.zeros(len(posterior.terms))
             one[place] = 1.0
-            mean, sd, low, high = posterior.combined(one, self.level)
+            median, sd, low, high = posterior.combined(one, self.level)
             up = posterior.probability_positive(one)
-            row: dict[str, Any] = {"term": term, "estimate": mean, "low": low, "high": high, "sd": sd}
+            row: dict[str, Any] = {"term": term, "estimate": median, "low": low, "high": high, "sd": sd}
             plain = float(posterior.plain_sd[place]) / sd if sd > 0 else 0.0
             # Of groups that an earlier version released the part cannot be told.
             told = 1 - min(plain, 1.0) if plain <= _APART else None  # NaN where noise hides the column
             row |= {"probability": max(up, 1 - up), "privacy_share": told}
             if name is not None:
-                ends = np.exp(np.clip([mean, low, high], -_FAR, _FAR)).tolist()
+                ends = np.exp(np.clip([median, low, high], -_FAR, _FAR)).tolist()
                 row |= dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
             rows.append(row)
         return rows
@@ -153,7 +161,7 @@ class Regression:
         head += [] if name is None else [str(self.ratio)]
         body = []
         for row in self.rows:
-            cells = [row["term"], *self.formatted(row), f"{row['probability']:.3f}", _part(row["privacy_share"])]
+            cells = [row["term"], *self.formatted(row), _sure(row["probability"]), _part(row["privacy_share"])]
             body.append(cells if name is None else [*cells, f"{row[name]:.3g}" if ratio_is_told(row) else "?"])
         return head, body
 
@@ -188,7 +196,8 @@ class Regression:
         if cut is not None:
             found.append(question.model.cutting.format(cut))
         if len(question.encoding.names) > 1 or any(levels_of(one) is None for one in question.encoding.columns):
-            found.append(_FITTING)
+            badly = (self.posterior.misses or 0.0) > _BADLY * question.model.missed
+            found.append(_UNFITTING if badly else _FITTING)
         if hidden := [row["term"] for row in self.rows if row["privacy_share"] is None]:
             more = f" and {len(hidden) - _NAMED} more" if len(hidden) > _NAMED else ""
             found.append(_HIDDEN.format(", ".join(hidden[:_NAMED]) + more, question.parsed.response))
@@ -230,9 +239,9 @@ class Regression:
             row[terms.index(term)] += weight
         what = " + ".join(term if weight == 1 else f"{weight:g}·{term}" for term, weight in weights.items())
         what = what.replace("+ -1·", "- ").replace("+ -", "- ")
-        mean, sd, low, high = self.posterior.combined(row, self.level)
+        median, sd, low, high = self.posterior.combined(row, self.level)
         up = self.posterior.probability_positive(row)
-        return Contrast(what, mean, sd, low, high, max(up, 1 - up))
+        return Contrast(what, median, sd, low, high, max(up, 1 - up))
 
     def predict(self, frame: Any, *, level: float | None = None, draws: int = _DRAWS) -> Any:
         """Return the expected response of each row of a frame, averaged over the posterior, with its interval.
@@ -321,6 +330,11 @@ class Regression:
     def from_json(text: str) -> Regression:
         """Read a regression from `to_json`'s form."""
         return Regression.from_dict(json_object(text, "a regression"))
+
+
+def _sure(probability: float) -> str:
+    """Return a probability as text: one is said of what is certain alone."""
+    return ">0.999" if 0.9995 <= probability < 1 else f"{probability:.3f}"
 
 
 def ratio_is_told(row: Mapping[str, Any]) -> bool:

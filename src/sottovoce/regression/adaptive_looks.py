@@ -194,7 +194,7 @@ class AdaptiveLooks(Mechanism):
             cut = last.look.cap * family.scale.half
         elif isinstance(family, PoissonFamily) and 0 < last.look.cap < family.response.high:  # type: ignore[attr-defined]
             cut = float(last.look.cap)
-        return Coefficients.from_belief(system, found, left, cut)
+        return Coefficients.from_belief(system, found, left, cut, last.misses)
 
     # The attack.
 

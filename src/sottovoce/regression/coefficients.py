@@ -38,6 +38,9 @@ class Coefficients:
     cut
         Where the last look cut residuals of a linear regression, in the units of the response, or the counts of a
         Poisson one; None where it cut none.
+    misses
+        How far the formula seems to be off, as a part of how far responses vary about it; None where that was not
+        asked.
 
     Examples
     --------
@@ -54,9 +57,17 @@ class Coefficients:
     covariances: Floats
     plain_sd: Floats
     cut: float | None = None
+    misses: float | None = None
 
     @classmethod
-    def from_belief(cls, formula: Formula, belief: Belief, plain_sd: Floats, cut: float | None = None) -> Coefficients:
+    def from_belief(
+        cls,
+        formula: Formula,
+        belief: Belief,
+        plain_sd: Floats,
+        cut: float | None = None,
+        misses: float | None = None,
+    ) -> Coefficients:
         """Return a belief with few components."""
         order = np.argsort(belief.weights)[::-1]
         kept = order[:_MOST] if len(order) > _MOST else order
@@ -68,7 +79,7 @@ class Coefficients:
             )
             weights[-1], means[-1], covariances[-1] = belief.weights[rest].sum(), merged.mean, merged.covariance
         some = weights > 1e-6
-        return cls(formula, weights[some] / weights[some].sum(), means[some], covariances[some], plain_sd, cut)
+        return cls(formula, weights[some] / weights[some].sum(), means[some], covariances[some], plain_sd, cut, misses)
 
     @property
     def terms(self) -> list[str]:
@@ -86,6 +97,12 @@ class Coefficients:
         return self.belief.mean
 
     @property
+    def median(self) -> Floats:
+        """The median of each coefficient."""
+        sds = np.sqrt(np.maximum(np.diagonal(self.covariances, axis1=1, axis2=2), 0.0))
+        return np.asarray(_quantiles([0.5], self.weights, self.means, sds)[0])
+
+    @property
     def covariance(self) -> Floats:
         """The covariance of the coefficients."""
         return self.belief.covariance
@@ -100,16 +117,19 @@ class Coefficients:
         if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
             raise InvalidValue(f"level must lie between 0 and 1. Got {level!r}")
         sds = np.sqrt(np.maximum(np.diagonal(self.covariances, axis1=1, axis2=2), 0.0))
-        return _quantiles(level, self.weights, self.means, sds, near).T
+        return _quantiles(_ends(level), self.weights, self.means, sds, near).T
 
     def combined(self, weights: Floats, level: float = 0.95) -> tuple[float, float, float, float]:
-        """Return the mean, the sd and the ends of the interval of Σ weights·coefficients."""
+        """Return the median, the sd and the ends of the interval of Σ weights·coefficients.
+
+        The mean of a mixture may lie outside of its intervals, where a part of it that weighs little is far off.
+        """
         means = self.means @ weights
         sds = np.sqrt(np.maximum(np.einsum("i,kij,j->k", weights, self.covariances, weights), 0.0))
         mean = float(self.weights @ means)
         sd = math.sqrt(max(float(self.weights @ (sds**2 + (means - mean) ** 2)), 0.0))
-        low, high = map(float, _quantiles(level, self.weights, means, sds))
-        return mean, sd, low, high
+        low, median, high = map(float, _quantiles([*_ends(level), 0.5], self.weights, means, sds)[[0, 2, 1]])
+        return median, sd, low, high
 
     def probability_positive(self, weights: Floats) -> float:
         """Return how likely it is that Σ weights·coefficients is above zero."""
@@ -131,15 +151,18 @@ class Coefficients:
 
     def summary(self) -> str:
         """Return the posterior in one line."""
-        shown = ", ".join(f"{t} {m:.3g} ± {s:.2g}" for t, m, s in zip(self.terms[:4], self.mean, self.sd, strict=False))
+        shown = ", ".join(
+            f"{t} {m:.3g} ± {s:.2g}" for t, m, s in zip(self.terms[:4], self.median, self.sd, strict=False)
+        )
         return f"{self.formula.describe()}: {shown}{', …' if len(self.terms) > 4 else ''}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the posterior as plain values; `from_dict` reads it back."""
-        arrays = {name: getattr(self, name).tolist() for name in ("weights", "means", "covariances")}
+        arrays: dict[str, Any] = {name: getattr(self, name).tolist() for name in ("weights", "means", "covariances")}
         arrays["plain_sd"] = [None if math.isnan(sd) else sd for sd in self.plain_sd.tolist()]
-        cut = {} if self.cut is None else {"cut": self.cut}
-        return {"posterior": "coefficients", "formula": self.formula.to_dict(), "terms": self.terms} | arrays | cut
+        told = {"cut": self.cut, "misses": self.misses}
+        arrays |= {name: value for name, value in told.items() if value is not None}
+        return {"posterior": "coefficients", "formula": self.formula.to_dict(), "terms": self.terms} | arrays
 
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> Coefficients:
@@ -147,21 +170,25 @@ class Coefficients:
         with restoring("coefficients"):
             names = ("weights", "means", "covariances", "plain_sd")
             arrays: dict[str, Any] = {name: np.asarray(state[name], dtype=np.float64) for name in names}
-            cut = None if state.get("cut") is None else float(state["cut"])
-            return Coefficients(Formula.from_dict(state["formula"]), **arrays, cut=cut)
+            arrays |= {name: float(state[name]) for name in ("cut", "misses") if state.get(name) is not None}
+            return Coefficients(Formula.from_dict(state["formula"]), **arrays)
 
 
-def _quantiles(level: float, weights: Floats, means: Floats, sds: Floats, near: float = 0.0) -> Floats:
-    """Return both ends of an interval of a mixture of normal laws, or of one for each column of means, by bisection.
+def _ends(level: float) -> list[float]:
+    return [(1 - level) / 2, (1 + level) / 2]
 
-    A quantile of a mixture lies between those of its laws.
+
+def _quantiles(asked: list[float], weights: Floats, means: Floats, sds: Floats, near: float = 0.0) -> Floats:
+    """Return quantiles of a mixture of normal laws, or of one for each column of means, by bisection.
+
+    A quantile of a mixture lies between those of its laws. `near` is a part of the way from the first to the last.
     """
-    q = np.array([(1 - level) / 2, (1 + level) / 2]).reshape(-1, *[1] * means.ndim)
+    q = np.array(asked).reshape(-1, *[1] * means.ndim)
     each = means + special.ndtri(q) * sds
     low, high = each.min(axis=1), each.max(axis=1)
     for _ in range(64):  # down to the last digit
         middle = (low + high) / 2
-        if np.all((middle == low) | (middle == high) | (high - low <= near * (low[1] - high[0]))):
+        if np.all((middle == low) | (middle == high) | (high - low <= near * (low[-1] - high[0]))):
             break
         chances = special.ndtr((middle[:, None] - means) / np.maximum(sds, 1e-300))
         below = np.einsum("k,qk...->q...", weights, chances) < q[:, 0]

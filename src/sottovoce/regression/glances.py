@@ -31,6 +31,8 @@ class Glance:
     missed
         By how much, as a covariance, the score may be moved by what the formula misses and by what is cut off; of the
         last look alone.
+    misses
+        How much the formula misses, as far as was learned: a part of how far responses vary about it.
     """
 
     look: Look
@@ -42,6 +44,7 @@ class Glance:
     tau: float
     tau_meat: float
     missed: Floats | None = None
+    misses: float | None = None
 
     @classmethod
     def of(

@@ -75,8 +75,8 @@ class Doubt:
     bent: Floats
     cut: Floats
 
-    def told(self, score: Floats | None, off: Floats, sigma: float, before: Floats) -> Floats:
-        """Return by how much the score may be moved, as a covariance, by how far the two looks are apart.
+    def told(self, score: Floats | None, off: Floats, sigma: float, before: Floats) -> tuple[Floats, float]:
+        """Return by how much the score may be moved, as a covariance, by how far the two looks are apart; and τ.
 
         Parameters
         ----------
@@ -91,7 +91,7 @@ class Doubt:
         noise = chance + known @ before @ known + sigma**2 * np.eye(len(known))
         gap = len(off) if score is None else score - off @ known
         square = mean_square(self.tau, self.records.sum() * chance, noise, gap)
-        return np.asarray(square * self.bent + self.cut)
+        return np.asarray(square * self.bent + self.cut), math.sqrt(square)
 
 
 def thick(rows: Floats, records: Floats, encoding: Encoding, seen: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:

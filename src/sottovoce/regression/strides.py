@@ -78,7 +78,8 @@ def strides(mechanism: AdaptiveLooks, shown: Shown, care: Care = RELEASED) -> Ge
         scales = mechanism.scales(look, step)
         glance = Glance.of(look, mechanism.n, shown(look, scales), scales)
         if astray is not None:
-            glance = replace(glance, missed=_missed(astray, glance, _latest(path)[1], care))
+            missed, misses = _missed(astray, glance, _latest(path)[1], care)
+            glance = replace(glance, missed=missed, misses=misses)
         belief = None
         if place < len(mechanism.plan) - 1 and glance.score is not None:
             system, least = mechanism.system, min(mechanism.system.guesses, care.guesses)
@@ -130,18 +131,18 @@ def _latest(path: Path) -> tuple[Glance, Belief]:
     return next((glance, belief) for glance, belief in reversed(path) if belief is not None)
 
 
-def _missed(astray: Doubt, glance: Glance, belief: Belief, care: Care) -> Floats:
-    """Return by how much what the formula misses may move the score of the last look: the look before it said where
-    that would be none.
+def _missed(astray: Doubt, glance: Glance, belief: Belief, care: Care) -> tuple[Floats, float]:
+    """Return by how much what the formula misses may move the score of the last look, and how much it misses: the look
+    before it said where that would be none.
     """
     look, back = glance.look, np.linalg.inv(glance.look.matrix).T
     assert glance.score is not None
     score, mean = (part.reshape(look.model.outputs, -1) for part in (glance.score, belief.mean))
     off = mean @ back.T - look.predictors
-    found = astray.told(
+    found, misses = astray.told(
         score if care.drawn else None, off, glance.sigma, back @ glance.averaged(belief.covariance) @ back.T
     )
-    return once_each(found, look.model.outputs)
+    return once_each(found, look.model.outputs), misses
 
 
 def _wider(
