@@ -333,8 +333,8 @@ class Regression:
 
 
 def _sure(probability: float) -> str:
-    """Return a probability as text: one is said of what is certain alone."""
-    return ">0.999" if 0.9995 <= probability < 1 else f"{probability:.3f}"
+    """Return a probability as text: no sign is certain."""
+    return ">0.999" if probability >= 0.9995 else f"{probability:.3f}"
 
 
 def ratio_is_told(row: Mapping[str, Any]) -> bool:
