@@ -10,7 +10,8 @@ have a standard deviation τ along every such direction, it moves the score by
 
 as a covariance. Where all rows weigh alike, and where the formula has a coefficient for every kind of row, it is none.
 
-How large τ is differs from formula to formula. The family says what it is before anything was seen (`Family.missed`);
+How large τ is differs from formula to formula, and from column to column. The family says what it is before anything
+was seen (`Family.missed`);
 two looks that weigh long rows otherwise tell more: they point to the same place if the formula fits, and if not, they
 differ by :math:`\sum r r'` with :math:`r = v_2\hat z - A_2A_1^{-1}v_1\hat z` in the same way.
 """
@@ -30,7 +31,7 @@ from sottovoce.facts.encodings import Encoding
 from sottovoce.privacy.numbers import Floats
 from sottovoce.regression.skewed_rows import ends
 
-__all__ = ["Doubt", "apart", "doubt", "lost", "mean_square", "thick"]
+__all__ = ["Doubt", "apart", "doubt", "lost", "mean_squares", "thick"]
 
 _TAIL = 3.0
 """The degrees of freedom of the law that lengths of rows follow: t₃, the longest tails that real columns have."""
@@ -87,11 +88,11 @@ class Doubt:
             Where the look before says the answer is, from the centre of this one, and how sure it is: a covariance.
         """
         known, parts = apart(self.rows, self.records * self.slopes, self.before, self.now)
-        chance = self.varies * parts
-        noise = chance + known @ before @ known + sigma**2 * np.eye(len(known))
+        moved = self.records.sum() * self.varies * parts
+        noise = known @ before @ known + sigma**2 * np.eye(len(known))  # with it, how the response itself varies
         gap = len(off) if score is None else score - off @ known
-        square = mean_square(self.tau, self.records.sum() * chance, noise, gap)
-        return np.asarray(square * self.bent + self.cut), math.sqrt(square)
+        taus = np.sqrt(mean_squares(self.tau, moved, noise, gap))
+        return np.asarray(taus[:, None] * self.bent * taus + self.cut), float(taus.max())
 
 
 def thick(rows: Floats, records: Floats, encoding: Encoding, seen: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
@@ -141,25 +142,35 @@ def apart(z: Floats, many: Floats, before: Floats, now: Floats) -> tuple[Floats,
     return second, (r.T * many) @ r
 
 
-def mean_square(tau: float, moved: Floats, noise: Floats, gap: Floats | int) -> float:
-    """Return the mean of τ² by how far apart two looks point: as `noise` has it, and `moved` for each τ².
+def mean_squares(tau: float, moved: Floats, noise: Floats, gap: Floats | int) -> Floats:
+    """Return the mean of τ² along each coordinate, by how far apart two looks point: by noise, and `moved` for each τ².
 
-    It was τ² before, and its root varies as a log-normal law does. One row of the gap for each linear predictor; or of
-    how many, where noise alone parts them, on average.
+    It was τ² before, and its root varies as a log-normal law does: one for all coordinates, or for each its own where
+    that is more, for a formula may miss what one column does and nothing else. One row of the gap for each linear
+    predictor; or of how many, where noise alone parts them, on average.
 
     >>> one = np.eye(1)
-    >>> [round(math.sqrt(mean_square(0.1, 1e4 * one, one, gap * one)), 3) for gap in (0.0, 1.0, 10.0, 100.0)]
+    >>> [round(math.sqrt(mean_squares(0.1, 1e4 * one, one, gap * one)[0]), 3) for gap in (0.0, 1.0, 10.0, 100.0)]
     [0.043, 0.045, 0.124, 0.684]
     """
     sizes, axes = np.linalg.eigh((noise + noise.T) / 2)
     unit = axes / np.sqrt(np.maximum(sizes, 1e-12 * sizes[-1]))  # in these directions noise is one
     values, vectors = np.linalg.eigh(unit.T @ moved @ unit)
-    count, seen = (gap, gap) if isinstance(gap, int) else (len(gap), ((gap @ unit @ vectors) ** 2).sum(axis=0))
+    own = np.diag(1 / np.sqrt(np.diag(noise)))
+    each = _learned(tau, np.diag(own @ moved @ own), gap if isinstance(gap, int) else gap @ own)
+    every = _learned(tau, values, gap if isinstance(gap, int) else gap @ unit @ vectors, together=True)
+    return np.maximum(each, every)
+
+
+def _learned(tau: float, values: Floats, gap: Floats | int, *, together: bool = False) -> Floats:
+    """Return the mean of τ² by gaps that have a variance of 1 + τ²·value: by each alone, or by all of them."""
+    count, seen = (gap, gap) if isinstance(gap, int) else (len(gap), (gap**2).sum(axis=0))
     squares = np.exp(2 * (math.log(tau) - _VARIES**2 + _VARIES * _PLACES))
     whole = 1 + squares[:, None] * np.maximum(values, 0.0)
-    log = -(count * np.log(whole) + seen / whole).sum(axis=1) / 2 - _PLACES**2 / 2
-    weights = np.exp(log - log.max())
-    return float(weights @ squares / weights.sum())
+    log = -(count * np.log(whole) + seen / whole) / 2
+    log = (log.sum(axis=1, keepdims=True) if together else log) - _PLACES[:, None] ** 2 / 2
+    weights = np.exp(log - log.max(axis=0))
+    return np.asarray(squares @ weights / weights.sum(axis=0))
 
 
 def lost(sd: Any, cap: Any, most: Any) -> Any:

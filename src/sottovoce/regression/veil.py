@@ -334,7 +334,7 @@ class _Change:
 
     def near(self, line: Floats, most: Floats | float = math.inf) -> Floats:
         """Return a grid of b about what was seen, as wide as its noise but in steps of no more than `most`'s."""
-        across = np.maximum(self.along * self.aside + self.both**2, 1e-300)
+        across = np.maximum(self.along * self.aside + self.both**2, 1e-100)
         best, sd = self.seen / across, self.noise / np.sqrt(2 * across)
         return np.asarray(best[:, None] + np.minimum(sd, most)[:, None] * line)
 
