@@ -56,15 +56,20 @@ class OfferBody(BaseModel):
     advantage: float
     promise: str
     noise: str
+    covered: bool
 
 
 class BalanceBody(BaseModel):
-    """Share, accuracy and risk of a question, from a small share to the whole budget."""
+    """Share, accuracy and risk of a question, from a small share to the whole budget.
+
+    `left` is the share that can still be spent; `whole_limits` says whether everyone's budget, not yours, is short.
+    """
 
     question: str
     parameter: str
     yours: bool
     left: float
+    whole_limits: bool
     baseline: float
     curve: list[OfferBody]
     change: str
@@ -124,6 +129,7 @@ class RegressionPlanAnswer(BaseModel):
     yours: bool
     share: float
     left: float
+    whole_limits: bool
     covered: bool
 
 
