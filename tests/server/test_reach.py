@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -105,6 +106,21 @@ def test_the_page_tells_what_the_whole_leaves_and_offers_to_ask_with_it(server: 
     empty = server.post("/data/patients/answer", data=form | {"key": "carol-3", "spend": "40"})
     assert empty.status_code == 409
     server.cookies.clear()
+
+
+def test_an_offer_is_covered_also_where_part_and_whole_are_not_counted_alike(tmp_path: Path) -> None:
+    config = write_office(tmp_path, whole="renyi:2,1", each="renyi:32,16")
+    with served(config) as client:
+        visitor = Visitor(client)
+        visitor.log_in(token_for(config))
+        form = {"seal": visitor.seal(client.get("/data/patients")), "verb": "mean", "column": "age", "spend": "50"}
+        refused = client.post("/data/patients/answer", data=form | {"key": "first"})
+        assert refused.status_code == 409
+        assert "Your own budget covers this; the one that everyone shares does not." in plain(refused.text)
+        offered = re.search(r"Ask with ([\d.]+) %", refused.text)[1]
+        assert 0 < float(offered) < 50
+        granted = client.post("/data/patients/answer", data=form | {"key": "second", "spend": offered})
+        assert granted.status_code == 200
 
 
 def state(promise: Promise, spent: float, order: float | None = None) -> dict[str, object]:

@@ -36,6 +36,8 @@ __all__ = ["VerbPage", "answer_csv"]
 
 _LEVELS = ("50", "80", "90", "95", "99")
 """The certainties, in %, that an answer is offered to be shown with."""
+_PARTS = (1.0, 0.9, 0.75, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01)
+"""Of what is left, how much is offered to be asked with: the first that is covered."""
 _MOST = 400
 """The most rows that a list to choose from is made of."""
 
@@ -117,6 +119,8 @@ class VerbPage(DatasetPage):
         left, limited = reach(self._service.remaining(self._caller, self._name))
         said = f"This asks for {percent(question.spend)} of your budget, and {percent(left)} is left"
         said += f", {LIMITED}." if limited else "."
+        if question.spend <= left:  # the two are not counted alike
+            said = "Your own budget covers this; the one that everyone shares does not."
         fits = next((share for share in _weaker(left, question.spend) if self._covered(question, share)), None)
         fields = {name: text for name, text in values.items() if name != "key"} | {"spend": f"{fits}"}
         return {"said": said, "message": str(error), "weaker": fields if fits else None, "fits": fits}
@@ -195,7 +199,7 @@ def _weaker(left: float, asked: float) -> list[float]:
 
     What is left is told of noise of one kind; where everyone's budget is counted otherwise, an answer may cost it more.
     """
-    shares = [math.floor(1000 * min(left, asked) * part) / 10 for part in (1.0, 0.9, 0.75, 0.5, 0.25)]
+    shares = [math.floor(1000 * min(left, asked) * part) / 10 for part in _PARTS]
     return [share for share in shares if share > 0]
 
 
