@@ -23,7 +23,8 @@ def reach(remaining: Mapping[str, Any]) -> tuple[float, bool]:
     """Return the share of one's budget that can still be spent, and whether the whole is what limits it.
 
     Where part and whole are not counted alike, it is about so much: what an answer costs either goes by its noise, and
-    one with Gaussian noise is taken, or one that is pure where a budget pays for no other.
+    one with Gaussian noise is taken, or a single one that is pure where a budget pays for no other; several small ones
+    may then add up to more.
 
     Parameters
     ----------
