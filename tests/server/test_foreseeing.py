@@ -182,6 +182,20 @@ def test_a_balance_takes_what_is_imagined(client: httpx.Client, ada: dict[str, s
         assert client.get(place, headers=ada, params=asked | wrong).status_code == 422
 
 
+@pytest.mark.parametrize("place", ["balance?question=mean of age", "explanation?", "dummy?", "answers/1?"])
+def test_a_query_that_names_what_is_not_known_is_refused(client: httpx.Client, ada: dict[str, str], place: str) -> None:
+    path = f"/api/v1/datasets/patients/{place}"
+    refused = client.get(f"{path}&width=0.01&spend=abc&imagin=age=0.1", headers=ada)
+    assert refused.status_code == 422
+    assert refused.json()["detail"] == "; ".join(
+        f"query.{name}: is no name that is known here" for name in ("width", "spend", "imagin")
+    )
+    odd = client.get(f"{path}&a%0Ab{'c' * 900}=1", headers=ada)
+    assert odd.status_code == 422 and "\n" not in odd.json()["detail"] and len(odd.json()["detail"]) < 150
+    assert client.get(f"{path}&foo=1").status_code == 401
+    assert client.get(path, headers=ada).status_code in (200, 404)
+
+
 def test_the_page_plans_a_regression_without_scripts(client: httpx.Client, office: Config) -> None:
     visitor = Visitor(client)
     visitor.log_in(token_for(office))

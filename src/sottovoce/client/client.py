@@ -6,23 +6,28 @@ import html
 import secrets
 import ssl
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sottovoce.answers.answer import Answer
+from sottovoce.answers.balance import Offer
 from sottovoce.answers.catalogue import CATALOGUE, Verb, spend_of
 from sottovoce.answers.explaining import Explanation, explain
 from sottovoce.answers.intervals import checked_level
+from sottovoce.answers.noisy_cells import NoisyCells
 from sottovoce.answers.purse import Spend
 from sottovoce.answers.questions import Question
 from sottovoce.answers.regression import Regression
 from sottovoce.answers.verbs import Verbs, check_options, regression_room
 from sottovoce.client.errors import NotAllowed, NotFound, ServerUnreachable
+from sottovoce.client.reach import LIMITED, covers, reach
 from sottovoce.client.wire import Wire
 from sottovoce.facts import Facts
 from sottovoce.facts.imagined import Imagined, imagined_of
 from sottovoce.ledger import Budget
-from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.numbers import percent
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.relation import REPLACE_ONE
 
@@ -169,8 +174,53 @@ class Client(Verbs):
         given = {name: value for name, value in body.items() if value is not None}
         key = secrets.token_hex(16)
         told = self._wire.post("datasets", self.dataset, "regressions", "plan", body=given, key=key)
+        if not told["covered"]:
+            raise _uncovered(told["share"], told["left"], told["whole_limits"])
         made: RegressionPlan = regression_room().RegressionPlan.from_dict(told)
         return made
+
+    def plan(
+        self,
+        question: Question | str,
+        *,
+        family: str | None = None,
+        where: str | None = None,
+        spend: Spend = 0.05,
+        prior: float | None = None,
+        part: Budget | None = None,
+        level: float = 0.95,
+        records: int | None = None,
+        imagined: Imagined | Iterable[str] | None = None,
+        **options: Any,
+    ) -> RegressionPlan | Offer:
+        """Return how wide an answer will be, as `Curator.plan` does; `BudgetExceeded` where too little is left."""
+        formula: dict[str, Any] = {"family": family, "where": where, "prior": prior}
+        told: dict[str, Any] = {"part": part, "level": level, "records": records, "imagined": imagined}
+        found = super().plan(question, spend=spend, **formula, **told, **options)
+        return self._affordable(question, found) if isinstance(found, Offer) else found
+
+    def share_for(
+        self,
+        question: Question | str,
+        width: float,
+        part: Budget | None = None,
+        *,
+        records: int | None = None,
+        imagined: Imagined | Iterable[str] | None = None,
+    ) -> float:
+        """Return the share that an accuracy takes, as `Curator.share_for` does; `BudgetExceeded` as for `plan`."""
+        balance = self.balance(question, part, records=records, imagined=imagined)
+        return self._affordable(question, balance.for_width(width)).share
+
+    def _affordable(self, question: Question | str, offer: Offer) -> Offer:
+        """Return an offer that can be paid, by the token's budget and by the one that everyone shares."""
+        asked = self._parsed(question) if isinstance(question, str) else question
+        budgets = self._budgets()
+        purse = PrivacyFilter.from_dict(budgets["yours"]["filter"])
+        n = None if offer.promise.relation.hides_n else self.n
+        if not covers(budgets, NoisyCells.calibrate(asked, n, offer.promise, price=purse.cost).profile):
+            raise _uncovered(offer.share, *reach(budgets))
+        return offer
 
     def asked(
         self,
@@ -202,13 +252,18 @@ class Client(Verbs):
         return verb.read(state | {"level": wanted})
 
     def left(self) -> str:
-        """Return what is left of the token's budget in words: ``50 % left: about 10 more like the last``."""
+        """Return what the token can still spend of its budget, in words: ``50 % left: about 10 more like the last``."""
         words = self._wire.get("datasets", self.dataset, "left")
         return str(words["yours"] or words["whole"])
 
     def remaining(self) -> Promise:
-        """Return what is left of the token's budget."""
-        return Promise.from_dict(self._budget()["remaining"])
+        """Return what the token can still spend: what is left of its budget, or less where the whole has less."""
+        budgets = self._budgets()
+        share, limited = reach(budgets)
+        if not limited:
+            return Promise.from_dict(budgets["yours"]["remaining"])
+        purse = PrivacyFilter.from_dict(budgets["yours"]["filter"])
+        return purse.remaining_after(Fraction(purse.limit) * (1 - Fraction(share)))
 
     def share(self, fraction: float) -> Promise:
         """Return the promise that costs a share of the token's budget, in the notion it is counted in."""
@@ -223,8 +278,13 @@ class Client(Verbs):
         return explain(Promise.from_dict(self._budget()["budget"]))
 
     def _budget(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] | None = self._wire.get("datasets", self.dataset, "remaining")["yours"]
-        if found is None:
+        found: Mapping[str, Any] = self._budgets()["yours"]
+        return found
+
+    def _budgets(self) -> Mapping[str, Any]:
+        """Return what is spent of the token's own budget, and of the whole."""
+        found: Mapping[str, Any] = self._wire.get("datasets", self.dataset, "remaining")
+        if found["yours"] is None:
             raise NotAllowed(f"the token has no budget on {self.dataset}; ask the administrator for one")
         return found
 
@@ -261,6 +321,13 @@ def _own(part: Budget | None, options: Mapping[str, Any]) -> None:
     if part is not None or options:
         extra = "part" if part is not None else next(iter(options))
         raise InvalidValue(f"{extra}= is for a curator; a client pays from the part of its token")
+
+
+def _uncovered(share: float, left: float, limited: bool) -> BudgetExceeded:
+    why = f", {LIMITED}" if limited else ""
+    return BudgetExceeded(
+        f"it takes {percent(share)} of your budget, and {percent(left)} is left{why}; nothing was spent"
+    )
 
 
 def _paid(spend: Spend) -> str | float:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import Field
 
 from sottovoce.facts.row_words import LONGEST
+from sottovoce.privacy.numbers import shown
 from sottovoce.server.known import Questions
 from sottovoce.server.lines import while_there
 from sottovoce.server.problems import RESPONSES
@@ -31,7 +33,7 @@ from sottovoce.server.schemas import (
 )
 from sottovoce.server.service import Caller, Service
 
-__all__ = ["Asking", "Name", "caller_of", "router", "serving"]
+__all__ = ["Asking", "Name", "caller_of", "known_query", "router", "serving"]
 
 router = APIRouter(responses=RESPONSES)
 """The routes under /api/v1, with health and metrics, of every application, whose service they ask for."""
@@ -70,6 +72,14 @@ async def caller_of(request: Request, credentials: Credentials) -> Caller:
 
 
 Asking = Annotated[Caller, Depends(caller_of)]
+
+
+async def known_query(request: Request, caller: Asking) -> None:
+    """Refuse what the query of a request names and its route does not take: it would go unheard."""
+    del caller  # who is asked for first
+    known = [one.alias for one in request.scope["route"].dependant.query_params]
+    if unknown := [shown(name).strip("'") for name in request.query_params if name not in known]:
+        raise RequestValidationError([{"type": "extra_forbidden", "loc": ("query", one), "msg": ""} for one in unknown])
 
 
 async def _answered(request: Request, caller: Caller, dataset: str, question: Any, key: str | None) -> Response:
@@ -125,6 +135,7 @@ async def left(request: Request, caller: Asking, dataset: Name) -> JSONResponse:
 @router.get(
     "/api/v1/datasets/{dataset}/dummy",
     summary="Made-up records of the same shape, to try code on: made from the public facts alone, free",
+    dependencies=[Depends(known_query)],
     response_class=PlainTextResponse,
     responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}},
 )
@@ -184,6 +195,7 @@ async def answer(
 @router.get(
     "/api/v1/datasets/{dataset}/answers/{entry}",
     summary="An answer by verb once more, and what a regression expects of rows: free",
+    dependencies=[Depends(known_query)],
     responses={200: {"model": VerbAnswerBody}},
 )
 async def again(

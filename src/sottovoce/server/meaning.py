@@ -12,18 +12,21 @@ from sottovoce.answers.balance import Balance
 from sottovoce.answers.card import card
 from sottovoce.answers.explaining import explain
 from sottovoce.answers.questions import Question
+from sottovoce.client.reach import reach
 from sottovoce.ledger import Budget
 from sottovoce.ledger.chain import canonical
 from sottovoce.ledger.charging import price
+from sottovoce.mechanisms import Mechanism
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.server.cards import sign_card
+from sottovoce.server.datasets import Dataset
 from sottovoce.server.foreseeing import Imagining, foreseen
 from sottovoce.server.lines import breathe
 from sottovoce.server.service import Caller, Service
 from sottovoce.server.verbs import VerbQuestion
 
-__all__ = ["balance", "explanation", "first_question", "regression_plan", "signed_card"]
+__all__ = ["balance", "covered", "explanation", "first_question", "regression_plan", "signed_card"]
 
 _POINTS = 9
 _IMAGINED = 10_000
@@ -60,12 +63,16 @@ def balance(service: Service, caller: Caller, name: str, text: str, imagining: I
     question, mechanism = asked.built(dataset.config, dataset.curator, part)
     dataset.curator.check(mechanism, mechanism.columns, where=question.where)
     n = _IMAGINED if dataset.budget.n is None else dataset.budget.n
-    curve = json.loads(_curve(canonical(question.to_dict()), n, canonical(dict(budget.filter)), imagining))
+    purses = [canonical(dict(one.filter)) for one in (budget, dataset.budget)]
+    curve = json.loads(_curve(canonical(question.to_dict()), n, *purses, imagining))
+    for offer in curve["curve"]:
+        costs = zip((budget, dataset.budget), offer.pop("costs"), strict=True)
+        offer["covered"] = all(_covers(service, one, cost) for one, cost in costs)
     return {
         "question": question.describe() + ("" if dataset.budget.n is not None else f", of {n:,} imagined records"),
         "parameter": question.parameter,
         "yours": budget is not dataset.budget,
-        "left": _left(service, budget),
+        **_left(service, caller, dataset),
         **curve,
     }
 
@@ -92,12 +99,23 @@ def regression_plan(
         "dataset": name,
         "yours": part is not None,
         "share": budget.share(price(budget, claimed)),
-        "left": _left(service, budget),
-        "covered": all(
-            _covers(service, one, price(one, claimed))
-            for one in {budget.id: budget, dataset.budget.id: dataset.budget}.values()
-        ),
+        **_left(service, caller, dataset),
+        "covered": _paid(service, mechanism, dataset, part),
     }
+
+
+def covered(service: Service, caller: Caller, name: str, question: VerbQuestion) -> bool:
+    """Return whether what is left pays for a question: of the caller's part, where they have one, and of the whole."""
+    dataset = service._dataset(caller, "ask", name)
+    part = dataset.parts.get(caller.analyst)
+    _, mechanism = question.built(dataset.config, dataset.curator, part)
+    return _paid(service, mechanism, dataset, part)
+
+
+def _paid(service: Service, mechanism: Mechanism, dataset: Dataset, part: Budget | None) -> bool:
+    claimed = dataset.curator.claimed(mechanism.profile)
+    budgets = [dataset.budget] if part is None else [part, dataset.budget]
+    return all(_covers(service, one, price(one, claimed)) for one in budgets)
 
 
 def _covers(service: Service, budget: Budget, cost: float) -> bool:
@@ -105,21 +123,25 @@ def _covers(service: Service, budget: Budget, cost: float) -> bool:
     return math.isfinite(cost) and service.ledger.spent(budget) + Fraction(cost) <= Fraction(budget.limit)
 
 
-def _left(service: Service, budget: Budget) -> float:
-    """Return the share of a budget that is not spent."""
-    return max(0.0, 1 - float(service.ledger.spent(budget)) / budget.limit) if budget.limit else 0.0
+def _left(service: Service, caller: Caller, dataset: Dataset) -> dict[str, Any]:
+    """Return the share of their budget that the caller can still spend, and whether the whole is what limits it."""
+    share, limited = reach(service._remaining(caller, dataset))
+    return {"left": share, "whole_limits": limited}
 
 
 @functools.lru_cache(maxsize=256)
-def _curve(question: str, n: int, purse: str, imagining: Imagining) -> str:
-    """Return the curve as JSON: a text that no caller can change."""
+def _curve(question: str, n: int, purse: str, whole: str, imagining: Imagining) -> str:
+    """Return the curve as JSON, each offer with what it costs purse and whole: a text that no caller can change."""
     asked = Question.from_dict(json.loads(question))
     said = imagining.of(asked.grouped_facts)
-    found = Balance(asked, n, PrivacyFilter.from_dict(json.loads(purse)), imagined=said)
+    purses = [PrivacyFilter.from_dict(json.loads(one)) for one in (purse, whole)]
+    found = Balance(asked, n, purses[0], imagined=said)
     offers = []
     for offer in found.curve(points=_POINTS):
         breathe()
-        offers.append(offer.to_dict())
+        profile = found._mechanism(offer.share).profile
+        costs = [one.cost(profile.shown_to(one.budget.relation)) for one in purses]
+        offers.append(offer.to_dict() | {"costs": costs})
     return json.dumps({"baseline": found.baseline, "curve": offers, "change": found.change})
 
 

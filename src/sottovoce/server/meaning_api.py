@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from sottovoce.server.api import Asking, Name, serving
+from sottovoce.server.api import Asking, Name, known_query, serving
 from sottovoce.server.foreseeing import Imagining
 from sottovoce.server.lines import while_there
 from sottovoce.server.meaning import balance, explanation, regression_plan, signed_card
@@ -56,15 +56,20 @@ class OfferBody(BaseModel):
     advantage: float
     promise: str
     noise: str
+    covered: bool
 
 
 class BalanceBody(BaseModel):
-    """Share, accuracy and risk of a question, from a small share to the whole budget."""
+    """Share, accuracy and risk of a question, from a small share to the whole budget.
+
+    `left` is the share that can still be spent; `whole_limits` says whether everyone's budget, not yours, is short.
+    """
 
     question: str
     parameter: str
     yours: bool
     left: float
+    whole_limits: bool
     baseline: float
     curve: list[OfferBody]
     change: str
@@ -124,12 +129,14 @@ class RegressionPlanAnswer(BaseModel):
     yours: bool
     share: float
     left: float
+    whole_limits: bool
     covered: bool
 
 
 @router.get(
     "/api/v1/datasets/{dataset}/explanation",
     summary="What the budget means, in plain words",
+    dependencies=[Depends(known_query)],
     responses={200: {"model": ExplanationBody}},
 )
 async def explained(
@@ -146,6 +153,7 @@ async def explained(
 @router.get(
     "/api/v1/datasets/{dataset}/balance",
     summary="Share, accuracy and risk of a question: reads nothing, costs nothing",
+    dependencies=[Depends(known_query)],
     responses={200: {"model": BalanceBody}},
 )
 async def balanced(

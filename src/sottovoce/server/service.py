@@ -11,11 +11,13 @@ import scipy.optimize  # noqa: F401 - which the first to ask must not wait for
 
 from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.predictions import Row
+from sottovoce.client.reach import LIMITED, reach
 from sottovoce.facts import dummy_csv
 from sottovoce.ledger import Entry, Ledger, State
 from sottovoce.mechanisms import Release
 from sottovoce.mechanisms.choices import imagined_mean
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable
+from sottovoce.privacy.numbers import percent
 from sottovoce.server.callers import Caller, caller_of
 from sottovoce.server.clerk import Clerk
 from sottovoce.server.config import Config
@@ -133,10 +135,23 @@ class Service(PaidAnswers):
         return {"yours": yours, "whole": left_of(dataset.budget, whole)}
 
     def left(self, caller: Caller, name: str) -> dict[str, str | None]:
-        """Return what is left in words: of the caller's own budget, where they have one, and of the whole."""
+        """Return what is left in words: to the caller, where they have a budget of their own, and of the whole."""
         dataset = self._dataset(caller, "read", name)
+        return {"yours": self._left(caller, dataset), "whole": dataset.curator.left()}
+
+    def _left(self, caller: Caller, dataset: Dataset) -> str | None:
+        """Return what the caller can still spend of their own budget: no more than the whole pays for."""
         own = dataset.parts.get(caller.analyst)
-        return {"yours": None if own is None else dataset.curator.left(own), "whole": dataset.curator.left()}
+        if own is None:
+            return None
+        share, limited = reach(self._remaining(caller, dataset))
+        if not limited:
+            return dataset.curator.left(own)
+        text, last = f"{percent(share)} left, {LIMITED}", self.ledger.last_cost(own)
+        if last is None or not last > 0:
+            return text
+        more = int(share * own.limit / last * (1 + 1e-9))
+        return f"{text}: about {more} more like the last" if more else f"{text}: too little for one more like the last"
 
     def dummy(self, caller: Caller, name: str, n: int, seed: int) -> str:
         """Return made-up records with the shape that the facts say, as CSV: nothing of the data is in them."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sottovoce.answers.explaining import explain
+from sottovoce.client.reach import reach
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable, SottovoceError
 from sottovoce.privacy.promises import Promise
 from sottovoce.server.errors import AnswerLost, NotAllowed, NotFound, ServerStopping, TooManyRequests
@@ -38,7 +39,7 @@ class DatasetPage:
         words = await self._service.run(self._service.left, self._caller, self._name)
         own = remaining["yours"] or remaining["whole"]
         meaning = await self._service.run(_meaning, own["budget"])
-        left = {"left_words": words["yours"] or words["whole"], "own_left": max(1.0 - own["spent"], 0.0)}
+        left = {"left_words": words["yours"] or words["whole"], "own_left": reach(remaining)[0]}
         return left | {"gauges": gauges(remaining, words), "meaning": meaning}
 
     async def history(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from sottovoce.answers.card_page import style
+from sottovoce.client.reach import LIMITED
 from sottovoce.facts.imagined import split_imagined
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, SottovoceError
 from sottovoce.privacy.numbers import percent
@@ -77,7 +78,12 @@ def balance_view(found: Mapping[str, Any]) -> dict[str, Any]:
     offers = found["curve"]
     picture, points = _picture(offers, found["baseline"], found["parameter"])
     rows = [
-        {"share": percent(one["share"]), "width": number(one["width"]), "people": _people(one["success"])}
+        {
+            "share": percent(one["share"]),
+            "width": number(one["width"]),
+            "people": _people(one["success"]),
+            "covered": one["covered"],
+        }
         for one in offers
     ]
     near = min(range(len(offers)), key=lambda index: abs(math.log(offers[index]["share"] / 0.05)))
@@ -85,7 +91,7 @@ def balance_view(found: Mapping[str, Any]) -> dict[str, Any]:
         "question": found["question"],
         "parameter": found["parameter"],
         "whose": "your budget" if found["yours"] else "the whole budget",
-        "left": percent(found["left"]),
+        "left": percent(found["left"]) + " is left" + (f", {LIMITED}" if found["whole_limits"] else ""),
         "unspent": found["left"],
         "baseline": _people(found["baseline"]),
         "rows": rows,

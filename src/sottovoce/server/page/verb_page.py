@@ -14,11 +14,12 @@ from sottovoce.answers.catalogue import CATALOGUE
 from sottovoce.answers.display import Scale, drawn_rows, formatted, picture, plain_words, scale_of
 from sottovoce.answers.questions import VERBS
 from sottovoce.answers.regression import is_intercept, ratio_is_told
+from sottovoce.client.reach import LIMITED, reach
 from sottovoce.facts import Person
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, SottovoceError
 from sottovoce.privacy.numbers import percent
 from sottovoce.regression.foreseen import Foreseen
-from sottovoce.server.meaning import regression_plan
+from sottovoce.server.meaning import covered, regression_plan
 from sottovoce.server.page.charts import number
 from sottovoce.server.page.dataset_page import NOTHING, DatasetPage, key_of, outcome_of
 from sottovoce.server.page.verb_forms import (
@@ -29,11 +30,14 @@ from sottovoce.server.page.verb_forms import (
     row_fields,
     verb_question,
 )
+from sottovoce.server.verbs import VerbQuestion
 
 __all__ = ["VerbPage", "answer_csv"]
 
 _LEVELS = ("50", "80", "90", "95", "99")
 """The certainties, in %, that an answer is offered to be shown with."""
+_PARTS = (1.0, 0.9, 0.75, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01)
+"""Of what is left, how much is offered to be asked with: the first that is covered."""
 _MOST = 400
 """The most rows that a list to choose from is made of."""
 
@@ -68,7 +72,8 @@ class VerbPage(DatasetPage):
             question, key = verb_question(values), key_of(values)
             answer = await self._service.ask(self._caller, self._name, question, key)
         except BudgetExceeded as error:
-            return {"refusal": await self._refusal(error, question.spend, values)}, 409
+            asked = (error, question, values)
+            return {"refusal": await self._service.planning(self._caller, self._refusal, *asked)}, 409
         except SottovoceError as error:
             return outcome_of(error)
         return {"answer": await self._service.run(self._view, answer)}, 200
@@ -109,16 +114,20 @@ class VerbPage(DatasetPage):
         """Return the rows of an answer as CSV."""
         return answer_csv((await self._service.again(self._caller, self._name, number, level=level))["table"])
 
-    async def _refusal(self, error: Exception, share: float, values: Mapping[str, str]) -> dict[str, Any]:
-        """Return why the budget does not cover a question, and what share it would cover instead."""
-        remaining = await self._remaining()
-        left = max(1.0 - remaining["yours"]["spent"], 0.0)
-        fits = math.floor(1000 * left) / 10
-        short = left < share
-        said = f"This asks for {percent(share)} of your budget, and {percent(left)} is left."
-        said = said if short else "Your own budget covers this; the one that everyone shares does not."
-        fields = {name: text for name, text in values.items() if name != "key"} | {"spend": f"{fits:g}"}
-        return {"said": said, "message": str(error), "weaker": fields if short and fits > 0 else None, "fits": fits}
+    def _refusal(self, error: Exception, question: VerbQuestion, values: Mapping[str, str]) -> dict[str, Any]:
+        """Return why the budgets do not cover a question, and what share they would cover instead."""
+        left, limited = reach(self._service.remaining(self._caller, self._name))
+        said = f"This asks for {percent(question.spend)} of your budget, and {percent(left)} is left"
+        said += f", {LIMITED}." if limited else "."
+        if question.spend <= left:  # the two are not counted alike
+            said = "Your own budget covers this; the one that everyone shares does not."
+        fits = next((share for share in _weaker(left, question.spend) if self._covered(question, share)), None)
+        fields = {name: text for name, text in values.items() if name != "key"} | {"spend": f"{fits}"}
+        return {"said": said, "message": str(error), "weaker": fields if fits else None, "fits": fits}
+
+    def _covered(self, question: VerbQuestion, share: float) -> bool:
+        asked = replace(question, spend=share / 100)
+        return covered(self._service, self._caller, self._name, asked)
 
     def _view(self, answer: Mapping[str, Any], row: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Return what the page shows of an answer: a row a group, each with its interval."""
@@ -181,7 +190,17 @@ def _plan_view(plan: Mapping[str, Any]) -> dict[str, Any]:
         name: plan[name]
         for name in ("question", "n", "share", "left", "covered", "yours", "assumed", "unsaid", "cautions")
     }
+    said["limited"] = LIMITED if plan["whole_limits"] else ""
     return said | {"rows": rows, "level": percent(plan["level"]), "hints": ", ".join(plan["hints"])}
+
+
+def _weaker(left: float, asked: float) -> list[float]:
+    """Return shares below what was asked, in % and the largest first: what is left, and some that surely fit it.
+
+    What is left is told of noise of one kind; where everyone's budget is counted otherwise, an answer may cost it more.
+    """
+    shares = [math.floor(1000 * min(left, asked) * part) / 10 for part in _PARTS]
+    return [share for share in shares if share > 0]
 
 
 def _known(one: Mapping[str, Any]) -> str:

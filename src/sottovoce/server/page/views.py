@@ -10,6 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from sottovoce.answers.notebook import asked_in_words
+from sottovoce.client.reach import LIMITED, reach
 from sottovoce.mechanisms import Release
 from sottovoce.privacy.errors import SottovoceError
 from sottovoce.privacy.numbers import percent
@@ -38,19 +39,21 @@ PROMISES = (
 
 
 def gauges(remaining: Mapping[str, Any], words: Mapping[str, str | None] | None = None) -> list[dict[str, Any]]:
-    """Return what is left of the caller's own budget, where they have one, and of the whole; `words` says it too."""
-    shown = []
+    """Return what is left to the caller, where they have a budget, and of the whole; `words` says it too."""
+    shown, (own, limited) = [], reach(remaining)
     for word, label in (("yours", "Your budget"), ("whole", "Everyone's together")):
         status = remaining[word]
         if status is None:
             continue
-        left = max(1.0 - status["spent"], 0.0)
+        left, why = max(1.0 - status["spent"], 0.0), ""
+        if word == "yours":
+            left, why = own, f", {LIMITED}" if limited else ""
         kind = "warn" if left < 0.1 else ""
-        about = f"{percent(left)} is left"
+        about = f"{percent(left)} is left{why}"
         shown.append(
             {
                 "label": label,
-                "left": (words or {}).get(word) or f"{percent(left)} left",
+                "left": (words or {}).get(word) or f"{percent(left)} left{why}",
                 "picture": rail(left, (), label, about, kind=kind),
             }
         )

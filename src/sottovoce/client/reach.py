@@ -1,0 +1,70 @@
+"""Reach: what someone who pays from a part can still spend, for a part pays no more than the whole has left."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.gaussian import GaussianProfile
+from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.pure import PureProfile
+
+__all__ = ["LIMITED", "covers", "reach"]
+
+LIMITED = "limited by the budget that everyone shares"
+_HAIR = 1e-9
+"""Shares that differ by less are the same."""
+_HALVINGS = 100
+
+
+def reach(remaining: Mapping[str, Any]) -> tuple[float, bool]:
+    """Return the share of one's budget that can still be spent, and whether the whole is what limits it.
+
+    Where part and whole are not counted alike, it is about so much: what an answer costs either goes by its noise, and
+    one with Gaussian noise is taken, or a single one that is pure where a budget pays for no other; several small ones
+    may then add up to more.
+
+    Parameters
+    ----------
+    remaining
+        What `GET …/remaining` says: of one's own budget, where there is one, and of the whole.
+    """
+    yours, whole = remaining["yours"], remaining["whole"]
+    own = _left(whole if yours is None else yours)
+    if yours is None or not own:
+        return own, False
+    part, everyone = (PrivacyFilter.from_dict(one["filter"]) for one in (yours, whole))
+    most = _left(whole) * everyone.limit
+    shared = _largest(part, everyone, most) / part.limit
+    return (shared, True) if shared < own * (1 - _HAIR) else (own, False)
+
+
+def covers(remaining: Mapping[str, Any], profile: Profile) -> bool:
+    """Return whether both one's own budget, where there is one, and the whole still pay for an answer."""
+    for one in (remaining["yours"], remaining["whole"]):
+        if one is not None:
+            purse = PrivacyFilter.from_dict(one["filter"])
+            if not purse.cost(profile.shown_to(purse.budget.relation)) <= _left(one) * purse.limit * (1 + _HAIR):
+                return False
+    return True
+
+
+def _left(status: Mapping[str, Any]) -> float:
+    """Return the share of a budget that is not spent; a hair is nothing."""
+    return max(0.0, round(1 - float(status["spent"]), 9))
+
+
+def _largest(part: PrivacyFilter, whole: PrivacyFilter, most: float) -> float:
+    """Return what the largest answer that costs the whole so much costs a part of it."""
+    relation = part.budget.relation
+    costs = [purse.cost(GaussianProfile(1.0).about(relation)) for purse in (part, whole)]
+    if all(math.isfinite(cost) for cost in costs):  # both go by μ²
+        return most / costs[1] * costs[0]
+    low, high = 0.0, max(part.limit, whole.limit, 1.0) * 64
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        fits = whole.cost(PureProfile(middle).about(relation)) <= most
+        low, high = (middle, high) if fits else (low, middle)
+    return part.cost(PureProfile(low).about(relation))
