@@ -45,6 +45,7 @@ def ask(
     where: Annotated[str | None, typer.Option(help="Ask only about records for which this holds.")] = None,
     exposure: Annotated[str | None, typer.Option(help="Divide a rate by the sum of this column.")] = None,
     at: Annotated[list[str] | None, typer.Option(help="Which quantile, such as 90%; repeat for several.")] = None,
+    bins: shared.Bins = 0,
     cut: Annotated[
         list[str] | None,
         typer.Option(help="How counts cut a column: age=12 (cells) or days=0,7,30,inf (edges); repeat for several."),
@@ -73,7 +74,7 @@ def ask(
     from sottovoce.facts.conditions import check_levels  # noqa: PLC0415
 
     wanted = tuple(read_share("--at", one) for one in at or ())
-    given = {"by": tuple(by or ()), "where": where, "exposure": exposure, "at": wanted, "pool": pool or None}
+    given = {"by": tuple(by or ()), "where": where, "exposure": exposure, "at": wanted, "bins": bins, "pool": pool}
     asked: dict[str, Any] = {name: value for name, value in given.items() if value}
     if question is not None:
         if verb or column:
