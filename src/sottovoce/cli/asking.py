@@ -11,7 +11,7 @@ from sottovoce.cli import shared
 from sottovoce.cli.console import AsJson, console, emit, table, waiting
 from sottovoce.cli.writing import check_places, written
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import percent, read_share
+from sottovoce.privacy.numbers import read_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -137,13 +137,10 @@ def _places(asking: Question, compare: tuple[str, str] | None) -> list[tuple[int
 
 
 def _print(answer: Any, left: str) -> None:
-    from sottovoce.answers.display import shown  # noqa: PLC0415 - numpy
+    from sottovoce.answers.display import privacy_part, shown  # noqa: PLC0415 - numpy
 
     names = answer.question.label_names
-    rows = [
-        (*(shown(row[name]) for name in names), *answer.formatted(row), percent(row["privacy_share"], whole=True))
-        for row in answer.rows
-    ]
+    rows = [(*(shown(row[name]) for name in names), *answer.formatted(row), privacy_part(row)) for row in answer.rows]
     header = (*names, "estimate", "low", "high", "of it privacy")
     console.print(table(answer.question.describe(), header, rows, left=max(len(names), 0)))
     console.print(f"{answer.footing()}. {left}")
