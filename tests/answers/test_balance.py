@@ -221,3 +221,34 @@ def test_the_command(tmp_path, monkeypatch, capsys):
         *(word for pair in zip(others, as_parts, strict=True) for word in pair)
     )
     assert run("--risk", "much")[0] == 2
+    said = run("--risk", "50%")[1]
+    assert "Even the whole budget stays below that risk." in said
+    assert [line.split()[1:3] for line in said.splitlines() if "→" in line] == [["100", "%"]]
+    found = json.loads(run("--risk", "50%", "--json")[1])
+    assert found["note"] == "Even the whole budget stays below that risk." and found["chosen"]["share"] == 1
+    assert json.loads(run("--risk", "1.2%", "--json")[1])["note"] is None
+    assert run("--width", "3%") == run("--width", "0.03")
+    usual, narrow = (json.loads(run("--spend", "10%", "--level", level, "--json")[1]) for level in ("95%", "80%"))
+    assert narrow["level"] == 0.8 and narrow["chosen"]["width"] < 0.8 * usual["chosen"]["width"]
+    assert "80 % intervals" in run("--level", "0.8")[1]
+
+
+def test_a_balance_is_told_as_text():
+    """A line a share, as the command prints them; the offers are those of `curve`."""
+    balance = Balance(asked("proportion", "smoker", by=("ward",)), 9000, BUDGET, level=0.8)
+    said = str(balance)
+    assert said == balance.summary() and said.startswith("proportion of smoker by ward\n")
+    for offer in balance.curve(points=7):
+        assert f"± {offer.width:.3g}  " in said
+    assert "Forecast for 9,000 records as imagined, 80 % intervals" in said.replace("\n", " ")
+    assert repr(balance) == "Balance('proportion of smoker by ward', n=9000)"
+    offer = balance.at(0.05)
+    assert str(offer) == offer.summary()
+
+
+def test_a_width_is_in_percent_of_a_proportion_alone():
+    assert Balance(asked("proportion", "smoker"), 9000, BUDGET).for_width("5%").width <= 0.05
+    mean = Balance(asked("mean", "sbp"), 9000, BUDGET)
+    assert mean.for_width("2") == mean.for_width(2.0)
+    with pytest.raises(InvalidValue, match=r"in the units of the answer, such as 2; percent are for shares\. Got '5%'"):
+        mean.for_width("5%")

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from sottovoce.answers import Answer, NoisyCells, Question
+from sottovoce.answers.balance import people
 from sottovoce.answers.card import _digits, _factor, card
+from sottovoce.answers.display import drawn_rows
 from sottovoce.answers.explaining import explain
-from sottovoce.cli.balancing import _of
-from sottovoce.facts import Category, Count, Facts, Flag, Person
+from sottovoce.facts import Category, Count, Facts, Flag, Number, Person
 from sottovoce.ledger import Ledger
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP
@@ -37,10 +38,10 @@ def test_one_release_is_said_to_stand_alone_and_records_of_one_person_to_add_up(
 
 
 def test_numbers_in_words_are_rounded_to_the_less_private_side():
-    people = _of(0.01)
     chances = np.random.default_rng(0).uniform(0.01, 1.0, 200)
-    assert all(float(people(chance).split()[0].replace(",", "")) >= 1000 * chance * (1 - 1e-11) for chance in chances)
-    assert (people(0.01), people(1.0), people(0.0143401)) == ("10 of 1,000", "1,000 of 1,000", "14.4 of 1,000")
+    said = [float(people(chance, 0.01).split()[0].replace(",", "")) for chance in chances]
+    assert np.all(said >= 1000 * chances * (1 - 1e-11))
+    assert [people(chance, 0.01).split()[0] for chance in (0.01, 1.0, 0.0143401)] == ["10", "1,000", "14.4"]
     assert _factor(1e4) == "10^4343"
     assert (_digits(7.000000000000001), _digits(1.2345612), _digits(1.2345678, up=False)) == ("7", "1.23457", "1.23456")
 
@@ -120,3 +121,34 @@ def test_an_answer_says_what_a_person_counts_as(verb, column, by, rows, said):
     told = Question(verb, (column,), Facts(facts, patient=Person(rows=rows)), by=by).whose
     assert told is not None and said in told
     assert ("group" in told) == (by == ("ward",) and rows is None)
+
+
+@pytest.mark.parametrize(
+    ("verb", "pool"),
+    [("proportion", False), ("mean", False), ("rate", False), ("proportion", True), ("mean", True), ("rate", True)],
+)
+def test_noise_that_does_little_is_not_told_as_none(verb, pool):
+    """Of 50,000 records little noise is hardly seen, and by chance of the draws had been told as 0 %."""
+    n, rng = 50_000, np.random.default_rng(3)
+    facts = Facts(race=Category(list("ABCD")), ward=Category(list("XYZ")), sbp=Number(60, 250), visits=Count(9))
+    column = {"proportion": "race", "rate": "visits"}.get(verb, "sbp")
+    question = Question(verb, (column,), facts, by=("ward",), pool=pool)
+    records = {"race": rng.choice(list("ABCD"), n), "ward": rng.choice(list("XYZ"), n)}
+    records |= {"sbp": rng.normal(130, 20, n), "visits": rng.poisson(2, n)}
+    little = Answer(NoisyCells(question, n, "laplace", 0.5).release(records, seeded_rng(1)))
+    much = Answer(NoisyCells(question, n, "laplace", 2000.0).release(records, seeded_rng(1)))
+    assert all(0 < row["privacy_share"] < 0.2 for row in little.rows)
+    assert all(0.5 < row["privacy_share"] < 1 for row in much.rows)
+    assert all(row.privacy != "0 %" for row in drawn_rows(little.rows)[1])
+    if verb == "proportion" and not pool:
+        assert "less than 1 %" in [row.privacy for row in drawn_rows(little.rows)[1]]
+
+
+def test_of_a_range_without_width_nothing_is_privacy():
+    question = Question("quantiles", ("visits",), Facts(visits=Count(9)), at=(0.5,))
+    release = NoisyCells(question.with_bins(5000, 2.0), 5000, "gaussian", 2.0).release(
+        {"visits": np.repeat([3, 4, 5], [1000, 3000, 1000])}, seeded_rng(1)
+    )
+    (row,) = Answer(release).rows
+    assert (row["low"], row["high"], row["privacy_share"]) == (4.0, 4.0, None)
+    assert drawn_rows([row])[1][0].privacy == "–"

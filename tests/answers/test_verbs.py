@@ -83,6 +83,21 @@ def test_an_answer_is_a_whole_posterior_with_an_interval(curator: Curator) -> No
     assert np.all(table["privacy_share"].between(0, 1))
 
 
+def test_levels_and_quantiles_are_said_in_percent_too(curator: Curator) -> None:
+    answer = curator.quantiles("sbp", ["10%", "90%"], level="80%")
+    assert answer.level == 0.8 and answer.question.at == (0.1, 0.9)
+    assert curator.quantiles("sbp", "50%").question.median
+    assert np.array_equal(answer.posterior.interval("80%"), answer.posterior.interval(0.8))  # type: ignore[arg-type]
+    assert curator.balance("mean of sbp", level="80%").level == 0.8
+    assert curator.share_for("proportion of smoker", "5%") == curator.share_for("proportion of smoker", 0.05)
+    left = curator.remaining()
+    with pytest.raises(InvalidValue, match=r"level reads like 5% or 0\.05\. Got 'high'"):
+        curator.mean("sbp", level="high")
+    with pytest.raises(InvalidValue, match=r"a quantile reads like 5% or 0\.05\. Got 'median'"):
+        curator.quantiles("sbp", ["median"])
+    assert curator.remaining() == left
+
+
 def test_every_verb_answers_by_group(curator: Curator) -> None:
     rate = curator.rate("visits", by="ward", spend=0.1).rows
     assert all(holds(row, 2.0) for row in rate[:3])

@@ -45,6 +45,34 @@ def test_levels_and_quantiles_are_said_in_percent_too(data: Path) -> None:
     assert json.loads(CliRunner().invoke(application("regress"), regress).stdout)["level"] == 0.8
 
 
+def test_plans_take_levels_bins_and_widths_in_percent(data: Path) -> None:
+    known = ["--facts", str(data.with_suffix(".facts.toml")), "--n", "2000", "--budget", "approx:1,1e-6"]
+
+    def plan(*words: str) -> str:
+        return CliRunner().invoke(application("plan"), ["plan", *words, *known], catch_exceptions=False).stdout
+
+    usual, narrow = (json.loads(plan("mean of sbp", "--level", level, "--json")) for level in ("0.95", "80%"))
+    assert narrow["level"] == 0.8 and narrow["width"] < 0.75 * usual["width"]
+    assert "in 80 of 100 answers" in " ".join(plan("mean of sbp", "--level", "80%").split())
+    foreseen = json.loads(plan("smoker ~ sbp", "--level", "80%", "--spend", "50%", "--json"))
+    assert foreseen["level"] == 0.8
+    assert plan("proportion of smoker", "--width", "5%") == plan("proportion of smoker", "--width", "0.05")
+    with pytest.raises(InvalidValue, match="in the units of the answer, such as 2"):
+        plan("mean of sbp", "--width", "5%")
+    coarse, fine = (json.loads(plan("median of sbp", "--spend", "100%", "--bins", n, "--json")) for n in ("4", "64"))
+    assert fine["width"] < 0.8 * coarse["width"]
+    with pytest.raises(InvalidValue, match="go with quantiles"):
+        plan("mean of sbp", "--bins", "8")
+    with pytest.raises(InvalidValue, match="--level and --bins go with a question"):
+        plan("--system", "beta-bernoulli:alpha=1,beta=1", "--target", "pure:1", "--level", "80%")
+
+
+def test_quantiles_are_cut_into_as_many_bins_as_are_asked_for(data: Path) -> None:
+    spent = (str(data), "median of sbp", "--budget", "approx:1,1e-6", "--spend", "20%", "--bins", "19", "--json")
+    question = json.loads(ask(*spent))["release"]["value"]["question"]
+    assert question["bins"] == 19
+
+
 def test_groups_may_be_bands_of_a_number(data: Path) -> None:
     spent = (str(data), "--budget", "pure:1", "--spend", "20%", "--json")
     rows = json.loads(ask(*spent, "proportion of smoker by sbp: under 120, 120-139, 140+"))["table"]

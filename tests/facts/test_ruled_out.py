@@ -125,4 +125,6 @@ def test_an_answer_says_nothing_of_groups_that_are_ruled_out(tmp_path):
         left = curator.remaining()
         with pytest.raises(InvalidValue, match="rules out every group by ward"):
             curator.proportion("smoker", by="ward", where="ward = 'A' and ward = 'B'")
+        with pytest.raises(InvalidValue, match="the facts list no value 'Oncology' of 'ward'; they list 'A', 'B', 'C'"):
+            curator.proportion("smoker", by="ward", where="ward = 'Oncology'")
         assert curator.remaining() == left

@@ -36,7 +36,7 @@ def test_what_stands_beside_a_table_says_so() -> None:
     assert footing(0.9996, 0.99996, None) == "99.96 % intervals, privacy noise included; cost 99.996 % of the budget"
     assert plain_words(0.9999, 1).startswith("In 99.99 of 100 answers")
     rows = [{"ward": "A", "estimate": 0.5, "low": 0.4, "high": 0.6, "privacy_share": part} for part in (0.997, 0.003)]
-    assert [row.privacy for row in drawn_rows(rows)[1]] == ["99.7 %", "0.3 %"]
+    assert [row.privacy for row in drawn_rows(rows)[1]] == ["99.7 %", "less than 1 %"]
 
 
 def test_no_other_line_of_ours_rounds_a_share() -> None:

@@ -167,6 +167,7 @@ def test_a_plan_tells_itself_in_words():
     for part in ("in 95 of 100 answers, for 800 records. Widths are of log-odds", "Which of the two married may be"):
         assert part in words
     assert "none goes with another, and numbers are symmetric; where that is not so widths may grow" in words
+    assert "of flags and counts to two or three times as much and more" in words
     assert words.endswith("such as imagined=['married=20%']. Nothing was read.")
     unsure = [one for one in (*plan.terms, *plan.rare) if one.unsure]
     assert unsure and all(one.told in plan.summary() and one.told in plan._repr_html_() for one in unsure)

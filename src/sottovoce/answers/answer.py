@@ -126,16 +126,17 @@ class Answer:
         rows = []
         for place, label in zip(self.question.places, self.question.labels, strict=True):
             row: dict[str, Any] = dict(zip(self.question.label_names, label, strict=True))
-            row |= {"estimate": float(middle[place]), "low": float(ends[place, 0]), "high": float(ends[place, 1])}
-            rows.append(row | {"privacy_share": float(1 - min(plain[place], 1.0))})
+            low, high = map(float, ends[place])
+            row |= {"estimate": float(middle[place]), "low": low, "high": high}
+            rows.append(row | {"privacy_share": float(1 - plain[place]) if low < high else None})
         return rows
 
     @property
     def table(self) -> Any:
         """A data frame: the group columns under their own names, then estimate, low, high and privacy_share.
 
-        `privacy_share` is the part of the interval's width that the noise added: 0 where privacy cost nothing, 1 where
-        without noise the number would be known.
+        `privacy_share` is the part of the interval's width that the noise added, about: 1 where without noise the
+        number would be known, and missing where an interval has no width.
         """
         import pandas as pd  # noqa: PLC0415 - an extra
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 import itertools
 import math
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,7 +25,7 @@ from sottovoce.facts.imagined import Imagined, evenly
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.filter import PrivacyFilter
-from sottovoce.privacy.numbers import Floats, in_hundred, percent, real, whole
+from sottovoce.privacy.numbers import Floats, in_hundred, percent, read_width, real, whole
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.risk import advantage, success
@@ -79,6 +80,9 @@ class Offer:
             f"{percent(self.share)} of the budget buys ± {self.width:.3g}, in {in_hundred(self.level)} of 100 answers; "
             f"a guess that is right for {before} people without it is right for {after} with it, at most."
         )
+
+    def __str__(self) -> str:
+        return self.summary()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the offer as plain values."""
@@ -168,9 +172,12 @@ class Balance:
     def _success(self, share: float) -> float:
         return success(self._mechanism(share).profile, self.baseline)
 
-    def for_width(self, width: float) -> Offer:
-        """Return the least share with which the answer is expected to be known to ± `width`, or less."""
-        wanted = real("width", width)
+    def for_width(self, width: float | str) -> Offer:
+        """Return the least share with which the answer is expected to be known to ± `width`, or less.
+
+        Of a proportion ``"2%"`` is 0.02; other answers have units of their own.
+        """
+        wanted = read_width(width, of_share=self.question.verb == "proportion")
         if not wanted > 0:
             raise InvalidValue(f"width must be > 0. Got {wanted:g}")
         whole = self.at(1.0)
@@ -186,7 +193,10 @@ class Balance:
         return self.at(self._around(lambda share: self.at(share).width <= wanted, _LEAST, 1.0)[1])
 
     def for_risk(self, most: float) -> Offer:
-        """Return the largest share that leaves a guess which comes true with the baseline at most `most`."""
+        """Return the largest share that leaves a guess which comes true with the baseline at most `most`.
+
+        It is the whole budget where even that stays below the risk.
+        """
         wanted = real("most", most)
         if not self.baseline < wanted <= 1:
             raise InvalidValue(f"a risk must lie above the baseline {self.baseline:g} and at most at 1. Got {wanted:g}")
@@ -246,6 +256,35 @@ class Balance:
             return ""
         where = " and ".join(percent(share) for share in falls)
         return f"The risk falls at {where}: from there on another kind of noise is as exact and tells less."
+
+    def lines(self, chosen: Offer | None = None) -> tuple[list[str], list[list[str]]]:
+        """Return the heads of a table of text, and a line an offer; the chosen one has a mark."""
+        offers = {one.share: one for one in self.curve(points=7)}
+        offers |= {} if chosen is None else {chosen.share: chosen}
+        body = []
+        for share, one in sorted(offers.items()):
+            mark = "→" if chosen is not None and share == chosen.share else ""
+            body.append([mark, percent(share), f"± {one.width:.3g}", people(one.success, self.baseline)])
+        return ["", "share", "accuracy", f"guessed right at most ({people(self.baseline, self.baseline)} before)"], body
+
+    def summary(self) -> str:
+        """Return what shares of the budget buy, and what each leaves to a guess, as text."""
+        head, body = self.lines()
+        wide = [max(len(line[k]) for line in [head, *body]) for k in range(len(head))]
+        shown = [
+            "  ".join(cell.rjust(width) for cell, width in zip(line[1:], wide[1:], strict=True))
+            for line in [head, *body]
+        ]
+        purse: Any = self.budget
+        many = f"{self.n:,} {purse.budget.relation.unit}{'' if self.n == 1 else 's'}"
+        foot = f"Forecast for {many} as imagined, {percent(self.level)} intervals, the widest row. {self.change}"
+        return "\n".join([self.question.describe(), *shown, *textwrap.wrap(foot, 80)])
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def __repr__(self) -> str:
+        return f"Balance({self.question.describe()!r}, n={self.n})"
 
     def plot(self, offer: Offer | None = None) -> Any:
         """Return a figure with both curves against the share: the accuracy it buys, and the risk it leaves."""

@@ -203,8 +203,7 @@ class Verb:
         asked = self.checked(given)
         columns = asked.pop("columns", None) or asked.pop("column")
         if self.word == "quantiles":
-            at = asked.get("at", (0.25, 0.5, 0.75))
-            asked["at"] = (at,) if isinstance(at, int | float) else at
+            asked.setdefault("at", (0.25, 0.5, 0.75))
         if cut := asked.pop("cut", ""):
             asked["cells"] = Cells.parse(facts, [columns] if isinstance(columns, str) else columns, cut)
         made = Question(self.word, columns, facts, **asked)

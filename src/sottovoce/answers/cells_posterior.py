@@ -87,14 +87,17 @@ class CellsPosterior:
 
     @cached_property
     def _drawn(self) -> tuple[Floats, Floats]:
-        return self._draw(max(_FEWEST, min(_DRAWS, _MOST // self.reading.cells)), seeded_rng(_SEED))
+        draws, plain, added = self._draw(max(_FEWEST, min(_DRAWS, _MOST // self.reading.cells)), seeded_rng(_SEED))
+        # By chance of the draws, or where groups share strength, rows may be known as well as without noise, or better.
+        return draws, np.minimum(plain, draws.std(axis=0) * plain / np.hypot(plain, np.maximum(added, 1e-300)))
 
     @property
     def plain_sd(self) -> Floats:
         """About how uncertain each row would be without noise."""
         return self._drawn[1]
 
-    def _draw(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    def _draw(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+        """Return draws of the rows, about how uncertain each would be without noise, and what noise does at least."""
         return getattr(self, f"_{self.question.verb}")(draws, rng)  # type: ignore[no-any-return]
 
     @property
@@ -123,7 +126,7 @@ class CellsPosterior:
         """Return draws of sums of shares from draws of whole numbers: anywhere within half a person of them."""
         return counts if self.reading.fine == 1 else np.maximum(counts + rng.random(counts.shape) - 0.5, 0.0)
 
-    def _counts(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    def _counts(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
         if self.question.pool:
             noisy, noise, room = self._noisy_counts()
             most = most_records(noisy[:-1], noise) if room is None else room
@@ -131,16 +134,16 @@ class CellsPosterior:
         else:
             found = self._counts_of(self.question.prior / 2, draws, rng)[:, :-1]
         found = np.rint(found) if self.reading.fine == 1 else found  # moved to their sum, counts need not be whole
-        return found, np.zeros(found.shape[1])
+        return found, np.zeros(found.shape[1]), np.ones(found.shape[1])
 
-    def _proportion(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    def _proportion(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
         if self.question.shares_of_yes:  # records are shares, no longer yes or no
             return self._mean(draws, rng)
         values = self.question.values
         alpha = self.question.prior / values
         counts = self._counts_of(alpha, draws, rng)[:, :-1].reshape(draws, -1, values)
+        noisy, noise, _ = self._noisy_counts()
         if self.question.pool and counts.shape[1] > 1:
-            noisy, noise, _ = self._noisy_counts()
             told = noisy[:-1].reshape(counts.shape[1:]), noise.variance
             shares = pooled_shares(counts, alpha, rng, self._crossed, told)
         else:
@@ -149,16 +152,17 @@ class CellsPosterior:
         sizes = np.broadcast_to(counts.sum(axis=2, keepdims=True), counts.shape).mean(axis=0)
         means = shares.mean(axis=0)
         plain = np.sqrt(means * (1 - means) / (sizes + self.question.prior + 1))
+        added = np.sqrt(noise.variance) / (sizes + self.question.prior)
         if not self.question.each_value:  # a flag: the share of yes
-            return shares[:, :, 1], plain[:, 1]
-        return shares.reshape(draws, -1), plain.ravel()
+            return shares[:, :, 1], plain[:, 1], added[:, 1]
+        return shares.reshape(draws, -1), plain.ravel(), added.ravel()
 
-    def _mean(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        means, _, plain = self._means(draws, rng)
-        return means, plain
+    def _mean(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+        means, _, plain, added = self._means(draws, rng)
+        return means, plain, added
 
-    def _means(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
-        """Return draws of the mean of the first measure, of N, and how uncertain the means would be without noise."""
+    def _means(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return draws of the mean of the first measure, of N, and how uncertain means are without noise and by it."""
         reading, scale = self.reading, self.reading.scales[0]
         sizes = self._counts_of(self.question.prior / 2, draws, rng)[:, : reading.cells]
         parts = self.reading.split(self.cells)[reading.counted :]
@@ -171,18 +175,19 @@ class CellsPosterior:
             for i in range(reading.cells)
         ]
         means, spreads, numbers = (np.stack(part, axis=1) for part in zip(*found, strict=True))
-        plain = spreads.mean(axis=0) / np.sqrt(np.maximum(numbers.mean(axis=0), 1.0))
+        most = np.maximum(numbers.mean(axis=0), 1.0)
+        plain, added = spreads.mean(axis=0) / np.sqrt(most), np.sqrt(variances[0]) / most
         if self.question.pool and reading.cells > 1:
             count = np.maximum(numbers.mean(axis=0), 0.5)
             common = np.average((spreads**2).mean(axis=0), weights=count)
             told = totals[: reading.cells] / count, common / count + variances[0] / count**2
             means = pooled_means(means, rng, self._crossed, told)
-        return scale.middle + scale.half * means, numbers, scale.half * plain
+        return scale.middle + scale.half * means, numbers, scale.half * plain, scale.half * added
 
-    def _rate(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        means, numbers, plain = self._means(draws, rng)
+    def _rate(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+        means, numbers, plain, added = self._means(draws, rng)
         if self.question.exposure is None:
-            return means, plain
+            return means, plain, added
         reading, scale = self.reading, self.reading.scales[1]
         noisy = self.reading.split(self.cells)[reading.counted + 1] / STEPS
         deviation = np.sqrt(self.noises[reading.counted + 1].variance) / STEPS
@@ -191,9 +196,10 @@ class CellsPosterior:
         ranks = np.clip(low + (high - low) * rng.random(numbers.shape), 1e-16, 1 - 1e-16)
         exposed = np.clip(noisy + deviation * special.ndtri(ranks), -numbers, numbers)
         amount = np.maximum(numbers * scale.middle + scale.half * exposed, 1e-9 * scale.half)
-        return numbers * means / amount, plain * numbers.mean(axis=0) / amount.mean(axis=0)
+        per = numbers.mean(axis=0) / amount.mean(axis=0)
+        return numbers * means / amount, plain * per, added * per
 
-    def _quantiles(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    def _quantiles(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
         edges = np.asarray(self.reading.edges)
         bins, at, whole = edges.size - 1, np.asarray(self.question.at), self.question.whole
         counts = self._binned(draws, rng).reshape(draws, -1, bins)
@@ -211,9 +217,10 @@ class CellsPosterior:
             width = np.diff(edges)[index]
             found[:, :, place] = whole_values(edges, index, inside) if whole else edges[index] + inside * width
             density[:, place] = np.median(step / width, axis=0)
-        spread = np.sqrt(at * (1 - at) / np.maximum(sizes.mean(axis=0), 1.0)[:, None])
-        plain = np.minimum(spread / np.maximum(density, 1e-12), edges[-1] - edges[0])
-        return found.reshape(draws, -1), plain.ravel()
+        most, density = np.maximum(sizes.mean(axis=0), 1.0)[:, None], np.maximum(density, 1e-12)
+        plain = np.minimum(np.sqrt(at * (1 - at) / most) / density, edges[-1] - edges[0])
+        added = np.sqrt(self.noises[0].variance) / most / density
+        return found.reshape(draws, -1), plain.ravel(), added.ravel()
 
     def _binned(self, draws: int, rng: np.random.Generator) -> Floats:
         """Return draws of the counts of bins, none below zero, whose sums from either end are biased to neither side.

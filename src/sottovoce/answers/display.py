@@ -26,6 +26,7 @@ __all__ = [
     "is_minute",
     "picture",
     "plain_words",
+    "privacy_part",
     "scale_of",
     "shown",
 ]
@@ -84,6 +85,18 @@ def formatted(row: Mapping[str, Any], *, counts: bool = False) -> list[str]:
         else _written(value, digits)
         for value in numbers
     ]
+
+
+def privacy_part(row: Mapping[str, Any], unknown: str = "") -> str:
+    """Return the part of a row's width that privacy added; what is less than it can be told to is not told as nothing.
+
+    >>> [privacy_part({"low": 0.0, "high": high, "privacy_share": 0.002}) for high in (1.0, 0.0)]
+    ['less than 1 %', '–']
+    """
+    share = row["privacy_share"]
+    if row["low"] == row["high"]:
+        return "–"
+    return unknown if share is None else "less than 1 %" if share < 0.01 else percent(share, whole=True)
 
 
 def is_minute(numbers: Sequence[float]) -> bool:
@@ -175,7 +188,7 @@ def drawn_rows(rows: Sequence[Mapping[str, Any]], *, counts: bool = False) -> tu
     found = []
     for row in rows:
         (estimate, low, high), noise = formatted(row, counts=counts), row.get("privacy_share")
-        share = "" if noise is None else percent(noise, whole=True)
+        share = privacy_part(row) if "privacy_share" in row else ""
         labels = tuple(shown(row[name]) for name in names)
         found.append(Drawn(labels, estimate, low, high, share, picture(row, scale, noise)))
     return names, found, scale

@@ -8,13 +8,18 @@ from typing import Any
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, read_share
 
 __all__ = ["FAINT", "FLAT", "central", "checked_level", "compared", "to_the_ends"]
 
 
 def checked_level(level: Any) -> float:
-    """Return the level of an interval, or raise `InvalidValue`."""
+    """Return the level of an interval, from a number or a text in percent, or raise `InvalidValue`.
+
+    >>> checked_level("80%")
+    0.8
+    """
+    level = read_share("level", level) if isinstance(level, str) else level
     if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
         raise InvalidValue(f"level must lie between 0 and 1, such as 0.8. Got {level!r}")
     return float(level)
@@ -69,7 +74,7 @@ def to_the_ends(draws: Floats, level: float, low: float, high: float, flat: floa
     >>> to_the_ends(flat**8, 0.95, 0.0, 1.0).round(2).tolist()
     [[0.0, 0.82]]
     """
-    ordered = _ordered(draws)
+    ordered, level = _ordered(draws), checked_level(level)
     ends = _inner(ordered, level)
     first, last = ends[:, 0], ends[:, 1]
     for asked in {_HIDDEN, max(level, _HIDDEN)}:

@@ -47,7 +47,7 @@ class PaidVerbs(Verbs, Purse):
         *,
         spend: Spend = 0.05,
         part: Budget | None = None,
-        level: float = 0.95,
+        level: float | str = 0.95,
         **options: Any,
     ) -> Answer:
         """Answer a question: charged durably before any record is read, recorded before anyone sees it."""
@@ -70,7 +70,7 @@ class PaidVerbs(Verbs, Purse):
         spend: Spend = 0.05,
         part: Budget | None = None,
         *,
-        level: float = 0.95,
+        level: float | str = 0.95,
         **options: Any,
     ) -> Regression:
         """Fit a regression: charged once, durably, before any record is read, however often it looks at them."""
@@ -90,7 +90,7 @@ class PaidVerbs(Verbs, Purse):
         where: str | None,
         prior: float | None,
         part: Budget | None,
-        level: float,
+        level: float | str,
         records: int | None,
         imagined: Imagined | Iterable[str] | None,
     ) -> RegressionPlan:

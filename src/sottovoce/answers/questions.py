@@ -14,10 +14,10 @@ from sottovoce.answers.display import shown as shown_value
 from sottovoce.answers.groups import Groups
 from sottovoce.facts import Category, Cells, Column, Count, Facts, Flag, Number
 from sottovoce.facts.bands import group_texts, split_group
-from sottovoce.facts.conditions import check_columns
+from sottovoce.facts.conditions import check_columns, check_levels
 from sottovoce.facts.ruled_out import groups_kept
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import as_floats, shown
+from sottovoce.privacy.numbers import as_floats, read_share, shown
 from sottovoce.privacy.plain import mapping, restoring
 from sottovoce.readings import CellCounts, GroupMoments, PersonCells, PersonMoments, PersonRows, Statistics
 
@@ -55,7 +55,7 @@ class Question:
     exposure
         For a rate: the column whose sum the counts are divided by.
     at
-        For quantiles: which, as probabilities.
+        For quantiles: which, as probabilities or in percent, ``"90%"``.
     bins
         For quantiles: into how many bins the column is cut; 0 leaves it to the size of the noise.
     pool
@@ -107,6 +107,10 @@ class Question:
         if not _PRIOR[0] <= self.prior <= _PRIOR[1]:
             raise InvalidValue(f"prior must lie between {_PRIOR[0]:g} and {_PRIOR[1]:g} records. Got {self.prior!r}")
         self._check_rate()
+        at: Any = self.at
+        parts = (at,) if isinstance(at, str | int | float) else tuple(at)
+        read = tuple(read_share("a quantile", one) if isinstance(one, str) else one for one in parts)
+        object.__setattr__(self, "at", read)
         if self.verb == "quantiles":
             at = np.atleast_1d(as_floats("at", self.at, 0.0))
             if not at.size or not np.all((at > 0) & (at < 1)) or not np.all(np.diff(at) > 0):
@@ -127,6 +131,7 @@ class Question:
         self._check_cells()
         self._check_persons([*named, *conditions])
         if not self.kept:
+            check_levels(self.where, self.facts)  # most likely a slip, which is better said as one
             raise InvalidValue(f"the condition rules out every group by {', '.join(grouped)}: {self.where}")
         self.reading  # noqa: B018 - a column of the wrong kind is refused here
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sottovoce.answers import predictions
-from sottovoce.answers.display import footing, is_minute
+from sottovoce.answers.display import footing, is_minute, privacy_part
 from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.style import COLOURS, figure, plain_powers, titled, words
 from sottovoce.facts.encodings import levels_of
@@ -161,7 +161,7 @@ class Regression:
         head += [] if name is None else [str(self.ratio)]
         body = []
         for row in self.rows:
-            cells = [row["term"], *self.formatted(row), _sure(row["probability"]), _part(row["privacy_share"])]
+            cells = [row["term"], *self.formatted(row), _sure(row["probability"]), privacy_part(row, "?")]
             body.append(cells if name is None else [*cells, f"{row[name]:.3g}" if ratio_is_told(row) else "?"])
         return head, body
 
@@ -346,7 +346,3 @@ def ratio_is_told(row: Mapping[str, Any]) -> bool:
 def is_intercept(term: str) -> bool:
     """Return whether a term is an intercept, or that of one value of several: a column's name may hold the word."""
     return term == "Intercept" or term.endswith(": Intercept")
-
-
-def _part(share: float | None) -> str:
-    return "?" if share is None else percent(share, whole=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sottovoce.answers.answer import Answer
 from sottovoce.answers.asking import parse_question, parse_spend
 from sottovoce.answers.balance import Balance, Imagined, Offer
+from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.purse import Spend
 from sottovoce.answers.questions import Question
 from sottovoce.answers.regression import Regression
@@ -55,7 +56,7 @@ class Verbs(ABC):
         *,
         spend: Spend = 0.05,
         part: Budget | None = None,
-        level: float = 0.95,
+        level: float | str = 0.95,
         **options: Any,
     ) -> Answer:
         """Answer a question: charged durably before any record is read, recorded before anyone sees it."""
@@ -149,7 +150,7 @@ class Verbs(ABC):
     def quantiles(
         self,
         column: str,
-        at: Sequence[float] | float = (0.25, 0.5, 0.75),
+        at: Sequence[float | str] | float | str = (0.25, 0.5, 0.75),
         *,
         by: Groups = None,
         where: str | None = None,
@@ -158,7 +159,10 @@ class Verbs(ABC):
         part: Budget | None = None,
         **options: Any,
     ) -> Answer:
-        """Return quantiles of a column of numbers, from its counts in public bins; by default the quartiles."""
+        """Return quantiles of a column of numbers, from its counts in public bins; by default the quartiles.
+
+        `at` says which, as probabilities or in percent, ``["10%", "90%"]``.
+        """
         asked = {"by": by, "where": where, "at": at, "bins": bins}
         return self.answer(self.question("quantiles", column, **asked), spend=spend, part=part, **options)
 
@@ -207,7 +211,7 @@ class Verbs(ABC):
         spend: Spend = 0.05,
         part: Budget | None = None,
         *,
-        level: float = 0.95,
+        level: float | str = 0.95,
         **options: Any,
     ) -> Regression:
         """Fit a regression: charged once, durably, before any record is read, however often it looks at them."""
@@ -221,7 +225,7 @@ class Verbs(ABC):
         spend: Spend = 0.05,
         prior: float | None = None,
         part: Budget | None = None,
-        level: float = 0.95,
+        level: float | str = 0.95,
         records: int | None = None,
         imagined: Imagined | Iterable[str] | None = None,
         **options: Any,
@@ -264,7 +268,7 @@ class Verbs(ABC):
         where: str | None,
         prior: float | None,
         part: Budget | None,
-        level: float,
+        level: float | str,
         records: int | None,
         imagined: Imagined | Iterable[str] | None,
     ) -> RegressionPlan:
@@ -277,7 +281,7 @@ class Verbs(ABC):
     def share_for(
         self,
         question: Question | str,
-        width: float,
+        width: float | str,
         part: Budget | None = None,
         *,
         records: int | None = None,
@@ -292,7 +296,7 @@ class Verbs(ABC):
         part: Budget | None = None,
         *,
         baseline: float = 0.01,
-        level: float = 0.95,
+        level: float | str = 0.95,
         records: int | None = None,
         imagined: Imagined | Iterable[str] | None = None,
     ) -> Balance:
@@ -307,7 +311,7 @@ class Verbs(ABC):
         n = n if records is None else records
         if n is None:
             raise InvalidValue("how many records there are is a secret; say records=..., how many to imagine")
-        return Balance(asked, n, purse, baseline, imagined_of(imagined, asked.grouped_facts), level)
+        return Balance(asked, n, purse, baseline, imagined_of(imagined, asked.grouped_facts), checked_level(level))
 
     @abstractmethod
     def _purse(self, part: Budget | None) -> tuple[PrivacyFilter, int | None]:
@@ -322,8 +326,6 @@ class Verbs(ABC):
         if self.facts is None:
             raise InvalidValue("a question needs the facts of the table: Curator(data, facts=..., ...)")
         given = {name: value for name, value in asked.items() if value is not None}
-        if "at" in given:
-            given["at"] = (given["at"],) if isinstance(given["at"], int | float) else tuple(given["at"])
         made = Question(verb, columns, self.facts, **given)  # type: ignore[arg-type]
         check_levels(made.where, self.facts)
         return made

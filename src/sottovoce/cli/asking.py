@@ -11,7 +11,7 @@ from sottovoce.cli import shared
 from sottovoce.cli.console import AsJson, console, emit, table, waiting
 from sottovoce.cli.writing import check_places, written
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import percent, read_share
+from sottovoce.privacy.numbers import read_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +45,7 @@ def ask(
     where: Annotated[str | None, typer.Option(help="Ask only about records for which this holds.")] = None,
     exposure: Annotated[str | None, typer.Option(help="Divide a rate by the sum of this column.")] = None,
     at: Annotated[list[str] | None, typer.Option(help="Which quantile, such as 90%; repeat for several.")] = None,
+    bins: shared.Bins = 0,
     cut: Annotated[
         list[str] | None,
         typer.Option(help="How counts cut a column: age=12 (cells) or days=0,7,30,inf (edges); repeat for several."),
@@ -73,7 +74,7 @@ def ask(
     from sottovoce.facts.conditions import check_levels  # noqa: PLC0415
 
     wanted = tuple(read_share("--at", one) for one in at or ())
-    given = {"by": tuple(by or ()), "where": where, "exposure": exposure, "at": wanted, "pool": pool or None}
+    given = {"by": tuple(by or ()), "where": where, "exposure": exposure, "at": wanted, "bins": bins, "pool": pool}
     asked: dict[str, Any] = {name: value for name, value in given.items() if value}
     if question is not None:
         if verb or column:
@@ -136,13 +137,10 @@ def _places(asking: Question, compare: tuple[str, str] | None) -> list[tuple[int
 
 
 def _print(answer: Any, left: str) -> None:
-    from sottovoce.answers.display import shown  # noqa: PLC0415 - numpy
+    from sottovoce.answers.display import privacy_part, shown  # noqa: PLC0415 - numpy
 
     names = answer.question.label_names
-    rows = [
-        (*(shown(row[name]) for name in names), *answer.formatted(row), percent(row["privacy_share"], whole=True))
-        for row in answer.rows
-    ]
+    rows = [(*(shown(row[name]) for name in names), *answer.formatted(row), privacy_part(row)) for row in answer.rows]
     header = (*names, "estimate", "low", "high", "of it privacy")
     console.print(table(answer.question.describe(), header, rows, left=max(len(names), 0)))
     console.print(f"{answer.footing()}. {left}")

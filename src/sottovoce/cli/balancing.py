@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sottovoce.cli import shared
-from sottovoce.cli.console import AsJson, console, emit, number, table
+from sottovoce.cli.console import AsJson, console, emit, table
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import percent, read_share
 from sottovoce.privacy.promises import parse_promise
@@ -21,7 +21,9 @@ def balance(
     facts: Annotated[Path, typer.Option(help="The facts, a TOML file: bounds and categories.")],
     n: Annotated[int, typer.Option(help="The number of records, which is public.")],
     budget: Annotated[str, typer.Option(help="The whole budget, such as approx:1,1e-6.")],
-    width: Annotated[float | None, typer.Option(help="Wanted accuracy: ± so much, such as 0.02 for 2 points.")] = None,
+    width: Annotated[
+        str | None, typer.Option(help="Wanted accuracy: ± so much; of a proportion 2% or 0.02, of a mean in its units.")
+    ] = None,
     risk: Annotated[
         str | None, typer.Option(help="Wanted risk: a guess comes true at most so often, such as 1.5%.")
     ] = None,
@@ -34,13 +36,15 @@ def balance(
     imagine: Annotated[
         list[str] | None, typer.Option(help="Imagined of a column: smoker=20%, ward:B=5%, age=0.1; one a column.")
     ] = None,
+    level: shared.Level = "95%",
+    bins: shared.Bins = 0,
     protect: shared.Protect = None,
     plot: Annotated[Path | None, typer.Option(help="Draw both curves into this PNG or SVG file.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say what share of a budget an accuracy or a risk takes, and what it brings. Reads nothing, spends nothing."""
     from sottovoce.answers import parse_question, parse_spend  # noqa: PLC0415 - needs the data extra
-    from sottovoce.answers.balance import Balance, people  # noqa: PLC0415
+    from sottovoce.answers.balance import Balance  # noqa: PLC0415
     from sottovoce.answers.questions import Question  # noqa: PLC0415
     from sottovoce.curator.protected import Protected  # noqa: PLC0415
     from sottovoce.facts import read_facts  # noqa: PLC0415
@@ -52,7 +56,7 @@ def balance(
     known = read_facts(facts)
     whom = Protected.of(known, protect)
     public = whom.facts or known
-    about = Question(asked.pop("verb"), asked.pop("columns"), public, **asked)
+    about = Question(asked.pop("verb"), asked.pop("columns"), public, bins=bins, **asked)
     parts = {"share": share, "spread": spread, "kept": kept, "smallest": smallest}
     others = {name: read_share(f"--{name}", part) for name, part in parts.items() if part is not None}
     said = parse_imagined(imagine or (), about.grouped_facts, **others)
@@ -62,12 +66,16 @@ def balance(
         whom.meant(parse_promise(budget)),
         baseline=guessed,
         imagined=said,
+        level=read_share("--level", level),
     )
-    chosen = None
+    chosen, note = None, None
     if width is not None:
         chosen = found.for_width(width)
     elif risk is not None:
-        chosen = found.for_risk(read_share("--risk", risk))
+        most = read_share("--risk", risk)
+        chosen = found.for_risk(most)
+        if chosen.share == 1 and chosen.success < most:
+            note = "Even the whole budget stays below that risk."
     elif spend is not None:
         given = parse_spend(spend)
         if isinstance(given, str):
@@ -78,19 +86,14 @@ def balance(
             found.plot(chosen).savefig(plot)
         except (OSError, ValueError) as error:
             raise InvalidValue(f"cannot write {plot}: {error}") from None
-    offers = list(found.curve(points=7))
     if as_json:
         picked = None if chosen is None else chosen.to_dict()
-        emit({"question": found.question.describe(), "chosen": picked, "curve": [offer.to_dict() for offer in offers]})
+        told = {"question": found.question.describe(), "level": found.level, "chosen": picked, "note": note}
+        emit(told | {"curve": [offer.to_dict() for offer in found.curve(points=7)]})
         return
-    marked = sorted([*offers, *([] if chosen is None or chosen in offers else [chosen])], key=lambda one: one.share)
-    rows = [
-        ("→" if one is chosen else "", percent(one.share), f"± {number(one.width, 3)}", people(one.success, guessed))
-        for one in marked
-    ]
-    columns = ("", "share", "accuracy", f"guessed right at most ({people(guessed, guessed)} before)")
-    console.print(table(found.question.describe(), columns, rows))
+    head, rows = found.lines(chosen)
+    console.print(table(found.question.describe(), head, rows))
     imagined = f"{whom.many(n)} as imagined"
-    console.print(f"\nForecast for {imagined}, 95 % intervals, the widest row. A budget of {budget}.")
-    if found.change:
-        console.print(found.change)
+    console.print(f"\nForecast for {imagined}, {percent(found.level)} intervals, the widest row. A budget of {budget}.")
+    for sentence in filter(None, (note, found.change)):
+        console.print(sentence)

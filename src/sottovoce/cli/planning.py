@@ -14,7 +14,7 @@ from sottovoce.mechanisms import Mechanism
 from sottovoce.mechanisms.choices import CONJUGATE, DELTAS, ORDERS, Choice, choices, imagined_mean, names_for
 from sottovoce.mechanisms.expected import cautions
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
-from sottovoce.privacy.numbers import percent, read_share
+from sottovoce.privacy.numbers import percent, read_share, read_width
 from sottovoce.privacy.numbers import whole as whole_number
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.systems.naming import SYSTEMS
@@ -36,7 +36,8 @@ def plan(
     target: Annotated[str | None, typer.Option(help="The promise, such as approx:1,1e-6.")] = None,
     budget: Annotated[str | None, typer.Option(help="With --width or a question: the budget, approx:1,1e-6.")] = None,
     width: Annotated[
-        float | None, typer.Option(help="Which share of the budget it takes to know the answer to ± so much.")
+        str | None,
+        typer.Option(help="Which share of the budget it takes to know the answer to ± so much; a proportion to ± 2%."),
     ] = None,
     spend: Annotated[str | None, typer.Option(help="Of a question: what this share of the budget buys.")] = None,
     mechanism: Annotated[
@@ -61,6 +62,8 @@ def plan(
         ),
     ] = None,
     kept: shared.Kept = "100%",
+    level: shared.Level = "95%",
+    bins: shared.Bins = 0,
     spec: Annotated[
         Path | None, typer.Option(help="A TOML file with a table system, and n, target, mechanism.")
     ] = None,
@@ -68,7 +71,7 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Compare the mechanisms that keep a promise, or say what an accuracy costs. Needs no data and spends nothing."""
-    given, held = read_spec(spec), read_share("--kept", kept)
+    given, held, certain = read_spec(spec), read_share("--kept", kept), read_share("--level", level)
     count, whole = n if n is not None else given.get("n"), budget or given.get("budget") or "approx:1,1e-6"
     count = None if count is None else whole_number("n", count)
     known = facts_of(facts or given.get("facts"))
@@ -78,10 +81,10 @@ def plan(
         alone = system is None and mechanism == "all" and mean is None and column is None and within is None
         paid = _paid(target, budget, spend, alone=alone)
         asked = (question, count, known, parse_promise(whole), width, paid, plot, family, where, protect)
-        plan_question(*asked, imagine or (), held, as_json=as_json)
+        plan_question(*asked, imagine or (), held, certain, bins, as_json=as_json)
         return
-    if imagine or held != 1 or where is not None:
-        raise InvalidValue("--imagine, --kept and --where go with a question; of a system say --mean")
+    if imagine or held != 1 or where is not None or certain != 0.95 or bins:
+        raise InvalidValue("--imagine, --kept, --where, --level and --bins go with a question; of a system say --mean")
     promise_text = target or given.get("target")
     priced = width is not None
     if (system is None and "system" not in given) or count is None or (promise_text is None and not priced):
@@ -92,10 +95,11 @@ def plan(
     if width is not None:
         from sottovoce.mechanisms.needed import shares_needed  # noqa: PLC0415 - brings the filter
 
-        needed = shares_needed(model, count, parse_promise(whole), width, imagined, names)
+        wanted = read_width(width, of_share=model.word in ("beta-bernoulli", "dirichlet-categorical"))
+        needed = shares_needed(model, count, parse_promise(whole), wanted, imagined, names)
         _say_needed(needed, whole, as_json=as_json)
         if all(one.share is None for one in needed):
-            raise PromiseUnreachable(_in_reach(needed, model, count, parse_promise(whole), width, imagined))
+            raise PromiseUnreachable(_in_reach(needed, model, count, parse_promise(whole), wanted, imagined))
         return
     promise = parse_promise(str(promise_text))
     if within is not None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sottovoce.answers import parse_question, parse_spend
 from sottovoce.answers.balance import Balance
+from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.questions import Question
 from sottovoce.cli.console import console, emit, escape, number, table
 from sottovoce.curator.protected import Protected
@@ -16,7 +17,7 @@ from sottovoce.facts import Facts, Flag
 from sottovoce.facts.imagined import parse_imagined
 from sottovoce.mechanisms.expected import cautions
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import percent
+from sottovoce.privacy.numbers import in_hundred, percent
 from sottovoce.privacy.promises import Promise
 
 __all__ = ["plan_question"]
@@ -27,7 +28,7 @@ def plan_question(
     n: int | None,
     facts: Facts | None,
     budget: Promise,
-    width: float | None,
+    width: str | None,
     spend: str | None,
     plot: Path | None,
     family: str | None = None,
@@ -35,6 +36,8 @@ def plan_question(
     protect: str | None = None,
     imagine: Sequence[str] = (),
     kept: float = 1.0,
+    level: float = 0.95,
+    bins: int = 0,
     *,
     as_json: bool,
 ) -> None:
@@ -50,15 +53,19 @@ def plan_question(
 
         if width is not None or plot is not None:
             raise InvalidValue("each term of a regression has a width of its own: say --spend, and read them all")
+        if bins:
+            raise InvalidValue("--bins are of quantiles; a regression has none")
         imagined = parse_imagined(imagine, facts, kept=kept)
-        plan_formula(text, facts, family, where, n, budget, spend or "5%", imagined, as_json=as_json)
+        plan_formula(
+            text, facts, family, where, n, budget, spend or "5%", imagined, checked_level(level), as_json=as_json
+        )
         return
     if family is not None or where is not None:
         raise InvalidValue("--family and --where are of a formula; write a condition into the question: ... where ...")
     asked = parse_question(text)
-    question = Question(asked.pop("verb"), asked.pop("columns"), facts, **asked)
+    question = Question(asked.pop("verb"), asked.pop("columns"), facts, bins=bins, **asked)
     imagined = parse_imagined(imagine, question.grouped_facts, kept=kept)
-    balance = Balance(question, n, budget, imagined=imagined)
+    balance = Balance(question, n, budget, imagined=imagined, level=level)
     share = None if spend is None else parse_spend(spend)
     if isinstance(share, str):
         raise InvalidValue(f"say a share of the budget such as 5%. Got {spend!r}")
@@ -70,7 +77,7 @@ def plan_question(
             raise InvalidValue(f"cannot write {plot}: {error}") from None
     beware, rare = list(cautions(budget, n)), _if_rare(balance, chosen.share)
     if as_json:
-        told = {"question": balance.question.describe(), "n": n, "budget": str(budget)}
+        told = {"question": balance.question.describe(), "n": n, "budget": str(budget), "level": balance.level}
         emit(told | chosen.to_dict() | {"rare": rare, "cautions": beware})
         return
     for caution in beware:
@@ -86,9 +93,9 @@ def plan_question(
     few = "" if rare is None else f" A group with a quarter of an even part is known to ± {number(rare, 3)}"
     few += "" if rare is None else f"; say --imagine {shlex.quote(_hint(balance.question))} if you know how small."
     console.print(
-        f"\n{percent(chosen.share)} of {budget} buys ± {number(chosen.width, 3)}, in 95 of 100 answers, for "
-        f"{whom.many(n)}{held}, if groups are equal, flags even and numbers spread over a quarter of their bounds"
-        f"{but}.{escape(few)} Nothing was read."
+        f"\n{percent(chosen.share)} of {budget} buys ± {number(chosen.width, 3)}, in {in_hundred(balance.level)} of "
+        f"100 answers, for {whom.many(n)}{held}, if groups are equal, flags even and numbers spread over a quarter of "
+        f"their bounds{but}.{escape(few)} Nothing was read."
     )
 
 

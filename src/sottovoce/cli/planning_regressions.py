@@ -26,6 +26,7 @@ def plan_formula(
     budget: Promise,
     spend: str,
     imagined: Imagined | None = None,
+    level: float = 0.95,
     *,
     as_json: bool,
 ) -> None:
@@ -36,16 +37,23 @@ def plan_formula(
     paid = str(promise) if isinstance(share, str) else f"{spend} of {budget}"
     formula = Formula(text, facts, family or "", where=where)
     check_levels(formula.where, facts)
-    plan_regression(formula, n, promise, paid, imagined, as_json=as_json)
+    plan_regression(formula, n, promise, paid, imagined, level, as_json=as_json)
 
 
 def plan_regression(
-    formula: Formula, n: int, promise: Promise, paid: str, imagined: Imagined | None = None, *, as_json: bool
+    formula: Formula,
+    n: int,
+    promise: Promise,
+    paid: str,
+    imagined: Imagined | None = None,
+    level: float = 0.95,
+    *,
+    as_json: bool,
 ) -> None:
     """Say what `regress` would do for a promise, and what to expect of each term; nothing is read."""
     mechanism = AdaptiveLooks.calibrate(formula, None if promise.relation.hides_n else n, promise)
     with waiting("imagining records, and looking at them"):
-        plan = plan_looks(mechanism, promise, n, imagined=imagined)
+        plan = plan_looks(mechanism, promise, n, level, imagined)
     if as_json:
         emit(plan.to_dict())
         return

@@ -101,7 +101,7 @@ class Client(Verbs):
         *,
         spend: Spend = 0.05,
         part: Budget | None = None,
-        level: float = 0.95,
+        level: float | str = 0.95,
         idempotency_key: str | None = None,
         purpose: str | None = None,
         **options: Any,
@@ -134,7 +134,7 @@ class Client(Verbs):
         spend: Spend = 0.05,
         part: Budget | None = None,
         *,
-        level: float = 0.95,
+        level: float | str = 0.95,
         idempotency_key: str | None = None,
         purpose: str | None = None,
         **options: Any,
@@ -156,7 +156,7 @@ class Client(Verbs):
         where: str | None,
         prior: float | None,
         part: Budget | None,
-        level: float,
+        level: float | str,
         records: int | None,
         imagined: Imagined | Iterable[str] | None,
     ) -> RegressionPlan:
@@ -227,7 +227,7 @@ class Client(Verbs):
         verb: str,
         *,
         spend: Spend = 0.05,
-        level: float = 0.95,
+        level: float | str = 0.95,
         idempotency_key: str | None = None,
         purpose: str | None = None,
         **arguments: Any,
@@ -244,7 +244,7 @@ class Client(Verbs):
             raise ServerUnreachable(f"{error}. The question may have been charged: {once}") from None
         return known.read(told)
 
-    def again(self, entry: int, *, level: float = 0.95) -> Any:
+    def again(self, entry: int, *, level: float | str = 0.95) -> Any:
         """Return an answer that was paid for before, by the number of its entry, with intervals of a level; free."""
         wanted = checked_level(level)
         state = self._wire.get("datasets", self.dataset, "answers", str(entry))

@@ -34,6 +34,7 @@ __all__ = [
     "mixed",
     "percent",
     "read_share",
+    "read_width",
     "real",
     "shown",
     "slip",
@@ -127,6 +128,25 @@ def read_share(name: str, text: str) -> float:
         return float(number / 100 if said.endswith("%") else number)
     except (ArithmeticError, ValueError):
         raise InvalidValue(f"{name} reads like 5% or 0.05. Got {shown(text)}") from None
+
+
+def read_width(given: Any, *, of_share: bool) -> float:
+    """Return an accuracy, ± so much, as a number; of a share also from a text in percent.
+
+    >>> read_width("5%", of_share=True), read_width("2", of_share=False)
+    (0.05, 2.0)
+    """
+    if not isinstance(given, str):
+        return real("width", given)
+    if of_share:
+        return real("width", read_share("width", given))
+    try:
+        number = float(given)
+    except ValueError:
+        raise InvalidValue(
+            f"width is ± so much in the units of the answer, such as 2; percent are for shares. Got {shown(given)}"
+        ) from None
+    return real("width", number)
 
 
 def percent(share: float, *, whole: bool = False) -> str:

@@ -29,7 +29,7 @@ _RARE = (
 )
 _PLAIN = (
     "Each column has a small effect (0.3), none goes with another, and numbers are symmetric; where that is not so "
-    "widths may grow, of counts to two or three times as much."
+    "widths may grow, of flags and counts to two or three times as much and more."
 )
 _EXPLAINED = {
     "poisson": ("; what is explained is 1 on average", "; what is explained is 0.1 on average"),
