@@ -188,7 +188,7 @@ class Client(Verbs):
         spend: Spend = 0.05,
         prior: float | None = None,
         part: Budget | None = None,
-        level: float = 0.95,
+        level: float | str = 0.95,
         records: int | None = None,
         imagined: Imagined | Iterable[str] | None = None,
         **options: Any,
@@ -202,7 +202,7 @@ class Client(Verbs):
     def share_for(
         self,
         question: Question | str,
-        width: float,
+        width: float | str,
         part: Budget | None = None,
         *,
         records: int | None = None,
