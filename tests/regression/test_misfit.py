@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import mpmath
 import numpy as np
 import pytest
 from benchmarks.fitting import fit
 from scipy import special
 
-from sottovoce.facts import Category, Facts, Flag, Number
+from sottovoce.facts import Category, Count, Facts, Flag, Number
 from sottovoce.facts.encodings import Encoding
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
@@ -144,6 +146,42 @@ def test_one_column_that_bends_is_not_outvoted_by_those_that_do_not() -> None:
     gap[0, 3] = 4.0
     taus = np.sqrt(mean_squares(0.15, moved, noise, gap))
     assert taus[3] > 0.2 and np.delete(taus, 3).max() < 0.12
+
+
+_TOTALS = ("noise", "a million times noise", "zeros", "below zero", "all that records could give")
+
+
+@pytest.mark.parametrize("family", ["linear", "logistic", "poisson", "probit", "multinomial"])
+@pytest.mark.parametrize(
+    ("n", "rho", "wide"), [(0, 1e-6, 1e12), (1, 1e6, 1e-12), (None, 0.05, 1.0), (10**7, 1e-6, 1.0)]
+)
+def test_whatever_was_released_is_doubted_by_finite_numbers_and_costs_no_more(
+    family: str, n: int | None, rho: float, wide: float
+) -> None:
+    """Totals that no table gives, too: warnings are errors here."""
+    response = {"linear": Number(0, wide), "poisson": Count(40), "multinomial": Category(("a", "b", "c"))}
+    facts = Facts(y=response.get(family, Flag()), x=Number(-wide, wide), g=Category(("p", "q")))
+    mechanism, rng = AdaptiveLooks(Formula("y ~ x + g", facts, family), n, rho), np.random.default_rng(12)
+    for kind in _TOTALS:
+        paid: list[float] = []
+
+        def shown(look: Any, scales: Any, kind: str = kind, paid: list[float] = paid) -> np.ndarray:
+            paid.append(mechanism.paid(look, scales))
+            noises = zip(mechanism.noises(look, scales), look.sizes.values(), strict=True)
+            noise = np.concatenate([np.full(size, one.scale) for one, size in noises])
+            drawn, most = noise * rng.standard_normal(noise.size), 4.0**look.bits * (10**7 if n is None else n)
+            return np.array([drawn, 1e6 * drawn, 0 * drawn, -100 * np.abs(drawn), most + 0 * drawn])[
+                _TOTALS.index(kind)
+            ]
+
+        with np.errstate(all="raise", under="ignore"):
+            path = mechanism.walk(shown)
+            found = mechanism.conclude(path)
+        missed, misses = path[-1][0].missed, path[-1][0].misses
+        assert missed is not None and misses is not None and np.isfinite(misses) and misses >= 0
+        values = np.linalg.eigvalsh(missed)
+        assert np.all(np.isfinite(values)) and values[0] >= -1e-9 * max(values[-1], 0.0)
+        assert np.all(np.isfinite(found.median)) and np.all(np.isfinite(found.sd)) and sum(paid) <= rho
 
 
 @pytest.mark.parametrize(("shape", "low", "high"), [("rises and falls", 1.2, 2.0), ("line", 0.4, 0.9)])

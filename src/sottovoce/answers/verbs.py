@@ -256,7 +256,7 @@ class Verbs(ABC):
         share = parse_spend(spend) if isinstance(spend, str) else spend
         if isinstance(share, str | Promise):
             raise InvalidValue(f"a question is planned for a share of the budget such as 0.05. Got {spend}")
-        return self.balance(question, **told).at(share)
+        return self._offered(question, self.balance(question, **told).at(share))
 
     @abstractmethod
     def _foreseen(
@@ -288,7 +288,13 @@ class Verbs(ABC):
         imagined: Imagined | Iterable[str] | None = None,
     ) -> float:
         """Return the share of the budget that an answer needs to be known to ± `width`, as `balance` foresees it."""
-        return self.balance(question, part, records=records, imagined=imagined).for_width(width).share
+        offer = self.balance(question, part, records=records, imagined=imagined).for_width(width)
+        return self._offered(question, offer).share
+
+    def _offered(self, question: Question | str, offer: Offer) -> Offer:
+        """Return an offer; whoever knows that it cannot be paid raises `BudgetExceeded`."""
+        del question
+        return offer
 
     def balance(
         self,

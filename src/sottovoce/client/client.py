@@ -179,40 +179,7 @@ class Client(Verbs):
         made: RegressionPlan = regression_room().RegressionPlan.from_dict(told)
         return made
 
-    def plan(
-        self,
-        question: Question | str,
-        *,
-        family: str | None = None,
-        where: str | None = None,
-        spend: Spend = 0.05,
-        prior: float | None = None,
-        part: Budget | None = None,
-        level: float | str = 0.95,
-        records: int | None = None,
-        imagined: Imagined | Iterable[str] | None = None,
-        **options: Any,
-    ) -> RegressionPlan | Offer:
-        """Return how wide an answer will be, as `Curator.plan` does; `BudgetExceeded` where too little is left."""
-        formula: dict[str, Any] = {"family": family, "where": where, "prior": prior}
-        told: dict[str, Any] = {"part": part, "level": level, "records": records, "imagined": imagined}
-        found = super().plan(question, spend=spend, **formula, **told, **options)
-        return self._affordable(question, found) if isinstance(found, Offer) else found
-
-    def share_for(
-        self,
-        question: Question | str,
-        width: float | str,
-        part: Budget | None = None,
-        *,
-        records: int | None = None,
-        imagined: Imagined | Iterable[str] | None = None,
-    ) -> float:
-        """Return the share that an accuracy takes, as `Curator.share_for` does; `BudgetExceeded` as for `plan`."""
-        balance = self.balance(question, part, records=records, imagined=imagined)
-        return self._affordable(question, balance.for_width(width)).share
-
-    def _affordable(self, question: Question | str, offer: Offer) -> Offer:
+    def _offered(self, question: Question | str, offer: Offer) -> Offer:
         """Return an offer that can be paid, by the token's budget and by the one that everyone shares."""
         asked = self._parsed(question) if isinstance(question, str) else question
         budgets = self._budgets()

@@ -39,8 +39,8 @@ class Coefficients:
         Where the last look cut residuals of a linear regression, in the units of the response, or the counts of a
         Poisson one; None where it cut none.
     misses
-        How far the formula seems to be off, as a part of how far responses vary about it; None where that was not
-        asked.
+        How far the formula seems to be off, along the coordinate where that is most, as a part of how far responses
+        vary about it; None where that was not asked.
 
     Examples
     --------

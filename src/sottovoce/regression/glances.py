@@ -32,7 +32,8 @@ class Glance:
         By how much, as a covariance, the score may be moved by what the formula misses and by what is cut off; of the
         last look alone.
     misses
-        How much the formula misses, as far as was learned: a part of how far responses vary about it.
+        How much the formula misses where that is most, as far as was learned: a part of how far responses vary about
+        it.
     """
 
     look: Look

@@ -77,7 +77,8 @@ class Doubt:
     cut: Floats
 
     def told(self, score: Floats | None, off: Floats, sigma: float, before: Floats) -> tuple[Floats, float]:
-        """Return by how much the score may be moved, as a covariance, by how far the two looks are apart; and τ.
+        """Return by how much the score may be moved, as a covariance, by how far the two looks are apart; and how
+        much the formula misses along the coordinate where that is most.
 
         Parameters
         ----------

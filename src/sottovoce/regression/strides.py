@@ -135,7 +135,7 @@ def _missed(astray: Doubt, glance: Glance, belief: Belief, care: Care) -> tuple[
     """Return by how much what the formula misses may move the score of the last look, and how much it misses: the look
     before it said where that would be none.
     """
-    look, back = glance.look, np.linalg.inv(glance.look.matrix).T
+    look, back = glance.look, glance.back.T
     assert glance.score is not None
     score, mean = (part.reshape(look.model.outputs, -1) for part in (glance.score, belief.mean))
     off = mean @ back.T - look.predictors
