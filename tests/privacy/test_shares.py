@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import sottovoce
 from sottovoce.answers.display import drawn_rows, footing, plain_words
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import percent, read_share
+from sottovoce.privacy.shares import percent, read_share
 
 SHARES = st.floats(0, 2) | st.floats(1e-12, 1e-2) | st.floats(1e-12, 1e-2).map(lambda gap: 1 - gap)
 

@@ -20,9 +20,10 @@ from sottovoce.answers.row_names import row_name, row_of
 from sottovoce.answers.style import COLOURS, figure, titled, words
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats, percent
+from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.shares import percent
 
 __all__ = ["Answer", "Comparison"]
 

@@ -8,7 +8,8 @@ from typing import Any
 from sottovoce.answers.questions import VERBS
 from sottovoce.facts.bands import BANDS
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import read_share, shown
+from sottovoce.privacy.numbers import shown
+from sottovoce.privacy.shares import read_share
 
 __all__ = ["parse_groups", "parse_question", "parse_spend"]
 

@@ -25,10 +25,11 @@ from sottovoce.facts.imagined import Imagined, evenly
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.filter import PrivacyFilter
-from sottovoce.privacy.numbers import Floats, in_hundred, percent, read_width, real, whole
+from sottovoce.privacy.numbers import Floats, real, whole
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.risk import advantage, success
+from sottovoce.privacy.shares import in_hundred, percent, read_width
 from sottovoce.readings.group_moments import STEPS
 
 __all__ = ["Balance", "Imagined", "Offer", "people"]

@@ -9,8 +9,8 @@ from typing import Any
 
 from sottovoce.answers.explaining import texts
 from sottovoce.answers.icons import icons
-from sottovoce.privacy.numbers import percent
 from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.shares import percent
 
 __all__ = ["EMPTY_SIGNATURE", "page", "style"]
 

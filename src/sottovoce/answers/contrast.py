@@ -9,7 +9,7 @@ import numpy as np
 from sottovoce.answers.answer import Answer, Comparison
 from sottovoce.answers.display import formatted, shown
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import percent
+from sottovoce.privacy.shares import percent
 
 __all__ = ["Contrast", "contrast"]
 

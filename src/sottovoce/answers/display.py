@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.privacy.numbers import in_hundred, percent
+from sottovoce.privacy.shares import in_hundred, percent
 
 __all__ = [
     "Drawn",

@@ -18,10 +18,11 @@ from sottovoce.ledger import Budget, Entry, Ledger
 from sottovoce.privacy.composition import compose
 from sottovoce.privacy.concentrated import RenyiProfile
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import in_hundred, real
+from sottovoce.privacy.numbers import real
 from sottovoce.privacy.profile import Basis, Profile, shared_relation
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.risk import advantage, how_sure, success
+from sottovoce.privacy.shares import in_hundred
 
 __all__ = ["Explanation", "explain", "is_weak", "only_budget", "texts", "together"]
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, read_share
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.shares import read_share
 
 __all__ = ["FAINT", "FLAT", "central", "checked_level", "compared", "to_the_ends"]
 

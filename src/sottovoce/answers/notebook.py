@@ -9,7 +9,7 @@ from typing import Any
 from sottovoce.answers.purse import Purse
 from sottovoce.ledger import State
 from sottovoce.privacy.errors import SottovoceError
-from sottovoce.privacy.numbers import percent
+from sottovoce.privacy.shares import percent
 
 __all__ = ["asked_in_words", "curator_html"]
 

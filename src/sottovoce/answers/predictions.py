@@ -14,8 +14,9 @@ from sottovoce.facts.columns import Category, Column, Flag
 from sottovoce.facts.encodings import levels_of
 from sottovoce.facts.row_words import parse_row, refuse_unknown
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats, percent
+from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.privacy.shares import percent
 from sottovoce.readings.columns import as_codes, as_numbers
 
 if TYPE_CHECKING:  # the room needs an extra

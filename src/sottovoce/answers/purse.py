@@ -12,10 +12,10 @@ from sottovoce.ledger import Budget, Entry, Ledger
 from sottovoce.mechanisms import Mechanism
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import Order, PrivacyFilter
-from sottovoce.privacy.numbers import percent
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.privacy.relation import REPLACE_ONE, check_same
+from sottovoce.privacy.shares import percent
 
 __all__ = ["Purse", "Spend"]
 

@@ -17,8 +17,9 @@ from sottovoce.facts.bands import group_texts, split_group
 from sottovoce.facts.conditions import check_columns, check_levels
 from sottovoce.facts.ruled_out import groups_kept
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import as_floats, read_share, shown
+from sottovoce.privacy.numbers import as_floats, shown
 from sottovoce.privacy.plain import mapping, restoring
+from sottovoce.privacy.shares import read_share
 from sottovoce.readings import CellCounts, GroupMoments, PersonCells, PersonMoments, PersonRows, Statistics
 
 __all__ = ["VERBS", "Question"]

@@ -20,9 +20,9 @@ from sottovoce.answers.style import COLOURS, figure, plain_powers, titled, words
 from sottovoce.facts.encodings import levels_of
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import percent
 from sottovoce.privacy.plain import json_object, restoring
 from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.shares import percent
 
 if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.regression.coefficients import Coefficients

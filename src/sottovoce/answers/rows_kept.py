@@ -19,10 +19,11 @@ from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.mechanisms.noisy_histogram import NoisyHistogram
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, percent, whole
+from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.privacy.shares import percent
 from sottovoce.readings import PersonRows
 from sottovoce.systems import DirichletCategorical
 

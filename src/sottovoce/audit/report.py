@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.privacy.numbers import Floats, percent
+from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.shares import percent
 
 __all__ = ["AuditReport", "Band", "Bound", "Verdict"]
 

@@ -11,7 +11,7 @@ from sottovoce.cli import shared
 from sottovoce.cli.console import AsJson, console, emit, table, waiting
 from sottovoce.cli.writing import check_places, written
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import read_share
+from sottovoce.privacy.shares import read_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable

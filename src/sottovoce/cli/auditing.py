@@ -24,8 +24,8 @@ from sottovoce.cli.specs import facts_of, model_for, read_spec
 from sottovoce.cli.writing import check_places
 from sottovoce.mechanisms.choices import CONJUGATE, build_mechanism, usual_name
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import percent, read_share
 from sottovoce.privacy.promises import parse_promise
+from sottovoce.privacy.shares import percent, read_share
 
 __all__ = ["VIOLATED", "audit"]
 

@@ -10,8 +10,8 @@ import typer
 from sottovoce.cli import shared
 from sottovoce.cli.console import AsJson, console, emit, table
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import percent, read_share
 from sottovoce.privacy.promises import parse_promise
+from sottovoce.privacy.shares import percent, read_share
 
 __all__ = ["balance"]
 

@@ -12,8 +12,8 @@ from sottovoce.cli import shared
 from sottovoce.cli.console import AsJson, console, emit, escape, table
 from sottovoce.cli.specs import facts_of
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import percent, read_share
 from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.shares import percent, read_share
 
 __all__ = ["card"]
 

@@ -12,8 +12,8 @@ import typer
 from sottovoce.cli.console import AsJson, console, emit, table
 from sottovoce.facts import Category, Count, Facts, Flag
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
-from sottovoce.privacy.numbers import percent
 from sottovoce.privacy.promises import ApproxDP
+from sottovoce.privacy.shares import percent
 
 if TYPE_CHECKING:
     from sottovoce.answers import Answer

@@ -12,8 +12,8 @@ from sottovoce.answers.explaining import explain as explained
 from sottovoce.cli import shared
 from sottovoce.cli.console import AsJson, console, emit, escape
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import read_share
 from sottovoce.privacy.promises import parse_promise
+from sottovoce.privacy.shares import read_share
 
 __all__ = ["explain"]
 

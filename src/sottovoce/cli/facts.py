@@ -10,7 +10,7 @@ import typer
 from sottovoce.cli.console import AsJson, console, emit, escape
 from sottovoce.facts import dummy_csv, facts_template, read_facts
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import read_share
+from sottovoce.privacy.shares import read_share
 
 __all__ = ["facts"]
 

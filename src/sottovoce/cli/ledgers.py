@@ -17,8 +17,8 @@ from sottovoce.ledger import Budget, Entry, Ledger
 from sottovoce.ledger.chain import EMPTY
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.filter import GAUSSIAN, Order
-from sottovoce.privacy.numbers import percent
 from sottovoce.privacy.promises import ApproxDP, parse_promise
+from sottovoce.privacy.shares import percent
 from sottovoce.systems.naming import system_from
 
 __all__ = ["app"]

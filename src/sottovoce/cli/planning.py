@@ -14,9 +14,9 @@ from sottovoce.mechanisms import Mechanism
 from sottovoce.mechanisms.choices import CONJUGATE, DELTAS, ORDERS, Choice, choices, imagined_mean, names_for
 from sottovoce.mechanisms.expected import cautions
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
-from sottovoce.privacy.numbers import percent, read_share, read_width
 from sottovoce.privacy.numbers import whole as whole_number
 from sottovoce.privacy.promises import Promise, parse_promise
+from sottovoce.privacy.shares import percent, read_share, read_width
 from sottovoce.systems.naming import SYSTEMS
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from sottovoce.facts import Facts, Flag
 from sottovoce.facts.imagined import parse_imagined
 from sottovoce.mechanisms.expected import cautions
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import in_hundred, percent
 from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.shares import in_hundred, percent
 
 __all__ = ["plan_question"]
 

@@ -10,7 +10,7 @@ import typer
 from sottovoce.cli import shared
 from sottovoce.cli.console import AsJson, console, emit, table, waiting
 from sottovoce.cli.writing import check_places, written
-from sottovoce.privacy.numbers import read_share
+from sottovoce.privacy.shares import read_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable

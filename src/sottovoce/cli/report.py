@@ -12,7 +12,7 @@ from sottovoce.answers.display import drawn_rows, plain_words
 from sottovoce.cli.demo import Told
 from sottovoce.ledger import Budget, Entry
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import percent
+from sottovoce.privacy.shares import percent
 
 __all__ = ["write_report"]
 

@@ -27,9 +27,9 @@ from sottovoce.facts.imagined import Imagined, imagined_of
 from sottovoce.ledger import Budget
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
-from sottovoce.privacy.numbers import percent
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.relation import REPLACE_ONE
+from sottovoce.privacy.shares import percent
 
 if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.regression.formula import Formula

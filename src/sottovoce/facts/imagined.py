@@ -16,7 +16,8 @@ from scipy import special
 from sottovoce.facts.columns import Category, Column, Count, Flag, Number
 from sottovoce.facts.encodings import levels_of
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import read_share, real
+from sottovoce.privacy.numbers import real
+from sottovoce.privacy.shares import read_share
 
 __all__ = ["Imagined", "counted", "evenly", "imagined_of", "parse_imagined", "split_imagined"]
 

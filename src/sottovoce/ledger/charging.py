@@ -16,9 +16,9 @@ from sottovoce.ledger.chain import canonical
 from sottovoce.ledger.records import Budget, Entry, State
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, LedgerUnavailable
 from sottovoce.privacy.filter import Order, PrivacyFilter, checked_cost
-from sottovoce.privacy.numbers import percent
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.shares import percent
 
 __all__ = ["Charge", "EntryPending", "KeyTaken", "answered", "charged", "price", "what_is_left"]
 

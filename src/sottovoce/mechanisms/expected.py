@@ -10,8 +10,8 @@ import numpy as np
 
 from sottovoce.mechanisms.forecast import Forecast
 from sottovoce.mechanisms.mechanism import Mechanism
-from sottovoce.privacy.numbers import percent
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, RenyiDP, ZeroConcentratedDP
+from sottovoce.privacy.shares import percent
 
 __all__ = ["Expected", "cautions", "expected"]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from sottovoce.answers.style import COLOURS, figure, words
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import percent
+from sottovoce.privacy.shares import percent
 
 if TYPE_CHECKING:
     from sottovoce.models.fit import ModelFit

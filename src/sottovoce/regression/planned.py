@@ -11,9 +11,9 @@ from typing import Any, Self
 from sottovoce.facts.columns import Category, Column, Count, Flag
 from sottovoce.facts.imagined import Imagined, imagined_of
 from sottovoce.mechanisms.expected import cautions
-from sottovoce.privacy.numbers import in_hundred, percent
 from sottovoce.privacy.plain import mapping, restoring
 from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.shares import in_hundred, percent
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
 from sottovoce.regression.foreseen import Foreseen, foresee_all, rarely
 from sottovoce.regression.formula import Formula

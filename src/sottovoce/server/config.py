@@ -13,10 +13,10 @@ from sottovoce.facts import Category, Column, Facts, Person, read_facts
 from sottovoce.mechanisms.choices import CONJUGATE, known_names, names_for
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import GAUSSIAN, Order
-from sottovoce.privacy.numbers import read_share
 from sottovoce.privacy.plain import toml_file
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.privacy.relation import ADD_REMOVE
+from sottovoce.privacy.shares import read_share
 from sottovoce.server.sections import Section
 from sottovoce.systems.naming import column_systems
 

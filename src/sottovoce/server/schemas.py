@@ -12,7 +12,7 @@ from sottovoce.answers.catalogue import CATALOGUE
 from sottovoce.facts.row_words import LONGEST
 from sottovoce.mechanisms.choices import CONJUGATE
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import read_share
+from sottovoce.privacy.shares import read_share
 from sottovoce.server.queries.parsing import LONGEST as LONGEST_QUERY
 from sottovoce.server.questions import Question
 from sottovoce.server.verbs import VerbQuestion

@@ -17,7 +17,7 @@ from sottovoce.ledger import Entry, Ledger, State
 from sottovoce.mechanisms import Release
 from sottovoce.mechanisms.choices import imagined_mean
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable
-from sottovoce.privacy.numbers import percent
+from sottovoce.privacy.shares import percent
 from sottovoce.server.callers import Caller, caller_of
 from sottovoce.server.clerk import Clerk
 from sottovoce.server.config import Config

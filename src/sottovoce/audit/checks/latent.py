@@ -21,8 +21,8 @@ from sottovoce.latent.tempered_hidden_markov import TemperedHiddenMarkov
 from sottovoce.latent.tempered_network import TemperedNetwork
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.mechanisms.noisy_statistics import NoisyStatistics
-from sottovoce.privacy.numbers import percent
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.privacy.shares import percent
 from sottovoce.systems.distributions.truncated_dirichlet import TruncatedDirichlet
 
 __all__ = ["count_tables", "random_fields", "tempered_states", "tempered_tables"]

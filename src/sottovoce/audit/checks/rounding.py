@@ -11,8 +11,8 @@ import numpy as np
 from sottovoce.amplification.diffusion import BoundedMean, OrnsteinUhlenbeck
 from sottovoce.amplification.sgd import NoisyProjectedSGD, drift
 from sottovoce.audit.checks.result import check, verdict
-from sottovoce.privacy.numbers import percent
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.privacy.shares import percent
 from sottovoce.readings import ClippedSum
 from sottovoce.regression import exact_sums, posterior
 from sottovoce.regression.design import Design

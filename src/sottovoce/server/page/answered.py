@@ -9,8 +9,9 @@ import numpy as np
 from markupsafe import Markup
 
 from sottovoce.privacy.errors import SottovoceError
-from sottovoce.privacy.numbers import Floats, percent
+from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.privacy.shares import percent
 from sottovoce.readings import Statistics
 from sottovoce.server.page.charts import Axis, Chart, bars, dots, number
 from sottovoce.server.queries import evaluate, parse_query

@@ -17,7 +17,7 @@ from sottovoce.answers.card_page import style
 from sottovoce.client.reach import LIMITED
 from sottovoce.facts.imagined import split_imagined
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, SottovoceError
-from sottovoce.privacy.numbers import percent
+from sottovoce.privacy.shares import percent
 from sottovoce.server.errors import CallerLeft, NotAllowed, NotFound, ServerStopping, TooManyRequests
 from sottovoce.server.foreseeing import Imagining
 from sottovoce.server.lines import while_there

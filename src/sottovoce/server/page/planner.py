@@ -13,9 +13,9 @@ from sottovoce.metric.distinguishability import answers_left, best_guess, one_gu
 from sottovoce.metric.le_cam import table_error
 from sottovoce.privacy.errors import SottovoceError
 from sottovoce.privacy.filter import PrivacyFilter
-from sottovoce.privacy.numbers import percent
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import parse_promise
+from sottovoce.privacy.shares import percent
 from sottovoce.server.config import DatasetConfig
 from sottovoce.server.lines import breathe
 from sottovoce.server.page.charts import Axis, Chart, bars, count, number, rail

@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from sottovoce.ledger import EntryPending
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, SottovoceError
-from sottovoce.privacy.numbers import percent
+from sottovoce.privacy.shares import percent
 from sottovoce.server.errors import AnswerLost, CallerLeft, NotAllowed, NotFound, ServerStopping, TooManyRequests
 from sottovoce.server.logs import log_failure
 from sottovoce.server.page.charts import count

@@ -12,7 +12,7 @@ from sottovoce.facts import Category, Column, Count, Day, Flag, Number
 from sottovoce.facts.encodings import Encoding, Scale, levels_of
 from sottovoce.facts.imagined import split_imagined
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import read_share
+from sottovoce.privacy.shares import read_share
 from sottovoce.server.config import DatasetConfig
 from sottovoce.server.foreseeing import Imagining
 from sottovoce.server.verbs import VerbQuestion, verbs_of

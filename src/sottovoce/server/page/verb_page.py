@@ -17,7 +17,7 @@ from sottovoce.answers.regression import is_intercept, ratio_is_told
 from sottovoce.client.reach import LIMITED, reach
 from sottovoce.facts import Person
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, SottovoceError
-from sottovoce.privacy.numbers import percent
+from sottovoce.privacy.shares import percent
 from sottovoce.regression.foreseen import Foreseen
 from sottovoce.server.meaning import covered, regression_plan
 from sottovoce.server.page.charts import number

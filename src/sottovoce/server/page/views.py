@@ -13,7 +13,7 @@ from sottovoce.answers.notebook import asked_in_words
 from sottovoce.client.reach import LIMITED, reach
 from sottovoce.mechanisms import Release
 from sottovoce.privacy.errors import SottovoceError
-from sottovoce.privacy.numbers import percent
+from sottovoce.privacy.shares import percent
 from sottovoce.server.page.answered import answer_view, posterior_view
 from sottovoce.server.page.charts import Axis, Chart, number, rail
 from sottovoce.server.page.forms import purse_of
