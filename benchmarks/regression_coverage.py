@@ -56,7 +56,7 @@ off in standard deviations, and the farthest median of it; and median widths bes
 √(sampling² + noise²), and beside those without privacy but for the intercept."""
 
 
-def formula(family: str, d: int, rows: str, prior: float | None = None) -> Formula:
+def formula(family: str, d: int, rows: str, prior: float | None = None, misses: float | None = None) -> Formula:
     """Return what is asked, and the public facts of it."""
     wide = _WIDE[rows]
     names = [f"x{i}" for i in range(1, d)]
@@ -67,7 +67,7 @@ def formula(family: str, d: int, rows: str, prior: float | None = None) -> Formu
         "multinomial": Category(["a", "b", "c"]),
     }
     facts = {name: Number(-wide, wide) for name in names} | {"y": response.get(family, Flag())}
-    return Formula("y ~ " + " + ".join(names), Facts(facts), family, prior)
+    return Formula("y ~ " + " + ".join(names), Facts(facts), family, prior, misses=misses)
 
 
 def design(n: int, d: int, rows: str, rng: np.random.Generator) -> Any:
@@ -166,8 +166,8 @@ def _censored(mu: Any, y: Any) -> tuple[Any, Any]:
 def some_fits(job: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     """Fit several responses to one design at every ε."""
     family, n, d, rows, seed, count, epsilons, *rest = job
-    truths = rest[0] if rest else "chosen"
-    asked = formula(family, d, rows, PRIORS[truths].get(family))
+    truths, misses = rest or ("chosen", None)
+    asked = formula(family, d, rows, PRIORS[truths].get(family), misses)
     targets = {epsilon: AdaptiveLooks.calibrate(asked, n, ApproxDP(epsilon, DELTA)) for epsilon in epsilons}
     rng = np.random.default_rng(seed)
     if truths == "chosen":
@@ -206,6 +206,7 @@ def command(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--lots", type=int, default=60)
     parser.add_argument("--families", default=",".join(FAMILIES))
     parser.add_argument("--truths", choices=PRIORS, default="chosen")
+    parser.add_argument("--misses", type=float, help="How much the formula may miss; 0 where it is right.")
     parser.add_argument("--add", type=Path, nargs="+")
     parser.add_argument("--csv", type=Path, default=Path("regression_coverage.csv"))
     given = parser.parse_args(words)
@@ -215,7 +216,7 @@ def command(words: Sequence[str] | None = None) -> None:
     families = [family for family in given.families.split(",") if (given.truths, family) != ("prior", "linear")]
     kinds = sorted(itertools.product(given.sizes, families, DIMENSIONS, ROWS), key=lambda kind: -kind[0] * kind[2])
     jobs = [
-        (family, n, d, rows, [given.seed, lot, number], _LOT, EPSILONS, given.truths)
+        (family, n, d, rows, [given.seed, lot, number], _LOT, EPSILONS, given.truths, given.misses)
         for lot in range(given.lots)
         for number, (n, family, d, rows) in enumerate(kinds)
     ]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import gzip
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -117,11 +118,11 @@ def ordinary(formula: Formula, rows: Floats, y: Floats) -> Floats | None:
 
 def some_fits(job: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     """Fit one table drawn from a set."""
-    name, number, n, epsilon, seed = job
+    name, number, n, epsilon, seed, misses = job
     formula, rows, y, truth = asked(name, number)
     if truth is None:
         return []
-    rng = np.random.default_rng(seed)
+    formula, rng = replace(formula, misses=misses), np.random.default_rng(seed)
     drawn = rng.integers(0, len(rows), n)
     mechanism = AdaptiveLooks.calibrate(formula, n, ApproxDP(epsilon, DELTA))
     found = fit(mechanism, rows[drawn], y[drawn], rng)
@@ -145,6 +146,7 @@ def command(words: Sequence[str] | None = None) -> None:
     """Run what the command line says."""
     parser = options(__doc__, "regression_real.csv", SIZES, 1200.0)
     parser.add_argument("--fits", type=int, default=3000)
+    parser.add_argument("--misses", type=float, help="How much formulas may miss; 0 takes them to be right.")
     given = parser.parse_args(words)
     rng, names = np.random.default_rng(given.seed), list(_SETS)
     jobs = [
@@ -154,6 +156,7 @@ def command(words: Sequence[str] | None = None) -> None:
             int(rng.choice(given.sizes)),
             float(rng.choice(EPSILONS)),
             [given.seed, k],
+            given.misses,
         )
         for k in range(given.fits)
     ]

@@ -44,6 +44,8 @@ class RegressVerb(Verb):
     def arguments_of(self, question: Any) -> dict[str, Any]:
         """Return what the formula was made of."""
         found = {"formula": question.text, "family": question.family, "prior": question.prior, "where": question.where}
+        if question.misses != question.model.missed:
+            found["misses"] = question.misses
         return {name: value for name, value in found.items() if value is not None}
 
     def mechanism(
@@ -84,6 +86,8 @@ def _check_size(text: str, facts: Facts) -> None:
             raise InvalidValue(f"a formula has at most 400 terms, and {piece.strip()[:60]!r} has far more")
 
 
+_MISSES = "How much the formula may miss, beside how far responses vary; 0 if it is right: intervals are narrower then."
+
 REGRESS = RegressVerb(
     "regress",
     "What goes with what",
@@ -94,5 +98,6 @@ REGRESS = RegressVerb(
         WHERE,
         Argument("family", "choice", "Family", "By the kind of what is explained, unless given.", choices=_FAMILIES),
         Argument("prior", "number", "Prior spread", "The prior standard deviation of the linear predictor."),
+        Argument("misses", "number", "What it may miss", _MISSES),
     ),
 )

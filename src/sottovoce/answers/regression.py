@@ -45,6 +45,8 @@ _UNFITTING = (
     "its bands"
 )
 """Said where much more is missed than formulas miss on average."""
+_RIGHT = "the formula was taken to be right; where it is not, intervals hold less often"
+"""Said where who asked said so."""
 _BADLY = 2.0
 """So many times as much."""
 _HIDDEN = (
@@ -196,8 +198,8 @@ class Regression:
         if cut is not None:
             found.append(question.model.cutting.format(cut))
         if len(question.encoding.names) > 1 or any(levels_of(one) is None for one in question.encoding.columns):
-            badly = (self.posterior.misses or 0.0) > _BADLY * question.model.missed
-            found.append(_UNFITTING if badly else _FITTING)
+            badly = (self.posterior.misses or 0.0) > _BADLY * question.misses
+            found.append(_UNFITTING if badly else _FITTING if question.misses else _RIGHT)
         if hidden := [row["term"] for row in self.rows if row["privacy_share"] is None]:
             more = f" and {len(hidden) - _NAMED} more" if len(hidden) > _NAMED else ""
             found.append(_HIDDEN.format(", ".join(hidden[:_NAMED]) + more, question.parsed.response))

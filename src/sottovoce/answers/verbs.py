@@ -174,6 +174,7 @@ class Verbs(ABC):
         where: str | None = None,
         spend: Spend = 0.05,
         prior: float | None = None,
+        misses: float | None = None,
         part: Budget | None = None,
         **options: Any,
     ) -> Regression:
@@ -190,10 +191,14 @@ class Verbs(ABC):
             As for every verb. A record with a missing value is left out, unless the facts say what it counts as.
         prior
             The prior standard deviation of the linear predictor; see `Formula`.
+        misses
+            How much the formula may miss, as a part of how far responses vary about it; 0 where it is right, and
+            intervals are narrower then. See `Formula`.
         options
             As in `Curator.release`, and ``level`` of the intervals.
         """
-        return self.regression(self.formula(formula, family=family, where=where, prior=prior), spend, part, **options)
+        asked = self.formula(formula, family=family, where=where, prior=prior, misses=misses)
+        return self.regression(asked, spend, part, **options)
 
     def formula(self, text: str, **asked: Any) -> Formula:
         """Return a regression of this table, made from its facts."""
@@ -224,6 +229,7 @@ class Verbs(ABC):
         where: str | None = None,
         spend: Spend = 0.05,
         prior: float | None = None,
+        misses: float | None = None,
         part: Budget | None = None,
         level: float | str = 0.95,
         records: int | None = None,
@@ -236,7 +242,7 @@ class Verbs(ABC):
         ----------
         question
             A question as `ask` takes it, or a formula as `regress` does, of which every term is foreseen.
-        family, where, prior
+        family, where, prior, misses
             Of a formula, as for `regress`; a question has its condition in its words.
         spend, part, level
             What would be paid: of a question a share of the budget; and the level of the intervals.
@@ -250,9 +256,12 @@ class Verbs(ABC):
         check_options(Verbs.plan, options, ())
         told: dict[str, Any] = {"part": part, "level": level, "records": records, "imagined": imagined}
         if isinstance(question, str) and "~" in question:
-            return self._foreseen(question, spend, family=family, where=where, prior=prior, **told)
-        if family is not None or where is not None or prior is not None:
-            raise InvalidValue("family=, where= and prior= are of a formula; write a condition into the question")
+            asked = {"family": family, "where": where, "prior": prior, "misses": misses}
+            return self._foreseen(question, spend, **asked, **told)
+        if any(value is not None for value in (family, where, prior, misses)):
+            raise InvalidValue(
+                "family=, where=, prior= and misses= are of a formula; write a condition into the question"
+            )
         share = parse_spend(spend) if isinstance(spend, str) else spend
         if isinstance(share, str | Promise):
             raise InvalidValue(f"a question is planned for a share of the budget such as 0.05. Got {spend}")
@@ -267,6 +276,7 @@ class Verbs(ABC):
         family: str | None,
         where: str | None,
         prior: float | None,
+        misses: float | None,
         part: Budget | None,
         level: float | str,
         records: int | None,

@@ -48,6 +48,9 @@ def plan(
     column: Annotated[str | None, typer.Option(help="The column whose facts to take.")] = None,
     family: Annotated[str | None, typer.Option(help="Of a formula; by the kind of what is explained.")] = None,
     where: Annotated[str | None, typer.Option(help="Of a formula: only records for which this holds.")] = None,
+    misses: Annotated[
+        float | None, typer.Option(help="Of a formula: how much it may miss, as regress takes it; 0 if it is right.")
+    ] = None,
     mean: Annotated[
         str | None, typer.Option(help="Imagined mean of the data for the forecast, lists as a/b/c.")
     ] = None,
@@ -80,11 +83,12 @@ def plan(
 
         alone = system is None and mechanism == "all" and mean is None and column is None and within is None
         paid = _paid(target, budget, spend, alone=alone)
-        asked = (question, count, known, parse_promise(whole), width, paid, plot, family, where, protect)
+        asked = (question, count, known, parse_promise(whole), width, paid, plot, family, where, misses, protect)
         plan_question(*asked, imagine or (), held, certain, bins, as_json=as_json)
         return
-    if imagine or held != 1 or where is not None or certain != 0.95 or bins:
-        raise InvalidValue("--imagine, --kept, --where, --level and --bins go with a question; of a system say --mean")
+    if imagine or held != 1 or where is not None or misses is not None or certain != 0.95 or bins:
+        words = "--imagine, --kept, --where, --misses, --level and --bins"
+        raise InvalidValue(f"{words} go with a question; of a system say --mean")
     promise_text = target or given.get("target")
     priced = width is not None
     if (system is None and "system" not in given) or count is None or (promise_text is None and not priced):

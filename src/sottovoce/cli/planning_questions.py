@@ -33,6 +33,7 @@ def plan_question(
     plot: Path | None,
     family: str | None = None,
     where: str | None = None,
+    misses: float | None = None,
     protect: str | None = None,
     imagine: Sequence[str] = (),
     kept: float = 1.0,
@@ -50,6 +51,7 @@ def plan_question(
     facts, budget = whom.facts or facts, whom.meant(budget)
     if "~" in text:
         from sottovoce.cli.planning_regressions import plan_formula  # noqa: PLC0415 - needs the regression extra
+        from sottovoce.regression.formula import Formula  # noqa: PLC0415
 
         if width is not None or plot is not None:
             raise InvalidValue("each term of a regression has a width of its own: say --spend, and read them all")
@@ -57,11 +59,19 @@ def plan_question(
             raise InvalidValue("--bins are of quantiles; a regression has none")
         imagined = parse_imagined(imagine, facts, kept=kept)
         plan_formula(
-            text, facts, family, where, n, budget, spend or "5%", imagined, checked_level(level), as_json=as_json
+            Formula(text, facts, family or "", where=where, misses=misses),
+            n,
+            budget,
+            spend or "5%",
+            imagined,
+            checked_level(level),
+            as_json=as_json,
         )
         return
-    if family is not None or where is not None:
-        raise InvalidValue("--family and --where are of a formula; write a condition into the question: ... where ...")
+    if family is not None or where is not None or misses is not None:
+        raise InvalidValue(
+            "--family, --where and --misses are of a formula; write a condition into the question: ... where ..."
+        )
     asked = parse_question(text)
     question = Question(asked.pop("verb"), asked.pop("columns"), facts, bins=bins, **asked)
     imagined = parse_imagined(imagine, question.grouped_facts, kept=kept)

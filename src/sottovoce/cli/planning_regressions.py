@@ -6,7 +6,6 @@ import shlex
 
 from sottovoce.answers import parse_spend
 from sottovoce.cli.console import console, emit, escape, table, waiting
-from sottovoce.facts import Facts
 from sottovoce.facts.conditions import check_levels
 from sottovoce.facts.imagined import Imagined
 from sottovoce.privacy.filter import PrivacyFilter
@@ -18,10 +17,7 @@ __all__ = ["plan_formula", "plan_regression"]
 
 
 def plan_formula(
-    text: str,
-    facts: Facts,
-    family: str | None,
-    where: str | None,
+    formula: Formula,
     n: int,
     budget: Promise,
     spend: str,
@@ -35,8 +31,7 @@ def plan_formula(
     purse = PrivacyFilter(budget)
     promise = parse_promise(share).under(budget.relation) if isinstance(share, str) else purse.share(share)
     paid = str(promise) if isinstance(share, str) else f"{spend} of {budget}"
-    formula = Formula(text, facts, family or "", where=where)
-    check_levels(formula.where, facts)
+    check_levels(formula.where, formula.facts)
     plan_regression(formula, n, promise, paid, imagined, level, as_json=as_json)
 
 

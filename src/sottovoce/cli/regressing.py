@@ -40,6 +40,13 @@ def regress(
     spend: shared.Spend = "5%",
     where: Annotated[str | None, typer.Option(help="Only records for which this holds.")] = None,
     prior: Annotated[float | None, typer.Option(help="Prior standard deviation of the linear predictor.")] = None,
+    misses: Annotated[
+        float | None,
+        typer.Option(
+            help="How much the formula may miss, beside how far responses vary (0.1 or 0.15 by default); 0 if it is "
+            "right: intervals are narrower then."
+        ),
+    ] = None,
     level: shared.Level = "95%",
     dataset: shared.DatasetName = None,
     idempotency_key: shared.Key = None,
@@ -64,7 +71,7 @@ def regress(
     paid = shared.paid(spend)
     check_places(csv, plot=plot, kept=shared.places(data, facts, ledger))
     certain = checked_level(read_share("--level", level))
-    asked: dict[str, Any] = {"family": family, "where": where, "prior": prior}
+    asked: dict[str, Any] = {"family": family, "where": where, "prior": prior, "misses": misses}
     said = {name: value for name, value in asked.items() if value is not None}
     options: dict[str, Any] = {"dataset": dataset, "n": n, "protect": protect, "who": who}
 

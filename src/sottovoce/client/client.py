@@ -155,6 +155,7 @@ class Client(Verbs):
         family: str | None,
         where: str | None,
         prior: float | None,
+        misses: float | None,
         part: Budget | None,
         level: float | str,
         records: int | None,
@@ -167,6 +168,7 @@ class Client(Verbs):
             "family": family,
             "where": where,
             "prior": prior,
+            "misses": misses,
             "records": records,
         }
         body |= {"spend": _paid(spend), "level": checked_level(level)}

@@ -11,7 +11,7 @@ have a standard deviation τ along every such direction, it moves the score by
 as a covariance. Where all rows weigh alike, and where the formula has a coefficient for every kind of row, it is none.
 
 How large τ is differs from formula to formula, and from column to column. The family says what it is before anything
-was seen (`Family.missed`);
+was seen (`Family.missed`), or who asks (`Formula.misses`);
 two looks that weigh long rows otherwise tell more: they point to the same place if the formula fits, and if not, they
 differ by :math:`\sum r r'` with :math:`r = v_2\hat z - A_2A_1^{-1}v_1\hat z` in the same way.
 """
@@ -61,7 +61,7 @@ class Doubt:
     varies
         How much a response varies by itself.
     tau
-        What the formula may miss before anything was seen: the root of the mean of τ².
+        What the formula may miss before anything was seen: the root of the mean of τ²; 0 of one that is right.
     bent, cut
         By how much, as covariances, the score may be moved for each τ², and by what is cut off.
     """
@@ -88,6 +88,8 @@ class Doubt:
         off, before
             Where the look before says the answer is, from the centre of this one, and how sure it is: a covariance.
         """
+        if self.tau == 0:  # it is right, whatever looks say
+            return self.cut, 0.0
         known, parts = apart(self.rows, self.records * self.slopes, self.before, self.now)
         moved = self.records.sum() * self.varies * parts
         noise = known @ before @ known + sigma**2 * np.eye(len(known))  # with it, how the response itself varies

@@ -181,7 +181,7 @@ def _wider(
     v = np.array([look.weights(squares, float(norm)) for norm in norms])
     told, own, moved = doubt(z, many, slopes, v)
     score, information = _noises(mechanism, look, norms, step, off)
-    tau = look.model.missed
+    tau = mechanism.system.misses or 0.0
     size, wholes = len(z.T), [np.trace(part, axis1=1, axis2=2) for part in (told, own, tau**2 * moved)]
     noise = size * (score[:, None] * times**2 + information[:, None] * off / 2)
     cut = many.sum() * ((many * v**2 * squares) @ (losses**2).T)

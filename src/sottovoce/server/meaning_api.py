@@ -83,6 +83,7 @@ class RegressionPlanBody(BaseModel):
     where: Annotated[str, Field(max_length=2000)] | None = None
     family: Annotated[str, Field(max_length=100)] | None = None
     prior: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    misses: Annotated[float, Field(allow_inf_nan=False)] | None = None
     spend: Spend = 0.05
     level: Level = 0.95
     imagine: Said = []
@@ -93,7 +94,7 @@ class RegressionPlanBody(BaseModel):
 
     def question(self) -> VerbQuestion:
         """Return the regression that would be asked."""
-        given = self.model_dump(include={"formula", "where", "family", "prior"}, exclude_none=True)
+        given = self.model_dump(include={"formula", "where", "family", "prior", "misses"}, exclude_none=True)
         return VerbQuestion("regress", given, self.spend, self.level)
 
     def imagining(self) -> Imagining:
