@@ -350,3 +350,24 @@ def test_what_is_said_below_a_table_fits_eighty_columns(curator) -> None:
 def test_a_coefficient_of_a_minute_unit_is_not_written_as_zeros() -> None:
     row = {"estimate": 2.34e-10, "sd": 1.1e-11, "low": 2.1e-10, "high": 2.5e-10}
     assert Regression.formatted(None, row) == ["2.3e-10", "1.1e-11", "2.1e-10", "2.5e-10"]  # type: ignore[arg-type]
+
+
+def test_a_formula_that_is_taken_to_be_right_is_said_to_be_so_and_to_seem_wrong_where_it_does(tmp_path: Path) -> None:
+    rng, n = np.random.default_rng(4), 20_000
+    x = rng.gamma(2.0, 8.0, n).clip(0, 100)
+    straight, bent = ((mean + rng.normal(0, 4, n)).clip(0, 99) for mean in (20 + x / 2, 20 + x - x**2 / 80))
+    table = pa.table({"x": x, "straight": straight, "bent": bent, "ward": ["A", "B"] * (n // 2)})
+    number = sv.Number(0, 100)
+    facts = sv.Facts(x=number, straight=number, bent=number, ward=sv.Category(["A", "B"]))
+    asked = [("straight ~ x", None, 0.1), ("straight ~ x", 0, 0.1), ("bent ~ x", 0, 0.6), ("bent ~ ward", 0, 0.1)]
+    with sv.Curator(table, tmp_path / "s.ledger", sv.ApproxDP(9.0, 1e-6), facts=facts, dataset="lines") as curator:
+        usual, right, wrong, wards = (
+            curator.regress(text, misses=misses, spend=spend) for text, misses, spend in asked
+        )
+    assert right.question.misses == 0 and right.release.mechanism["system"]["misses"] == 0
+    assert right.rows[1]["high"] - right.rows[1]["low"] < 0.8 * (usual.rows[1]["high"] - usual.rows[1]["low"])
+    assert right.rows[1]["low"] <= 0.5 <= right.rows[1]["high"]
+    assert "was taken to be right; where it is not, intervals hold less often" in right.footing()
+    assert "was taken to be right and seems to fit badly" in wrong.footing()
+    assert "taken to be right" not in usual.footing() + wards.footing()  # means of two wards fit any two wards
+    assert Regression.from_json(right.to_json()).footing() == right.footing()

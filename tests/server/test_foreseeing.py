@@ -40,23 +40,30 @@ def widths(told: dict[str, Any]) -> list[float]:
     return [one[name] for one in [*told["terms"], *(told["rare"] or [])] for name in ("width", "widest", "plain")]
 
 
-@pytest.mark.parametrize("said", [("smoker=20%",), ("smoker=20%", "age=0.1")])
+@pytest.mark.parametrize(("said", "misses"), [(("smoker=20%",), None), (("smoker=20%", "age=0.1"), 0.0)])
 def test_every_door_tells_the_same_plan(
-    client: httpx.Client, office: Config, ada: dict[str, str], tmp_path: Path, said: tuple[str, ...]
+    client: httpx.Client,
+    office: Config,
+    ada: dict[str, str],
+    tmp_path: Path,
+    said: tuple[str, ...],
+    misses: float | None,
 ) -> None:
     text = "smoker ~ age"
-    there = plan(client, ada, formula=text, spend="1%", imagine=list(said)).json()
-    asked = Client(str(client.base_url), token_for(office), "patients").plan(text, spend=0.01, imagined=said)
+    there = plan(client, ada, formula=text, spend="1%", imagine=list(said), misses=misses).json()
+    asker = Client(str(client.base_url), token_for(office), "patients")
+    asked = asker.plan(text, spend=0.01, imagined=said, misses=misses)
     facts = office.datasets["patients"].facts
     with sv.Curator(office.datasets["patients"].source, tmp_path / "l", RenyiDP(8, 500), facts=facts) as curator:
-        here = curator.plan(text, spend="1%", imagined=said)
+        here = curator.plan(text, spend="1%", imagined=said, misses=misses)
         assert not curator.history()
     (tmp_path / "facts.toml").write_text(FACTS, encoding="utf-8")
-    words = [word for one in said for word in ("--imagine", one)]
+    words = [word for one in said for word in ("--imagine", one)] + ([] if misses is None else ["--misses", "0"])
     typed = run("plan", text, "--facts", tmp_path / "facts.toml", "--n", N, "--budget", "renyi:8,500", *words,
                 "--spend", "1%", "--json")  # fmt: skip
     shell = json.loads(typed.stdout)
     assert (there["rare"] is None) == (len(said) == 2)
+    assert ("The formula is taken to be right." in there["assumed"]) == (misses == 0)
     assert there["share"] == pytest.approx(0.01, rel=1e-6) and there["yours"] and there["n"] == N
     for told in (asked.to_dict(), here.to_dict(), shell):
         assert widths(told) == pytest.approx(widths(there), rel=1e-6)

@@ -372,6 +372,7 @@ PIECES: dict[str, st.SearchStrategy[Any]] = {
     "bins": st.sampled_from([None, 0, 2, -1, 2.5]),
     "exposure": st.sampled_from([None, "wait", "age", "ward"]),
     "prior": st.sampled_from([None, 2, 1e-6, 1e6, 0, -1]),
+    "misses": st.sampled_from([None, 0, 0.5, -1, 10]),
     "pool": st.sampled_from([None, True, False]),
     "formula": st.sampled_from(
         [None, "smoker ~ age", "~", "age ~ ward", "smoker ~ `x`", "smoker ~ age + (1 | ward)", 1]

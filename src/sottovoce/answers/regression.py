@@ -46,6 +46,10 @@ _UNFITTING = (
 )
 """Said where much more is missed than formulas miss on average."""
 _RIGHT = "the formula was taken to be right; where it is not, intervals hold less often"
+_WRONG = (
+    "the formula was taken to be right and seems to fit badly: records with unusual values point elsewhere than the "
+    "others. Intervals hold less often; without misses=0 they allow for it"
+)
 """Said where who asked said so."""
 _BADLY = 2.0
 """So many times as much."""
@@ -198,8 +202,9 @@ class Regression:
         if cut is not None:
             found.append(question.model.cutting.format(cut))
         if len(question.encoding.names) > 1 or any(levels_of(one) is None for one in question.encoding.columns):
-            badly = (self.posterior.misses or 0.0) > _BADLY * question.misses
-            found.append(_UNFITTING if badly else _FITTING if question.misses else _RIGHT)
+            badly = (self.posterior.misses or 0.0) > _BADLY * (question.misses or question.model.missed)
+            fitting, unfitting = (_FITTING, _UNFITTING) if question.misses else (_RIGHT, _WRONG)
+            found.append(unfitting if badly else fitting)
         if hidden := [row["term"] for row in self.rows if row["privacy_share"] is None]:
             more = f" and {len(hidden) - _NAMED} more" if len(hidden) > _NAMED else ""
             found.append(_HIDDEN.format(", ".join(hidden[:_NAMED]) + more, question.parsed.response))

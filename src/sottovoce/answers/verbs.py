@@ -256,7 +256,7 @@ class Verbs(ABC):
         check_options(Verbs.plan, options, ())
         told: dict[str, Any] = {"part": part, "level": level, "records": records, "imagined": imagined}
         if isinstance(question, str) and "~" in question:
-            asked = {"family": family, "where": where, "prior": prior, "misses": misses}
+            asked: dict[str, Any] = {"family": family, "where": where, "prior": prior, "misses": misses}
             return self._foreseen(question, spend, **asked, **told)
         if any(value is not None for value in (family, where, prior, misses)):
             raise InvalidValue(

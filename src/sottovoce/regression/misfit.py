@@ -60,8 +60,9 @@ class Doubt:
         What the look before this one, and this one, weigh them by.
     varies
         How much a response varies by itself.
-    tau
-        What the formula may miss before anything was seen: the root of the mean of τ²; 0 of one that is right.
+    tau, usual
+        What the formula may miss before anything was seen, the root of the mean of τ²: 0 of one that is taken to be
+        right, and of others like it.
     bent, cut
         By how much, as covariances, the score may be moved for each τ², and by what is cut off.
     """
@@ -73,6 +74,7 @@ class Doubt:
     now: Floats
     varies: float
     tau: float
+    usual: float
     bent: Floats
     cut: Floats
 
@@ -88,14 +90,13 @@ class Doubt:
         off, before
             Where the look before says the answer is, from the centre of this one, and how sure it is: a covariance.
         """
-        if self.tau == 0:  # it is right, whatever looks say
-            return self.cut, 0.0
         known, parts = apart(self.rows, self.records * self.slopes, self.before, self.now)
         moved = self.records.sum() * self.varies * parts
         noise = known @ before @ known + sigma**2 * np.eye(len(known))  # with it, how the response itself varies
         gap = len(off) if score is None else score - off @ known
-        taus = np.sqrt(mean_squares(self.tau, moved, noise, gap))
-        return np.asarray(taus[:, None] * self.bent * taus + self.cut), float(taus.max())
+        taus = np.sqrt(mean_squares(self.tau or self.usual, moved, noise, gap))
+        allowed = taus[:, None] * self.bent * taus if self.tau else 0.0
+        return np.asarray(allowed + self.cut), float(taus.max())
 
 
 def thick(rows: Floats, records: Floats, encoding: Encoding, seen: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:

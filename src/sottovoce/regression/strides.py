@@ -190,7 +190,7 @@ def _wider(
     bad[hides & (np.arange(len(norms)) > 0)] = math.inf
     place, keeps = np.unravel_index(int(np.argmin(bad)), bad.shape)
     lose = many.sum() * (z.T * (many * (v[place] * losses[keeps]) ** 2)) @ z
-    astray = Doubt(z, many, slopes, weighed(x), v[place], varies, tau, varies * moved[place], lose)
+    astray = Doubt(z, many, slopes, weighed(x), v[place], varies, tau, look.model.missed, varies * moved[place], lose)
     return replace(look, norm=float(norms[place]), cap=look.cap * float(times[keeps])), astray
 
 
