@@ -28,7 +28,7 @@ __all__ = ["PoissonRegression"]
 class PoissonRegression(PrivateRegressor):
     """Private Poisson regression of counts from 0 to `response_bound`.
 
-    ``auto`` takes the three looks of a regression table (`AdaptiveLooks`): `coef_` is the posterior's mean, `samples_`
+    ``auto`` takes the three looks of a regression table (`AdaptiveLooks`): `coef_` is the posterior's median, `samples_`
     are many, and ``release_.value`` has intervals that know of the noise. Every column of X lies within ±`data_norm`,
     or within the bounds of its facts; rows are weighed, never shortened, and no ball is needed. A `prior_scale`, a
     guess of ‖w‖, makes prior_scale·data_norm the prior standard deviation of the linear predictor, 5 where None. Where
@@ -100,7 +100,7 @@ class PoissonRegression(PrivateRegressor):
         if not isinstance(value, Coefficients):
             return super()._in_units(value, design, rng)
         first = int(bool(design.intercept))  # the intercept comes first in a table, and last here
-        return value, np.roll(value.mean, -first), np.roll(value.sample(POSTERIOR_DRAWS, rng), -first, axis=1)
+        return value, np.roll(value.median, -first), np.roll(value.sample(POSTERIOR_DRAWS, rng), -first, axis=1)
 
     def predict(self, X: Any) -> Floats:
         """Return the expected count of each row, averaged over the samples; none expects more than `response_bound`."""
