@@ -96,7 +96,7 @@ class AdaptiveLooks(Mechanism):
         counts = self.system.family == "poisson" and not self.system.averaged
         return steps(self.system.model.curved, self.n, self.system.dimension, self.rho, counts)
 
-    @property
+    @cached_property
     def reading(self) -> Look:
         """The first look; the others depend on what it releases."""
         return self.system.look(self.n)
