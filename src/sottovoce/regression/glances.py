@@ -249,8 +249,8 @@ def _denoised_apart(matrices: Floats, taus: Floats, apart: Floats) -> Floats:
     turned[:, :k, :k] = denoised(turned[:, :k, :k], taus)
     turned[:, k:, k:] = denoised(turned[:, k:, k:], taus)
     cross = turned[:, :k, k:]
-    size = np.maximum((cross**2).sum(axis=(1, 2)), 1e-300)
-    kept = np.maximum(0.0, 1 - cross[0].size * taus**2 / 2 / size)[:, None, None]
+    noise = cross[0].size * taus**2 / 2
+    kept = (1 - noise / np.maximum((cross**2).sum(axis=(1, 2)), np.maximum(noise, 1e-300)))[:, None, None]
     turned[:, :k, k:] = kept * cross
     turned[:, k:, :k] = kept * cross.transpose(0, 2, 1)
     values, vectors = np.linalg.eigh(turned)
