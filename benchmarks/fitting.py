@@ -22,7 +22,7 @@ from benchmarks.timing import show
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
 from sottovoce.regression.quick_sums import quick_sums
 
-__all__ = ["DELTA", "SIDE", "Cells", "fit", "fit_beside", "options", "run", "show_csv"]
+__all__ = ["DELTA", "SIDE", "Cells", "fit", "fit_all", "fit_beside", "options", "run", "show_csv"]
 
 DELTA = 1e-5
 SIDE = 1.959964
@@ -42,24 +42,40 @@ def fit(mechanism: AdaptiveLooks, rows: Any, y: Any, rng: np.random.Generator) -
     return fit_beside(mechanism, rows, y, rng)[0]
 
 
+def fit_all(mechanism: AdaptiveLooks, tables: Sequence[tuple[Any, Any]], rng: np.random.Generator) -> list[Any]:
+    """Return the coefficients of a release of each table, side by side, each with noise of its own."""
+    rngs = [np.random.default_rng(seed) for seed in rng.integers(2**63, size=len(tables)).tolist()]
+    shown = [_Shown(mechanism, *table, own) for table, own in zip(tables, rngs, strict=True)]
+    return mechanism.conclude_all(mechanism.walk_all(shown))
+
+
 def fit_beside(mechanism: AdaptiveLooks, rows: Any, y: Any, rng: np.random.Generator) -> tuple[Any, Any]:
     """Return the coefficients, and how far the last look's noise alone moves them: σ‖AT'H⁻¹‖, H without its noise."""
-    seen: list[Any] = []
+    shown = _Shown(mechanism, rows, y, rng)
+    path = mechanism.walk(shown)
+    (pull, lean), (A, _) = shown.look.factors, mechanism.system.units
+    H = shown.look.split(shown.total)["information"] / lean**2
+    leads = A @ path[-1][0].shape.T @ np.linalg.pinv(H, 1e-12)
+    return mechanism.conclude(path), shown.scales["score"] / pull * np.linalg.norm(leads, axis=1)
 
-    def shown(look: Any, scales: Any) -> Any:
+
+class _Shown:
+    """Noisy sums of records, and the last look with its sums and their noise."""
+
+    look: Any
+    total: Any
+    scales: Any
+
+    def __init__(self, mechanism: AdaptiveLooks, rows: Any, y: Any, rng: np.random.Generator) -> None:
+        self._asked = mechanism, rows, y, rng
+
+    def __call__(self, look: Any, scales: Any) -> Any:
+        mechanism, rows, y, rng = self._asked
         noise = np.concatenate(
             [np.full(k, n.scale) for n, k in zip(mechanism.noises(look, scales), look.sizes.values(), strict=True)]
         )
-        seen[:] = [look, sums(look, rows, y), scales]
-        return seen[1] + noise * rng.standard_normal(noise.size)
-
-    path = mechanism.walk(shown)
-    look, total, scales = seen
-    pull, lean = look.factors
-    A, _ = mechanism.system.units
-    H = look.split(total)["information"] / lean**2
-    leads = A @ path[-1][0].shape.T @ np.linalg.pinv(H, 1e-12)
-    return mechanism.conclude(path), scales["score"] / pull * np.linalg.norm(leads, axis=1)
+        self.look, self.total, self.scales = look, sums(look, rows, y), scales
+        return self.total + noise * rng.standard_normal(noise.size)
 
 
 def options(about: str | None, out: str, sizes: Sequence[int], seconds: float) -> argparse.ArgumentParser:

@@ -149,6 +149,44 @@ def test_two_contributions_lie_no_farther_apart_than_the_diameter_and_nearly_so_
     assert 0.97 * claimed <= found <= claimed * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("family", ["logistic", "probit"])
+def test_the_diameter_is_that_of_all_ends_in_all_directions(family: str) -> None:
+    """Whose farthest ends are looked for one by one, not from direction to direction."""
+    model = family_of(family, Flag())
+    for reach in (0.0, *np.geomspace(1e-3, 60.0, 40).tolist()):
+        far, angles, ways = model.stretch * reach, np.linspace(0, np.pi, 1441), np.linspace(0, np.pi, 91)[:, None]
+        along = np.cos(angles) * np.where(np.cos(angles) > 0, reach, far)
+        s = np.minimum(1.0, model.peak / np.maximum(along, 1e-9))
+        length = s * (1 - model.mean(s * along))
+        width = (length * np.cos(angles - ways)).max(axis=1) - (length * np.cos(angles + ways)).min(axis=1)
+        between = (1 + far * model.steepest) * np.pi / 1440
+        whole = (width.max() + between) / np.cos(np.pi / 180)
+        assert model.apart(reach, far) == pytest.approx(min(whole, 2 * model.bound(far)), rel=1e-12)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 4])
+def test_all_parts_together_move_farthest_where_one_of_all_cosines_says(classes: int) -> None:
+    """Of 4097, with noise of many proportions."""
+    rng, response = np.random.default_rng(classes), Category([str(k) for k in range(classes)])
+    g = np.linspace(0.0, 1.0, 4097)
+    for _ in range(200):
+        parts = rng.permutation(["score", "information", "meat"])[: rng.integers(1, 4)].tolist()
+        centre = rng.exponential(1.0) * rng.standard_normal(2 * (classes - 1))
+        family = "logistic" if classes == 2 else "multinomial"
+        reading = Look(SQUARE, response, family, tuple(centre), ((1.0, 0.0), (0.0, 1.0)), 1.0, 12, tuple(parts))
+        scales = {p: 2.0 ** (12 if p == "score" else 24) * float(np.exp(2 * rng.standard_normal())) for p in parts}
+        S, H, M = (
+            (2.0 ** (12 if p == "score" else 24) / scales.get(p, np.inf)) ** 2 for p in ("score", "information", "meat")
+        )
+        curve = 1 - g * g
+        apart = {2: np.maximum(curve, 0.5), 3: (1 + curve) / 2}.get(classes, np.ones_like(g))
+        whole = np.minimum(2 + 2 * g, reading.diameter**2) * S + 2 * M * curve + 2 * H * apart
+        slack = {p: length - 2.0 ** (12 if p == "score" else 24) for p, length in reading.lengths.items()}
+        rounding = math.sqrt(sum((2 * slack[p] / scales[p]) ** 2 for p in reading.parts))
+        between = (2 * S + 4 * M + 4 * H) / 4096
+        assert reading.joint(scales) == pytest.approx(math.sqrt(whole.max() + between) + rounding, rel=1e-13)
+
+
 def test_information_of_several_classes_is_no_longer_than_a_half() -> None:
     p = np.random.default_rng(3).dirichlet(np.full(4, 0.3), 50_000)
     square = (p**2).sum(axis=1)

@@ -34,6 +34,9 @@ _TURNS, _WAYS = (
     for axis, places in enumerate(np.linspace(0.0, math.pi, count) for count in (_ANGLES, _SIDES))
 )
 """Cosines and sines of the angles at which a set's ends are taken, and of the directions in which it is measured."""
+_EVERY = 15
+_SECTORS = [_WAYS[start : start + _EVERY + 1] for start in range(0, _SIDES - 1, _EVERY)]
+"""The directions between every fifteenth and the next, with both."""
 
 
 def normal_cdf(t: Floats) -> Floats:
@@ -79,12 +82,18 @@ def _diameter(family: _Binary, near: float, far: float) -> float:
     along = _TURNS[0] * np.where(_TURNS[0] > 0, near, far)
     s = np.where(along > family.peak, family.peak / np.maximum(along, family.peak), 1.0)
     ends = s * (1 - family.mean(s * along)) * _TURNS
-    # The diameter is the largest width; a width is the sum of how far the set goes in a direction and in its opposite.
-    # Of the ends at an angle and at its opposite the first goes farther in a direction above θ, the second back.
-    width = (_WAYS @ ends).max(axis=1) - (_WAYS * [1.0, -1.0] @ ends).min(axis=1)
+    # The farthest end goes round with the direction: between two directions it lies between theirs.
+    at = (_WAYS[::_EVERY] @ ends).argmax(axis=1).tolist()
+    far_off = [
+        np.maximum.reduce(ways @ ends[:, first : last + 1], axis=1)
+        for ways, first, last in zip(_SECTORS, at, at[1:], strict=False)
+    ]
+    # The diameter is the largest width; a width is the sum of how far the set goes in a direction and in its opposite,
+    # which is as far as in the direction at the same angle to −θ.
+    width = max(float((one + other[::-1]).max()) for one, other in zip(far_off, reversed(far_off), strict=True))
     # The nearest direction tried is half a step off, and an end moves by no more than 1 + far·κ a radian.
     between = (1 + far * family.steepest) * math.pi / (_ANGLES - 1)
-    return float(width.max() + between) / math.cos(math.pi / (_SIDES - 1) / 2)
+    return (width + between) / math.cos(math.pi / (_SIDES - 1) / 2)
 
 
 @dataclass(frozen=True)

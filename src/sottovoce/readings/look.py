@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, product
@@ -105,7 +106,7 @@ class Look(LookMoves):
         real("extra", self.extra, 0.0)
         if not (self.norm > 0 and 2 <= self.bits <= 20):
             raise InvalidValue("a look needs norm > 0 and bits from 2 to 20")
-        shape, centre = np.array(self.shape, dtype=np.float64), np.array(self.centre, dtype=np.float64)
+        shape, centre = self._given
         if shape.shape != (d, d) or centre.shape != (D,):
             raise InvalidValue(f"a look at {d} entries takes a {d} × {d} shape and a centre of {D} numbers")
         if not (np.all(np.isfinite(shape)) and np.all(np.isfinite(centre))) or np.abs(shape).max() > 2.0**40:
@@ -120,6 +121,11 @@ class Look(LookMoves):
         made: Family = family_of(self.family, self.response, self.cap, self.extra, bool(self.encoding.wholes))
         return made
 
+    @cached_property
+    def _given(self) -> tuple[Floats, Floats]:
+        """The shape and the centre as arrays."""
+        return np.array(self.shape, dtype=np.float64), np.array(self.centre, dtype=np.float64)
+
     @property
     def dimension(self) -> int:
         """The unknowns."""
@@ -128,18 +134,26 @@ class Look(LookMoves):
     @cached_property
     def matrix(self) -> Floats:
         """T; entries too small to tell from zero beside the largest of their row are dropped."""
-        T = np.array(self.shape, dtype=np.float64)
+        T = self._given[0]
         return np.where(np.abs(T) < 2.0**-60 * np.abs(T).max(axis=1, keepdims=True), 0.0, T)
 
     @cached_property
     def predictors(self) -> Floats:
         """θ, one row a linear predictor."""
-        return np.array(self.centre, dtype=np.float64).reshape(self.model.outputs, self.encoding.size)
+        return self._given[1].reshape(self.model.outputs, self.encoding.size)
 
     @cached_property
     def reach(self) -> Any:
         """How far the linear predictors of a row of length c go, by the public centre."""
         return self.model.reach(self.predictors, self.norm)
+
+    def of_norm(self, norm: float) -> Self:
+        """Return the same look with another norm: what does not depend on it is not found anew."""
+        found = copy(self)
+        found.__dict__["norm"] = real("norm", norm, above=0.0)
+        for name in ("reach", "_far", "bound", "diameter"):
+            found.__dict__.pop(name, None)
+        return found
 
     @cached_property
     def _far(self) -> Any:

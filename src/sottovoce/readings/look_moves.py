@@ -18,9 +18,8 @@ __all__ = ["SLACK", "LookMoves"]
 
 SLACK = 1.01
 """Beside half a step an entry, what double precision loses before the rounding."""
-_COSINES = np.linspace(0.0, 1.0, 4097)
-_CURVE = 1 - _COSINES * _COSINES
-_TWICE, _HALF = 2 * (1 + _COSINES), np.maximum(_CURVE, 0.5)
+_STEPS = 4096
+"""The largest sum over cosines is looked for in so many steps from 0 to 1."""
 
 
 class LookMoves(Reading):
@@ -103,16 +102,32 @@ class LookMoves(Reading):
         score = one / scales["score"] if "score" in self.parts else 0.0
         meat = one**2 / scales["meat"] if "meat" in self.parts else 0.0
         information = one**2 / scales["information"] if "information" in self.parts else 0.0
-        several = (1 + _CURVE) / 2 if self.model.outputs == 2 else 1.0
-        squares = np.minimum(_TWICE, self.diameter**2) * score**2
-        if meat:
-            squares += 2 * meat**2 * _CURVE
-        squares += 2 * information**2 * (_HALF if self._alike else several)
+        squares = max(
+            min(2 * (1 + g), self.diameter**2) * score**2
+            + 2 * meat**2 * (1 - g * g)
+            + 2 * information**2 * self._both(1 - g * g)
+            for g in self._cosines(score**2, meat**2, information**2)
+        )
         # Between two points of the grid the sum, of slopes at most 2·score² + 4·(…)², rises by less than this.
-        between = (2 * score**2 + 4 * meat**2 + 4 * information**2) / 4096
+        between = (2 * score**2 + 4 * meat**2 + 4 * information**2) / _STEPS
         slack = {part: length - (one if part == "score" else one**2) for part, length in self.lengths.items()}
         rounding = math.sqrt(sum((2 * slack[part] / scales[part]) ** 2 for part in self.parts))
-        return math.sqrt(float(squares.max()) + between) + rounding
+        return math.sqrt(squares + between) + rounding
+
+    def _both(self, curve: float) -> float:
+        """Return half the squared length that two information matrices differ by, where 1 − g² is `curve`."""
+        if self._alike:
+            return max(curve, 0.5)
+        return (1 + curve) / 2 if self.model.outputs == 2 else 1.0
+
+    def _cosines(self, score: float, meat: float, information: float) -> set[float]:
+        """Return the points of the grid of g at which the sum may be largest: beside where one of its parabolas, of
+        which none opens upwards, turns down, and where one ends.
+        """
+        ends = [0.0, self.diameter**2 / 2 - 1, math.sqrt(0.5)]
+        turns = [score / max(2 * (meat + part * information), 1e-300) for part in (0.0, 0.5, 1.0)]
+        below = [int(_STEPS * min(max(place, 0.0), 1.0)) for place in ends + turns]
+        return {min(k + more, _STEPS) / _STEPS for k in below for more in (0, 1)}
 
     def blocks(self, n: int | None) -> tuple[Block, ...]:
         """Return each block as far as it can move alone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import operator
@@ -152,8 +153,14 @@ class PoissonFamily(Family):
 
     def bound(self, reach: float) -> float:
         """Return how far a count up to K and its mean can lie apart."""
-        low, high = self.mean(np.array([-reach, reach]))
-        return float(max(self.most - low, high)) * (1 + 1e-12)
+        return _bound(self, float(reach))
+
+
+@functools.lru_cache(maxsize=256)
+def _bound(family: PoissonFamily, reach: float) -> float:
+    """Return the bound of counts, which a look and how far two contributions lie apart both ask for."""
+    low, high = family.mean(np.array([-reach, reach]))
+    return float(max(family.most - low, high)) * (1 + 1e-12)
 
 
 def _polynomial(powers: Sequence[float] | Floats, s: Floats) -> Floats:

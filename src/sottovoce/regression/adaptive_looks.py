@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -25,9 +25,11 @@ from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE
 from sottovoce.readings import HeldRecords, Look, Looks, Statistics
 from sottovoce.readings.base import MOST_RECORDS
 from sottovoce.readings.families import LinearFamily, PoissonFamily
-from sottovoce.regression.belief import believe
+from sottovoce.regression.belief import Belief, believe_all
+from sottovoce.regression.care import RELEASED, Care
 from sottovoce.regression.coefficients import Coefficients
 from sottovoce.regression.formula import Formula
+from sottovoce.regression.glances import Glance
 from sottovoce.regression.shares import Step, steps
 from sottovoce.regression.strides import Path, Shown, final, strides, together
 
@@ -96,7 +98,7 @@ class AdaptiveLooks(Mechanism):
         counts = self.system.family == "poisson" and not self.system.averaged
         return steps(self.system.model.curved, self.n, self.system.dimension, self.rho, counts)
 
-    @property
+    @cached_property
     def reading(self) -> Look:
         """The first look; the others depend on what it releases."""
         return self.system.look(self.n)
@@ -169,17 +171,33 @@ class AdaptiveLooks(Mechanism):
 
     def walk(self, shown: Shown) -> Path:
         """Take the looks: `shown` gives the noisy total of each, and what it gives decides where the next is taken."""
-        return together([strides(self, shown)])[0]
+        return self.walk_all([shown])[0]
+
+    def walk_all(self, shown: Sequence[Shown]) -> list[Path]:
+        """Take the looks of several releases side by side, as a simulation does."""
+        return together([strides(self, one) for one in shown])
 
     def conclude(self, path: Path) -> Coefficients:
         """Return what the looks tell: post-processing."""
+        return self.conclude_all([path])[0]
+
+    def conclude_all(self, paths: Sequence[Path], care: Care = RELEASED) -> list[Coefficients]:
+        """Return what the looks of several releases tell, found side by side."""
+        asked = [final(self, path, care) for path in paths]
+        beliefs = believe_all(asked)
+        plain = believe_all(
+            [
+                replace(one, several=False, at=belief.mean, extra=None)
+                for one, belief in zip(asked, beliefs, strict=True)
+            ]
+        )
+        return [self._told(path[-1][0], *both) for path, *both in zip(paths, beliefs, plain, strict=True)]
+
+    def _told(self, last: Glance, belief: Belief, alone: Belief) -> Coefficients:
+        """Return what the last look tells, by what is believed with its noise and of the records alone."""
         system = self.system
-        last = path[-1][0]
         A, b = system.units
-        asked = final(self, path)
-        belief = believe(asked)
-        found = belief.mapped(A, b)
-        plain = believe(replace(asked, several=False, at=belief.mean, extra=None)).mapped(A, b)
+        found, plain = belief.mapped(A, b), alone.mapped(A, b)
         left = np.sqrt(np.diag(plain.covariance))
         if system.groups:  # how far groups spread is believed with the noise: without it their spread would be no other
             with_it, without = (np.diagonal(one.covariances, axis1=1, axis2=2) for one in (found, plain))

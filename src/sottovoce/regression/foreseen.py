@@ -287,7 +287,7 @@ class _Records:
         system, (shape, _) = self.formula, self.formula.start
         longest = float(np.sqrt(((self.rows @ shape.T) ** 2).sum(axis=1).max()))
         cap = float(system.response.high) if isinstance(system.response, Count) and system.model.curved else 0.0
-        parts = system.look(mechanism.n).parts  # a mean that bends says itself how much scores vary
+        parts = mechanism.reading.parts  # a mean that bends says itself how much scores vary
         look = system.look_at(mechanism.n, answer, shape, max(longest, _NARROWEST), parts, cap)
         total = self.each * quick_sums(look, self.rows, look.model.outcome(y))
         glance = Glance.of(look, mechanism.n, total, dict.fromkeys(parts, _QUIET) | {"information": 0.0})

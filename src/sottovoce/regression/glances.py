@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ from scipy import special
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings import Look
 
-__all__ = ["Glance", "denoised", "once_each", "round_shape"]
+__all__ = ["Glance", "denoised", "know", "once_each", "round_shape"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +87,10 @@ class Glance:
     def known(self) -> Floats:
         """The information, freed of its noise as far as can be."""
         assert self.information is not None
-        return self._kept(denoised(self.information, self.tau, self.apart) if self.tau else self.information)
+        if not self.tau:
+            return self._kept(self.information)
+        know([self])
+        return self.__dict__["known"]  # type: ignore[no-any-return]
 
     @cached_property
     def levelled(self) -> Floats:
@@ -119,6 +122,16 @@ class Glance:
     def shape(self) -> Floats:
         """T, once for each linear predictor."""
         return once_each(self.look.matrix, self.look.model.outputs)
+
+
+def know(glances: Sequence[Glance]) -> None:
+    """Find what is `known` of several looks of one regression, where it was not found before, at once."""
+    some = [glance for glance in glances if glance.tau and "known" not in glance.__dict__]
+    if some:
+        seen, taus = np.array([glance.information for glance in some]), np.array([glance.tau for glance in some])
+        apart = None if some[0].constant is None else np.array([glance.apart for glance in some])
+        for glance, found in zip(some, denoised(seen, taus, apart), strict=True):
+            glance.__dict__["known"] = glance._kept(found)
 
 
 def once_each(matrix: Any, outputs: int) -> Floats:
@@ -170,7 +183,8 @@ def _beside(glance: Glance, some: Floats) -> Floats:
     """Return the information of some functionals of a row, the first a constant, freed of their own noise alone."""
     root = np.linalg.cholesky(some @ some.T)
     across = np.linalg.solve(root, some)
-    found = denoised(across @ np.asarray(glance.information) @ across.T, glance.tau, np.eye(len(some))[:, :1])
+    seen = across @ np.asarray(glance.information) @ across.T
+    (found,) = denoised(seen[None], np.array([glance.tau]), np.eye(len(some))[None, :, :1])
     return np.asarray(root @ found @ root.T)
 
 
@@ -188,43 +202,61 @@ def _positive(seen: Floats, noise: Floats) -> Floats:
     return np.asarray(np.maximum(found, np.maximum(1e-3 * noise, 1e-9 * np.abs(seen).max())))
 
 
-def denoised(matrix: Floats, tau: float, apart: Floats | None = None) -> Floats:
-    """Return a symmetric matrix freed of the noise τ on its diagonal and τ/√2 beside it.
+def denoised(matrices: Floats, taus: Floats, apart: Floats | None = None) -> Floats:
+    """Return symmetric matrices freed of the noise τ on their diagonals and τ/√2 beside them, one first index a matrix.
 
     The eigenvalues of such noise fill a semicircle that ends at e = τ√(2d). What lies within it around the mean of
     all eigenvalues says nothing and becomes that mean; one at a distance y beyond moves to (y + √(y² − e²))/2.
     Directions that are known to stand `apart` from the others (an intercept's), as columns, are not averaged with them.
     """
-    if apart is not None and 0 < apart.shape[1] < len(matrix):
-        return _denoised_apart(matrix, tau, apart)
-    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-    edge = tau * np.sqrt(2 * len(values))
-    middle = values.mean()
-    for _ in range(3):
-        inside = np.abs(values - middle) <= edge
-        if not inside.any():
-            break
-        middle = values[inside].mean()
-    middle = max(middle, tau / np.sqrt(len(values)))
+    if apart is not None and 0 < apart.shape[2] < matrices.shape[1]:
+        return _denoised_apart(matrices, taus, apart)
+    if matrices.shape[1] == 1:
+        return _freed(matrices[:, 0], taus)[:, None]
+    values, vectors = np.linalg.eigh((matrices + matrices.transpose(0, 2, 1)) / 2)
+    return np.asarray((vectors * _freed(values, taus)[:, None]) @ vectors.transpose(0, 2, 1))
+
+
+def _freed(values: Floats, taus: Floats) -> Floats:
+    """Return the eigenvalues that such matrices have without their noise."""
+    tau = taus[:, None]
+    edge = tau * np.sqrt(2 * values.shape[1])
+    middle = np.array([_inside(*one) for one in zip(values, edge[:, 0], strict=True)])[:, None]
+    middle = np.maximum(middle, tau / np.sqrt(values.shape[1]))
     off = values - middle
     shrunk = np.sign(off) * (np.abs(off) + np.sqrt(np.maximum(off**2 - edge**2, 0.0))) / 2
     kept = np.where(np.abs(off) > edge, middle + shrunk, middle)
-    return np.asarray((vectors * np.maximum(kept, min(0.05 * middle, tau))) @ vectors.T)
+    return np.asarray(np.maximum(kept, np.minimum(0.05 * middle, tau)))
 
 
-def _denoised_apart(matrix: Floats, tau: float, apart: Floats) -> Floats:
-    whole, _ = np.linalg.qr(np.column_stack([apart, np.eye(len(apart))]))
-    k = apart.shape[1]
-    turned = whole.T @ matrix @ whole
-    turned[:k, :k] = denoised(turned[:k, :k], tau)
-    turned[k:, k:] = denoised(turned[k:, k:], tau)
-    cross = turned[:k, k:]
-    kept = max(0.0, 1 - cross.size * tau**2 / 2 / max(float((cross**2).sum()), 1e-300))
-    turned[:k, k:] = kept * cross
-    turned[k:, :k] = kept * cross.T
+def _inside(values: Floats, edge: float) -> float:
+    """Return the mean of the eigenvalues that lie within the edge around it."""
+    middle, some = values.mean(), values
+    for _ in range(3):
+        inside = np.abs(values - middle) <= edge
+        some = values[inside]
+        if not len(some):
+            break
+        middle = some.mean()
+    return float(middle)
+
+
+def _denoised_apart(matrices: Floats, taus: Floats, apart: Floats) -> Floats:
+    eye, k = np.eye(apart.shape[1]), apart.shape[2]
+    whole, _ = np.linalg.qr(np.concatenate([apart, np.broadcast_to(eye, (len(apart), *eye.shape))], axis=2))
+    back = whole.transpose(0, 2, 1)
+    turned = back @ matrices @ whole
+    turned[:, :k, :k] = denoised(turned[:, :k, :k], taus)
+    turned[:, k:, k:] = denoised(turned[:, k:, k:], taus)
+    cross = turned[:, :k, k:]
+    noise = cross[0].size * taus**2 / 2
+    kept = (1 - noise / np.maximum((cross**2).sum(axis=(1, 2)), np.maximum(noise, 1e-300)))[:, None, None]
+    turned[:, :k, k:] = kept * cross
+    turned[:, k:, :k] = kept * cross.transpose(0, 2, 1)
     values, vectors = np.linalg.eigh(turned)
-    values = np.maximum(values, min(0.02 * _middle(values), tau))
-    return np.asarray(whole @ (vectors * values) @ vectors.T @ whole.T)
+    middle = (values[:, (len(eye) - 1) // 2] + values[:, len(eye) // 2]) / 2
+    values = np.maximum(values, np.minimum(0.02 * middle, taus)[:, None])
+    return np.asarray(whole @ (vectors * values[:, None]) @ vectors.transpose(0, 2, 1) @ back)
 
 
 def _middle(values: Floats) -> float:

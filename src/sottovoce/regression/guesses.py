@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sottovoce.privacy.numbers import Floats
 from sottovoce.regression.care import RELEASED, Care
-from sottovoce.regression.glances import Glance
+from sottovoce.regression.glances import Glance, know
 from sottovoce.regression.veil import NARROWEST, Veil, turns
 
 __all__ = ["Guesses", "out_of_sight", "whole_weight"]
@@ -71,6 +71,7 @@ class Guesses:
 
         Where they are the `last`, each knows what groups are.
         """
+        know(glances)
         known = [glance.levelled if last else glance.known for glance in glances]
         averages = [glance.averaged(one) for glance, one in zip(glances, known, strict=True)]
         # What noise hides is asked as at every other look: knowing what groups are makes no column harder to see.

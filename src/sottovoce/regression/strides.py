@@ -203,7 +203,7 @@ def _noise(mechanism: AdaptiveLooks, look: Look, step: Step) -> tuple[float, flo
 def _noises(mechanism: AdaptiveLooks, look: Look, norms: Floats, step: Step, off: float) -> tuple[Floats, Floats]:
     """Return the same of looks of rising norms, of which every third is asked: noise grows evenly with the norm."""
     some = sorted({*range(0, len(norms), 3), len(norms) - 1})
-    looks = [replace(look, norm=float(norms[k])) for k in some]
+    looks = [look.of_norm(float(norms[k])) for k in some]
     asked = [_noise(mechanism, one, _split(mechanism, one, step, off)) for one in looks]
     score, information = np.log(asked).T
     every = np.arange(len(norms))

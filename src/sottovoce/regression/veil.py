@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -129,8 +129,9 @@ class Veil:
         `count` is how many guesses a look has. Every look draws its own columns, all looks side by side: those that
         draw most often come first.
         """
-        looks = [self._turns(columns, count) for columns in self.hidden]
-        while some := [turn for each in looks if (turn := next(each, None)) is not None]:
+        looks = [_turns(tuple(columns.tolist()), self.constant, count, self.fewer) for columns in self.hidden]
+        for place in range(max(map(len, looks))):
+            some = [turns[place] for turns in looks if place < len(turns)]
             drawn = _Drawn(self, np.repeat([turn.column for turn in some], count))
             for shared in zip(*(turn.shared for turn in some), strict=True):
                 others, places = zip(*shared, strict=True)
@@ -140,21 +141,6 @@ class Veil:
             drawn.spread(np.concatenate([turn.spread for turn in some]))
             drawn.done()
         return np.asarray(self.shape @ self.rows @ np.linalg.inv(self.shape))
-
-    def _turns(self, hidden: NDArray[np.bool_], count: int) -> Iterator[_Turn]:
-        """Return what a look draws, one hidden column after the other, again and again."""
-        rng, columns = np.random.default_rng(11), np.flatnonzero(hidden).tolist()
-        rest = {j: [k for k in range(len(hidden)) if k not in (j, self.constant)] for j in columns}
-        others = {j: itertools.cycle(rng.permutation(rest[j]).tolist()) for j in columns}
-
-        def evenly() -> Floats:
-            return np.asarray((rng.permutation(count) + 0.5) / count)
-
-        for _ in range(max(_times(len(columns)) // self.fewer, 1)):
-            for column in rng.permutation(columns).tolist():
-                some = itertools.islice(others[column], min(max(_SHARED // self.fewer, 1), len(rest[column])))
-                shared = [(other, rng.random(count)) for other in some]
-                yield _Turn(column, shared, np.empty(0) if self.constant is None else evenly(), evenly())
 
 
 def turns(hidden: NDArray[np.bool_]) -> int:
@@ -178,6 +164,25 @@ class _Turn:
     shared: list[tuple[int, Floats]]
     middle: Floats
     spread: Floats
+
+
+@functools.lru_cache(maxsize=32)
+def _turns(hidden: tuple[bool, ...], constant: int | None, count: int, fewer: int) -> list[_Turn]:
+    """Return what a look draws, one hidden column after the other, again and again; always the same."""
+    rng, columns = np.random.default_rng(11), [k for k, one in enumerate(hidden) if one]
+    rest = {j: [k for k in range(len(hidden)) if k not in (j, constant)] for j in columns}
+    others = {j: itertools.cycle(rng.permutation(rest[j]).tolist()) for j in columns}
+
+    def evenly() -> Floats:
+        return np.asarray((rng.permutation(count) + 0.5) / count)
+
+    found = []
+    for _ in range(max(_times(len(columns)) // fewer, 1)):
+        for column in rng.permutation(columns).tolist():
+            some = itertools.islice(others[column], min(max(_SHARED // fewer, 1), len(rest[column])))
+            shared = [(other, rng.random(count)) for other in some]
+            found.append(_Turn(column, shared, np.empty(0) if constant is None else evenly(), evenly()))
+    return found
 
 
 class _Drawn:
