@@ -126,7 +126,7 @@ def test_the_risk_falls_where_the_noise_changes_and_no_share_is_missed():
     """Laplace noise takes over where it is as exact at the price, and tells less: the risk is not monotone there."""
     balance = Balance(asked("mean", "sbp"), 9000, sv.ApproxDP(3.0, 1e-6))
     wanted = 0.016
-    shares = np.geomspace(0.01, 1.0, 200)
+    shares = np.geomspace(0.01, 1.0, 60)
     fitting = [float(one) for one in shares if balance._success(float(one)) <= wanted]
     offer = balance.for_risk(wanted)
     assert offer.success <= wanted and offer.share >= max(fitting) > 0.2
@@ -207,14 +207,14 @@ def test_the_command(tmp_path, monkeypatch, capsys):
         return left.value.code, capsys.readouterr().out
 
     code, said = run("--width", "0.03", "--plot", tmp_path / "b.svg", "--json")
-    found = json.loads(said)
-    assert code == 0 and found["chosen"]["width"] <= 0.03
-    assert len([one for one in found["curve"] if one["noise"] == "gaussian"]) >= 5 and found["curve"][-1]["share"] == 1
+    exact = json.loads(said)
+    assert code == 0 and exact["chosen"]["width"] <= 0.03
+    assert len([one for one in exact["curve"] if one["noise"] == "gaussian"]) >= 5 and exact["curve"][-1]["share"] == 1
     assert (tmp_path / "b.svg").stat().st_size > 5000
     assert run("--width", "0.03", "--risk", "0.02")[0] == 2
     assert run("--width", "0.0001")[0] == 7
-    assert "→" in run("--risk", "0.012")[1]
-    assert run("--risk", "1.2%") == run("--risk", "0.012")
+    risky = run("--risk", "0.012")
+    assert "→" in risky[1] and run("--risk", "1.2%") == risky
     others = ("--baseline", "--share", "--spread", "--kept", "--smallest")
     in_percent, as_parts = ("2%", "20%", "30%", "70%", "5 %"), ("0.02", "0.2", "0.3", "0.7", "0.05")
     assert run(*(word for pair in zip(others, in_percent, strict=True) for word in pair)) == run(
@@ -227,7 +227,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     found = json.loads(run("--risk", "50%", "--json")[1])
     assert found["note"] == "Even the whole budget stays below that risk." and found["chosen"]["share"] == 1
     assert json.loads(run("--risk", "1.2%", "--json")[1])["note"] is None
-    assert run("--width", "3%") == run("--width", "0.03")
+    assert json.loads(run("--width", "3%", "--json")[1]) == exact
     usual, narrow = (json.loads(run("--spend", "10%", "--level", level, "--json")[1]) for level in ("95%", "80%"))
     assert narrow["level"] == 0.8 and narrow["chosen"]["width"] < 0.8 * usual["chosen"]["width"]
     assert "80 % intervals" in run("--level", "0.8")[1]

@@ -98,6 +98,7 @@ def covered(verb: str, n: int, epsilon: float, seed: int) -> tuple[int, int]:
     return int(np.sum((low <= truth) & (truth <= high))), truth.size
 
 
+@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize(
     ("verb", "epsilon", "sizes"),
     [("proportion", 0.3, (100, 2000)), ("mean", 0.3, (100,)), ("mean", 1.0, (100, 2000)), ("counts", 0.3, (100, 2000))],

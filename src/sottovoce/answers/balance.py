@@ -8,7 +8,7 @@ import math
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.numbers import Floats, real, whole
+from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.risk import advantage, success
@@ -171,7 +172,7 @@ class Balance:
         return self._made[share]
 
     def _success(self, share: float) -> float:
-        return success(self._mechanism(share).profile, self.baseline)
+        return _success(self._mechanism(share).profile, self.baseline)
 
     def for_width(self, width: float | str) -> Offer:
         """Return the least share with which the answer is expected to be known to ± `width`, or less.
@@ -326,6 +327,11 @@ def people(chance: float, baseline: float) -> str:
     exact = decimal.Context(prec=12).create_decimal_from_float(chance * many)
     lifted = decimal.Context(prec=3, rounding=decimal.ROUND_CEILING).create_decimal(exact)
     return f"{float(lifted):,.10g} of {many:,}"
+
+
+@lru_cache(maxsize=1024)  # public values only, and the same in every plan that looks at such a share
+def _success(profile: Profile, baseline: float) -> float:
+    return success(profile, baseline)
 
 
 def _spread(least: float, points: int) -> list[float]:

@@ -34,7 +34,7 @@ _MOST = 2.0**29
 """The most noise, beside one record: sums and noise together stay far inside 64 bits."""
 
 
-@lru_cache(maxsize=256)  # public values only, and the same whenever such cells are asked for
+@lru_cache(maxsize=1024)  # public values only, and the same whenever such cells are asked for
 def _scale(
     reading: GroupMoments | CellCounts, n: int | None, target: Promise, kind: NoiseKind, relation: Relation
 ) -> float:
