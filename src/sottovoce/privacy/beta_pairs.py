@@ -123,6 +123,7 @@ def _beta_log_delta(a: Floats, b: Floats, w: float, epsilon: Floats, floor: floa
     """
     rise, fall = log_gamma_step(a, w), log_gamma_step(b, w)
     lifted = epsilon * (1 - 1e-15) - slack(a, w, rise) - slack(b, w, fall)
+    shapes = a[..., None] + w, b[..., None]
     a, b, epsilon, x = np.broadcast_arrays(a, b, epsilon, (lifted - fall + rise) / w)  # x: the threshold of logit θ
     trusted = (np.maximum(a, b) + w <= PLAIN) & (np.abs(x) < 600.0)
     log_p, log_q = np.full(x.shape, -np.inf), np.full(x.shape, -np.inf)
@@ -136,8 +137,7 @@ def _beta_log_delta(a: Floats, b: Floats, w: float, epsilon: Floats, floor: floa
     trusted = (up & (log_p > -50.0)) | (down & (log_p > -4.0) & (epsilon < 4.0))
 
     def integral(at: NDArray[np.bool_]) -> Floats:
-        p, q = a[at][:, None] + w, b[at][:, None]
-        least = np.broadcast_to(floor, at.shape)[at]
-        return log_integral(BetaTail.of(p, q, x[at][:, None]), Linear(np.full(p.shape, w)), least)
+        tail = BetaTail.of(*shapes, x[..., None]).take(at)
+        return log_integral(tail, Linear(np.full(tail.p.shape, w)), np.broadcast_to(floor, at.shape)[at])
 
     return log_tail(log_p, log_q, epsilon, trusted, integral)

@@ -115,7 +115,6 @@ def _gamma_log_delta(k: float, j: float, x: Floats, y: Floats, epsilon: Floats, 
         log_p, log_q = np.log(beyond(k, np.exp(x))), np.log(beyond(j, np.exp(y)))
 
     def integral(at: NDArray[np.bool_]) -> Floats:
-        edge = x[at][:, None]
-        return log_integral(GammaTail.of(np.full(edge.shape, k), edge, sign), gap.take(at))
+        return log_integral(GammaTail.of(np.array(k), x[at][:, None], sign), gap.take(at))
 
     return log_tail(log_p, log_q, epsilon, trusted & (log_p > -50.0), integral)

@@ -76,7 +76,7 @@ class BetaTail:
     def of(cls, p: Floats, q: Floats, threshold: Floats) -> BetaTail:
         """Return the tail beyond a threshold of the logit."""
         top = _mode_height(p) + _mode_height(q) - _mode_height(p + q)
-        return cls(p, q, np.log(p) - np.log(q) - threshold, top)
+        return cls(*np.broadcast_arrays(p, q, np.log(p) - np.log(q) - threshold, top))
 
     def take(self, rows: NDArray[Any]) -> BetaTail:
         """Return some of the cells."""
@@ -91,12 +91,15 @@ class BetaTail:
         d = u - self.ahead
         z = d + (np.log(p) - np.log(q))
         above = z > 0
-        share, other, d = np.where(above, q, p) / total, np.where(above, p, q) / total, np.where(above, -d, d)
-        growth = np.expm1(d)
-        y = share * growth
-        fall = log1pmx(y) + share * expm1mx(d, growth)
-        if (far := y < -0.5).any():
-            fall = np.where(far, np.log(other) + np.log1p(np.exp(-np.abs(z))) - share * d, fall)
+        low, high = p / total, q / total
+        share, d = np.where(above, high, low), np.where(above, -d, d)
+        far = d < np.where(above, _half_way(high), _half_way(low))
+        fall = np.where(above, np.log(low), np.log(high)) - share * d
+        fall[far] += np.log1p(np.exp(-np.abs(z[far])))
+        if not far.all():
+            near, share = d[~far], share[~far]
+            growth = np.expm1(near)
+            fall[~far] = log1pmx(share * growth) + share * expm1mx(near, growth)
         return np.asarray(self.top - total * fall)
 
     def fall(self, u: Floats) -> Floats:
@@ -125,7 +128,8 @@ class GammaTail:
     @classmethod
     def of(cls, k: Floats, threshold: Floats, sign: float) -> GammaTail:
         """Return the tail beyond a threshold of the logarithm."""
-        return cls(k, sign * (np.log(k) - threshold), _mode_height(k), sign)
+        shape, ahead, top = np.broadcast_arrays(k, sign * (np.log(k) - threshold), _mode_height(k))
+        return cls(shape, ahead, top, sign)
 
     def take(self, rows: NDArray[Any]) -> GammaTail:
         """Return some of the cells."""
@@ -194,6 +198,11 @@ class Curved:
         return np.where(self(u) < _FULL, np.minimum(steep, turn), _FAR)
 
 
+def _half_way(share: Floats) -> Floats:
+    """Return the d at which share·(e^d - 1) is -1/2; where there is none, one so far that either form will do."""
+    return np.log(np.maximum(1 - 0.5 / share, 1e-320))
+
+
 def _smooth(z: Floats, way: float, slope: Floats, curve: Floats) -> Floats:
     """Return the length on which a log-density with this slope and curvature at z is smooth, up or down.
 
@@ -251,18 +260,17 @@ def _walk(tail: Tail, gap: Gap, u: Floats, way: float) -> Floats:
     out, rows = np.full(u.shape[0], np.inf), np.arange(u.shape[0])
     total = np.full(u.shape, -np.inf)
 
-    def value(at: Floats) -> Floats:
-        return tail.log_density(at) + log1mexp(-gap(at))
-
-    before = value(u)
+    before = tail.log_density(u) + log1mexp(-gap(u))
     for _ in range(_PANELS):
         step = np.minimum(tail.length(u, way), gap.length(u, way))
         end = np.maximum(u - step, 0.0) if way < 0 else u + step
         step = np.abs(end - u)
-        logs = value(u + (end - u) * _PANEL)
-        logs, after = logs[:, :-1], logs[:, -1:]
+        at = u + (end - u) * _PANEL
+        logs, ratios = tail.log_density(at), gap(at)
+        after = logs[:, -1:] + log1mexp(-ratios[:, -1:])
+        logs, shares = logs[:, :-1], -np.expm1(-ratios[:, :-1])
         top = logs.max(axis=1, keepdims=True)
-        total = np.logaddexp(total, np.log(np.exp(logs - top) @ _WEIGHTS)[:, None] + top + np.log(step))
+        total = np.logaddexp(total, np.log((np.exp(logs - top) * shares) @ _WEIGHTS)[:, None] + top + np.log(step))
         # The logarithm falls at least as fast from here on as it fell over this panel.
         left = after + np.log(step) - np.log(before - after)
         done = ((left < total + _LEFT) | (after == -np.inf))[:, 0]
