@@ -20,6 +20,7 @@ import numpy as np
 
 from benchmarks.timing import show
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
+from sottovoce.regression.glances import once_each
 from sottovoce.regression.quick_sums import quick_sums
 
 __all__ = ["DELTA", "SIDE", "Cells", "fit", "fit_all", "fit_beside", "options", "run", "show_csv"]
@@ -39,43 +40,49 @@ def sums(look: Any, rows: Any, y: Any) -> Any:
 
 def fit(mechanism: AdaptiveLooks, rows: Any, y: Any, rng: np.random.Generator) -> Any:
     """Return the coefficients of one release."""
-    return fit_beside(mechanism, rows, y, rng)[0]
+    return mechanism.conclude(mechanism.walk(_Shown(mechanism, rows, y, rng)))
 
 
 def fit_all(mechanism: AdaptiveLooks, tables: Sequence[tuple[Any, Any]], rng: np.random.Generator) -> list[Any]:
     """Return the coefficients of a release of each table, side by side, each with noise of its own."""
+    return [found for found, _ in fit_beside(mechanism, tables, rng)]
+
+
+def fit_beside(
+    mechanism: AdaptiveLooks, tables: Sequence[tuple[Any, Any]], rng: np.random.Generator
+) -> list[tuple[Any, Any]]:
+    """Return the same, and how far the last look's noise alone moves each: σ‖AT'H⁻¹‖, H without its noise."""
     rngs = [np.random.default_rng(seed) for seed in rng.integers(2**63, size=len(tables)).tolist()]
     shown = [_Shown(mechanism, *table, own) for table, own in zip(tables, rngs, strict=True)]
-    return mechanism.conclude_all(mechanism.walk_all(shown))
-
-
-def fit_beside(mechanism: AdaptiveLooks, rows: Any, y: Any, rng: np.random.Generator) -> tuple[Any, Any]:
-    """Return the coefficients, and how far the last look's noise alone moves them: σ‖AT'H⁻¹‖, H without its noise."""
-    shown = _Shown(mechanism, rows, y, rng)
-    path = mechanism.walk(shown)
-    (pull, lean), (A, _) = shown.look.factors, mechanism.system.units
-    H = shown.look.split(shown.total)["information"] / lean**2
-    leads = A @ path[-1][0].shape.T @ np.linalg.pinv(H, 1e-12)
-    return mechanism.conclude(path), shown.scales["score"] / pull * np.linalg.norm(leads, axis=1)
+    found = mechanism.conclude_all(mechanism.walk_all(shown))
+    return [(one, last.noise) for one, last in zip(found, shown, strict=True)]
 
 
 class _Shown:
-    """Noisy sums of records, and the last look with its sums and their noise."""
-
-    look: Any
-    total: Any
-    scales: Any
+    """Noisy sums of records, and what the noise of the last look does."""
 
     def __init__(self, mechanism: AdaptiveLooks, rows: Any, y: Any, rng: np.random.Generator) -> None:
         self._asked = mechanism, rows, y, rng
+        self._last: tuple[Any, Any, Any] | None = None
 
     def __call__(self, look: Any, scales: Any) -> Any:
         mechanism, rows, y, rng = self._asked
         noise = np.concatenate(
             [np.full(k, n.scale) for n, k in zip(mechanism.noises(look, scales), look.sizes.values(), strict=True)]
         )
-        self.look, self.total, self.scales = look, sums(look, rows, y), scales
-        return self.total + noise * rng.standard_normal(noise.size)
+        total = sums(look, rows, y)
+        self._last = look, total, scales
+        return total + noise * rng.standard_normal(noise.size)
+
+    @property
+    def noise(self) -> Any:
+        """How far the noise of the last look moves the coefficients."""
+        assert self._last is not None
+        (look, total, scales), system = self._last, self._asked[0].system
+        pull, lean = look.factors
+        H = look.split(total)["information"] / lean**2
+        leads = system.units[0] @ once_each(look.matrix, look.model.outputs).T @ np.linalg.pinv(H, 1e-12)
+        return scales["score"] / pull * np.linalg.norm(leads, axis=1)
 
 
 def options(about: str | None, out: str, sizes: Sequence[int], seconds: float) -> argparse.ArgumentParser:

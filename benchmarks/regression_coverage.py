@@ -172,7 +172,7 @@ def some_fits(job: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     rng = np.random.default_rng(seed)
     if truths == "chosen":
         encoded = np.column_stack([np.ones(n), design(n, d, rows, rng) / _WIDE[rows]])
-    found = []
+    tables, found = [], []
     A, b = asked.units
     for k in range(count):
         if truths != "chosen":
@@ -180,8 +180,10 @@ def some_fits(job: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         theta = chosen(asked, rows, rng) if truths == "chosen" else drawn(asked, encoded, rng)
         y, truth = respond(asked, encoded, theta, rows, rng), A @ theta + b
         bare = plain_sd(asked, encoded, y) if k == 0 and truths == "chosen" else np.full(len(truth), np.nan)
-        for epsilon, mechanism in targets.items():
-            posterior, noise = fit_beside(mechanism, encoded, y, rng)
+        tables.append((encoded, y, truth, bare))
+    for epsilon, mechanism in targets.items():
+        fits = fit_beside(mechanism, [(encoded, y) for encoded, y, *_ in tables], rng)
+        for (posterior, noise), (_, _, truth, bare) in zip(fits, tables, strict=True):
             low, high = posterior.interval().T
             sd, z = (high - low) / (2 * SIDE), 2 * SIDE * (truth - (low + high) / 2) / (high - low)
             found.append(((family, n, epsilon, d, rows), z, sd / np.hypot(bare, noise), sd / bare))

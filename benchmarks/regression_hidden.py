@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.fitting import DELTA, Cells, fit, options, run, show_csv, write_cells
+from benchmarks.fitting import DELTA, Cells, fit_all, options, run, show_csv, write_cells
 from sottovoce.facts import Category, Count, Facts, Flag, Number
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
@@ -41,13 +41,16 @@ def some_fits(job: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     powers = "x2" in text
     asked = Formula(text, Facts(dict(FACTS) | {"x": Number(0, FAR) if powers else Number(-4, 4)}), "poisson")
     mechanism = AdaptiveLooks.calibrate(asked, n, ApproxDP(epsilon, DELTA))
-    rng, found, unit = np.random.default_rng(seed), [], np.eye(len(asked.terms))
+    rng, found, unit, tables = np.random.default_rng(seed), [], np.eye(len(asked.terms)), []
     for _ in range(count):
         table, truth = (_powers if powers else _grouped)(asked, n, rng)
         rows, _ = asked.encoding.rows([table[name] for name in asked.encoding.names], n)
         A, b = asked.units
         t = rows @ np.linalg.solve(A, truth - b)
-        posterior = fit(mechanism, rows, np.minimum(rng.poisson(np.exp(np.minimum(t, 4.0))), HIGH).astype(float), rng)
+        y = np.minimum(rng.poisson(np.exp(np.minimum(t, 4.0))), HIGH).astype(float)
+        tables.append((table, truth, rows, y))
+    fits = fit_all(mechanism, [(rows, y) for *_, rows, y in tables], rng)
+    for (table, truth, *_), posterior in zip(tables, fits, strict=True):
         slopes = [k for k, term in enumerate(asked.terms) if term in table]
         raw = np.array([table[asked.terms[k]] for k in slopes]).T
         if powers:

@@ -16,6 +16,7 @@ from sottovoce.privacy.promises import ApproxDP, PureDP
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings import HeldRecords
 from sottovoce.regression import AdaptiveLooks, Coefficients, Formula
+from support.side_by_side import released
 
 FACTS = Facts(
     y=Flag(),
@@ -211,15 +212,11 @@ def test_intervals_hold_the_truth_as_often_as_they_say(family: str, rows: str) -
 
 def held(mechanism: AdaptiveLooks, columns: dict, truth: list[float], fits: int) -> np.ndarray:
     """Return how often the intervals of each coefficient hold the truth, and how wide they are on average."""
-    rng, found = np.random.default_rng(9), []
-    for _ in range(fits):
-        t = truth[0] + sum(
-            slope * columns[name] for name, slope in zip(mechanism.system.columns, truth[1:], strict=False)
-        )
-        y = rng.random(len(t)) < special.expit(t)
-        low, high = mechanism.release(columns | {"y": y}, rng).value.interval().T
-        found.append([(low <= truth) & (truth <= high), high - low])
-    return np.mean(found, axis=0)
+    rng = np.random.default_rng(9)
+    t = truth[0] + sum(slope * columns[name] for name, slope in zip(mechanism.system.columns, truth[1:], strict=False))
+    tables = [columns | {"y": rng.random(len(t)) < special.expit(t)} for _ in range(fits)]
+    ends = [found.interval().T for found in released(mechanism, tables, map(seeded_rng, range(fits)))]
+    return np.mean([[(low <= truth) & (truth <= high), high - low] for low, high in ends], axis=0)
 
 
 @pytest.mark.parametrize(("wide", "middle"), [(40.0, 0.0), (1000.0, 300.0)])

@@ -16,6 +16,7 @@ from sottovoce.regression import AdaptiveLooks, Formula
 from sottovoce.regression.belief import believe
 from sottovoce.regression.foreseen import _Records, foresee, rarely
 from sottovoce.regression.planned import plan_looks
+from support.side_by_side import released
 
 N = 20_000
 FACTS = sv.Facts(
@@ -59,12 +60,11 @@ def test_intervals_are_as_wide_as_foreseen(response, rare):
     mechanism = AdaptiveLooks.calibrate(formula, N, sv.ApproxDP(2.0, 1e-6))
     said = {name: value for name, value in (RARE if rare else EVEN).items() if name in formula.columns}
     told = foresee(mechanism, imagined=Imagined(columns=said))
-    widths, plain = [], []
-    for seed in range(9 if response == "visits" else 5):  # where noise is loud, intervals of one differ by a third
-        value = mechanism.release(made_up(rare, seed), seeded_rng(seed + 9)).value
-        widths.append(np.diff(value.interval(), axis=1)[:, 0] / 2)
-        plain.append(1.96 * value.plain_sd)
-    assert [one.term for one in told] == value.terms
+    many = 9 if response == "visits" else 5  # where noise is loud, intervals of one differ by a third
+    found = released(mechanism, [made_up(rare, seed) for seed in range(many)], map(seeded_rng, range(9, 9 + many)))
+    widths = [np.diff(one.interval(), axis=1)[:, 0] / 2 for one in found]
+    plain = [1.96 * one.plain_sd for one in found]
+    assert [one.term for one in told] == found[0].terms
     np.testing.assert_allclose([one.width for one in told], np.median(widths, axis=0), rtol=0.25)
     assert all(0 < one.plain <= one.width <= one.widest for one in told)
     if not rare:  # of what noise hides a release cannot tell what would be left without it
@@ -88,10 +88,8 @@ def test_where_nobody_says_a_plan_for_the_rare_is_no_less_wide_than_what_is_got(
     formula = Formula("smoker ~ age + married + C(ward)", FACTS.of_rows())
     mechanism = AdaptiveLooks.calibrate(formula, N, sv.ApproxDP(1.0, 1e-6))
     even, rare = foresee(mechanism), foresee(mechanism, imagined=rarely(formula))
-    widths = [
-        np.diff(mechanism.release(made_up(True, seed), seeded_rng(seed)).value.interval(), axis=1)[:, 0] / 2
-        for seed in range(3)
-    ]
+    found = released(mechanism, [made_up(True, seed) for seed in range(3)], map(seeded_rng, range(3)))
+    widths = [np.diff(one.interval(), axis=1)[:, 0] / 2 for one in found]
     got = np.median(widths, axis=0)
     for place in (1, 2, 4):  # the narrow number, the rare flag and the rare level
         assert 1.25 * even[place].width < got[place] < 1.25 * rare[place].width
@@ -130,7 +128,8 @@ def test_without_privacy_groups_are_known_as_a_release_tells():
     """Of groups that do not differ one would know five times as much."""
     formula = Formula("smoker ~ age + (1 | ward)", FACTS.of_rows())
     mechanism = AdaptiveLooks.calibrate(formula, N, sv.ApproxDP(3.0, 1e-6))
-    plain = [1.96 * mechanism.release(made_up(False, k), seeded_rng(k)).value.plain_sd for k in range(3)]
+    found = released(mechanism, [made_up(False, k) for k in range(3)], map(seeded_rng, range(3)))
+    plain = [1.96 * one.plain_sd for one in found]
     np.testing.assert_allclose([one.plain for one in foresee(mechanism)], np.median(plain, axis=0), rtol=0.5)
 
 

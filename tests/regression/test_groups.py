@@ -12,6 +12,7 @@ from sottovoce.regression.glances import Glance
 from sottovoce.regression.guesses import Guesses
 from sottovoce.regression.imagined import Imagined
 from sottovoce.regression.quick_sums import quick_sums
+from support.side_by_side import released
 
 N, WARDS = 5000, list("ABCDEF")
 FACTS = Facts(ward=Category(WARDS), age=Number(18, 100), sex=Flag(), ill=Flag(), days=Number(0, 40))
@@ -121,6 +122,6 @@ def test_slopes_beside_groups_are_known_as_well_as_beside_levels_where_residuals
     widths = []
     for text in ("y ~ age + ward", "y ~ age + (1 | ward)"):
         mechanism = AdaptiveLooks(Formula(text, facts), 4 * N, 0.1)
-        found = [mechanism.release(table, seeded_rng(seed)).value for seed in range(3)]
+        found = released(mechanism, [table] * 3, map(seeded_rng, range(3)))
         widths.append([float(np.ptp(one.interval()[1])) for one in found])
     assert max(widths[1]) < 1.5 * min(widths[0])

@@ -14,6 +14,7 @@ from sottovoce.regression.flagged_rows import flagged_rows
 from sottovoce.regression.glances import Glance
 from sottovoce.regression.guesses import Guesses
 from sottovoce.regression.imagined import Imagined
+from support.side_by_side import released
 
 FACTS = sv.Facts(y=sv.Flag(), x=sv.Number(-3, 3), f=sv.Flag())
 N, TRUTH = 20_000, 0.8
@@ -43,8 +44,7 @@ def likeliest(seed: int) -> np.ndarray:
 def test_looks_with_next_to_no_noise_end_where_the_likelihood_is_highest(text: str) -> None:
     """With a flag imagined as a narrow normal column the slope of the first of these tables ended 0.14 too high."""
     mechanism = sv.regression.AdaptiveLooks(sv.regression.Formula(text, FACTS), N, 1e4)
-    for seed in range(6):
-        found = mechanism.release(records(seed), seeded_rng(seed)).value
+    for seed, found in enumerate(released(mechanism, map(records, range(6)), map(seeded_rng, range(6)))):
         assert abs(found.mean[2] - likeliest(seed)[2]) < 0.04
 
 
@@ -52,10 +52,8 @@ def test_the_interval_of_a_rare_flag_holds_the_truth() -> None:
     mechanism = sv.regression.AdaptiveLooks.calibrate(
         sv.regression.Formula("y ~ x + f", FACTS), N, sv.ApproxDP(30.0, 1e-5)
     )
-    held = 0
-    for seed in range(40):
-        low, high = mechanism.release(records(seed), seeded_rng(seed)).value.interval()[2]
-        held += bool(low <= TRUTH <= high)
+    found = released(mechanism, map(records, range(40)), map(seeded_rng, range(40)))
+    held = sum(bool(low <= TRUTH <= high) for low, high in (one.interval()[2] for one in found))
     assert held >= 37  # 35 with the flag imagined as a narrow normal column
 
 

@@ -158,7 +158,8 @@ class Look(LookMoves):
     @cached_property
     def _far(self) -> Any:
         """How far those of a row of length k·c go."""
-        return self.model.reach(self.predictors, self.model.stretch * self.norm)
+        k = self.model.stretch
+        return self.reach if k == 1 else self.model.reach(self.predictors, k * self.norm)
 
     @cached_property
     def bound(self) -> float:

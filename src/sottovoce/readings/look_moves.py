@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -102,32 +102,26 @@ class LookMoves(Reading):
         score = one / scales["score"] if "score" in self.parts else 0.0
         meat = one**2 / scales["meat"] if "meat" in self.parts else 0.0
         information = one**2 / scales["information"] if "information" in self.parts else 0.0
-        squares = max(
-            min(2 * (1 + g), self.diameter**2) * score**2
-            + 2 * meat**2 * (1 - g * g)
-            + 2 * information**2 * self._both(1 - g * g)
-            for g in self._cosines(score**2, meat**2, information**2)
-        )
+        squares = max(self._squares(score**2, meat**2, information**2))
         # Between two points of the grid the sum, of slopes at most 2·score² + 4·(…)², rises by less than this.
         between = (2 * score**2 + 4 * meat**2 + 4 * information**2) / _STEPS
         slack = {part: length - (one if part == "score" else one**2) for part, length in self.lengths.items()}
         rounding = math.sqrt(sum((2 * slack[part] / scales[part]) ** 2 for part in self.parts))
         return math.sqrt(squares + between) + rounding
 
-    def _both(self, curve: float) -> float:
-        """Return half the squared length that two information matrices differ by, where 1 − g² is `curve`."""
-        if self._alike:
-            return max(curve, 0.5)
-        return (1 + curve) / 2 if self.model.outputs == 2 else 1.0
-
-    def _cosines(self, score: float, meat: float, information: float) -> set[float]:
-        """Return the points of the grid of g at which the sum may be largest: beside where one of its parabolas, of
+    def _squares(self, score: float, meat: float, information: float) -> Iterator[float]:
+        """Yield the sum at the points of a grid of g at which it may be largest: beside where one of its parabolas, of
         which none opens upwards, turns down, and where one ends.
         """
-        ends = [0.0, self.diameter**2 / 2 - 1, math.sqrt(0.5)]
+        far, outputs, alike = self.diameter**2, self.model.outputs, self._alike
+        ends = [0.0, far / 2 - 1, math.sqrt(0.5)]
         turns = [score / max(2 * (meat + part * information), 1e-300) for part in (0.0, 0.5, 1.0)]
-        below = [int(_STEPS * min(max(place, 0.0), 1.0)) for place in ends + turns]
-        return {min(k + more, _STEPS) / _STEPS for k in below for more in (0, 1)}
+        below = {int(_STEPS * min(max(place, 0.0), 1.0)) for place in ends + turns}
+        for k in below | {min(k + 1, _STEPS) for k in below}:
+            g = k / _STEPS
+            curve = 1 - g * g
+            both = max(curve, 0.5) if alike else (1 + curve) / 2 if outputs == 2 else 1.0
+            yield min(2 * (1 + g), far) * score + 2 * meat * curve + 2 * information * both
 
     def blocks(self, n: int | None) -> tuple[Block, ...]:
         """Return each block as far as it can move alone."""

@@ -12,6 +12,7 @@ more often than they are, and count for less.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -70,27 +71,38 @@ def flagged_rows(
     L = sd[:, :, None] * _root(C / (sd[:, :, None] * sd[:, None]))
     flags, rows = min(int(ones.sum()), _MOST), len(noise)
     least = min(_OFTEN, 0.5 / max(flags, 1))
-    rng = np.random.default_rng(8)
     told, varies = mean * (1 - mean), sd**2
     # The last of all levels is what the others leave.
     free = (np.diagonal(L, axis1=1, axis2=2) > 10 * _ALIKE * sd) & (varies < _FLAG * told) & (told < _FLAG * varies)
     rest, numbers = noise[:, flags:], skews[..., each, order][..., flags:]
     drawn, odds = np.repeat(noise.T[None, :flags], len(mean), axis=0), np.ones((len(mean), rows))
-    for k in range(flags):
-        line = mean[:, k, None] + (L[:, k, None, :k] @ drawn[:, :k])[:, 0]
+    for k, places in enumerate(_places(flags, rows)):
+        own, some = free[:, k], slice(None) if free[:, k].all() else free[:, k]
+        if not own.any():
+            continue
+        line = mean[some, k, None] + (L[some, k, None, :k] @ drawn[some, :k])[:, 0]
         none, sure = line < _SURE, line > 1 - _SURE
-        chance = np.where(none, 0.0, np.where(sure, 1.0, line))
-        asked = np.where(none | sure, chance, np.minimum(np.maximum(chance, least), 1 - least))
-        flag = (rng.permutation(rows) + 0.5) / rows < asked
-        counts = np.where(flag, chance, 1 - chance) / np.where(flag, asked, 1 - asked)
-        drawn[:, k] = np.where(free[:, k, None], (flag - line) / L[:, k, k, None], drawn[:, k])
-        odds *= np.where(free[:, k, None], counts, 1.0)
-    flagged = mean[:, None] + (L[:, :, :flags] @ drawn).transpose(0, 2, 1)
+        chance, asked = line.copy(), np.minimum(np.maximum(line, least), 1 - least)
+        for part in (chance, asked):
+            np.copyto(part, 0.0, where=none)
+            np.copyto(part, 1.0, where=sure)
+        flag = places < asked
+        drawn[some, k] = (flag - line) / L[some, k, k, None]
+        odds[some] *= np.where(flag, chance, 1 - chance) / np.where(flag, asked, 1 - asked)
+    back = np.empty_like(L)  # to the order in which entries came
+    back[each, order] = L
+    flagged, turned = means[:, None] + (back[:, :, :flags] @ drawn).transpose(0, 2, 1), back[:, :, flags:]
     found = np.empty((*skews.shape[:-1], *noise.shape))
     for place in np.ndindex(skews.shape[:-2]):
-        made = flagged + skewed(rest, numbers[place]) @ L[:, :, flags:].transpose(0, 2, 1)
-        np.put_along_axis(found[place], order[:, None], made, axis=2)
+        found[place] = flagged + skewed(rest, numbers[place]) @ turned.transpose(0, 2, 1)
     return found, odds / odds.mean(axis=1, keepdims=True)
+
+
+@functools.cache
+def _places(flags: int, rows: int) -> Floats:
+    """Return the place of every row in the law of each flag, always the same."""
+    rng = np.random.default_rng(8)
+    return np.array([(rng.permutation(rows) + 0.5) / rows for _ in range(flags)])
 
 
 def _root(correlations: Floats) -> Floats:
