@@ -5,5 +5,5 @@ import pytest
 
 @pytest.fixture
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answer with a quarter of the draws: of the same law, so that intervals hold as much, by ends that vary more."""
-    monkeypatch.setattr("sottovoce.answers.cells_posterior._DRAWS", 1000)
+    """Answer with a third of the draws: of the same law, so that intervals hold as much, by ends that vary more."""
+    monkeypatch.setattr("sottovoce.answers.cells_posterior._DRAWS", 1200)

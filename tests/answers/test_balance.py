@@ -29,6 +29,7 @@ def asked(verb, column, **rest):
     return Question(verb, (column,), FACTS, **rest)
 
 
+@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize(
     "question",
     [
@@ -67,6 +68,7 @@ MONTHS = sv.Facts(smoker=sv.Flag(), month=sv.Category(range(12)), visits=sv.Coun
 CLINIC = sv.Facts({**MONTHS, "who": sv.Person()})
 
 
+@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize(
     ("question", "n"),
     [
@@ -195,6 +197,7 @@ def test_hardly_any_records(n):
     assert Balance(asked("proportion", "smoker", by=("ward",)), n, BUDGET).at(0.5).width <= 0.5
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_the_command(tmp_path, monkeypatch, capsys):
     facts = tmp_path / "f.toml"
     facts.write_text('[smoker]\nkind = "flag"\n[ward]\nkind = "category"\ncategories = ["A", "B"]\n')

@@ -134,8 +134,8 @@ def test_missing_steps_are_bridged_and_say_nothing() -> None:
     model, counts, _ = simulate(6, 30, 60, seed=10)
     missing = seeded_rng(1).random((6, 30)) < 0.2
     garbage = [np.where(missing[..., None], 999, c) for c in counts]
-    one = model.fit(counts, sweeps=20, burn_in=10, missing=missing, rng=seeded_rng(2))
-    two = model.fit(garbage, sweeps=20, burn_in=10, missing=missing, rng=seeded_rng(2))
+    one = model.fit(counts, sweeps=8, missing=missing, starts=2, rng=seeded_rng(2))
+    two = model.fit(garbage, sweeps=8, missing=missing, starts=2, rng=seeded_rng(2))
     assert one == two
     noise = IntegerNoise("laplace", 2.0)
     tables = noised(model, counts, noise, seed=3)
@@ -145,11 +145,11 @@ def test_missing_steps_are_bridged_and_say_nothing() -> None:
         tuple(np.where(missing[..., None], 999, t) for t in tables.counts),
         tables.noises,
     )
-    one = model.fit(tables, sweeps=30, burn_in=10, missing=missing, rng=seeded_rng(2))
-    two = model.fit(spoiled, sweeps=30, burn_in=10, missing=missing, rng=seeded_rng(2))
+    one = model.fit(tables, sweeps=16, missing=missing, rng=seeded_rng(2))
+    two = model.fit(spoiled, sweeps=16, missing=missing, rng=seeded_rng(2))
     assert one == two
     single = HiddenMarkovModel(model.grid, FIELDS, states=1)
-    without = single.fit(tables, sweeps=30, burn_in=10, missing=missing, rng=seeded_rng(2))
+    without = single.fit(tables, sweeps=16, missing=missing, rng=seeded_rng(2))
     better = one.held_out_log_likelihood(counts, missing) - without.held_out_log_likelihood(counts, missing)
     assert better > 20
 

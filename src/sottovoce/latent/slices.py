@@ -14,7 +14,7 @@ __all__ = ["Guide", "slice_step"]
 
 Integers = NDArray[np.int64]
 
-_TRIES, _AHEAD = 100, 4
+_TRIES, _AHEAD = 100, 6
 """Rounds of tries at most, and tries of a chain in one round at most."""
 
 
@@ -90,7 +90,7 @@ def slice_step(
     for _ in range(_TRIES):
         # Where a chain tries next does not depend on by how much it was refused. So the fewer wait, the more of their
         # tries are looked at together; the first that is allowed counts.
-        ahead = min(chains // waiting.size, _AHEAD)
+        ahead = min(2 * chains // waiting.size, _AHEAD)
         angles = np.empty((ahead, waiting.size, 1))
         for turn, part in zip(angles[..., 0], rng.random((ahead, waiting.size)), strict=True):
             turn[:] = angle
