@@ -132,7 +132,7 @@ def test_a_crafted_uniform_reaches_either_far_tail(law, zeros):
 
 
 def test_a_draw_beyond_all_doubles_leaves_as_the_largest():
-    assert draw(GammaLaw(Q(10**9), Q(1, 10**308)), secure_rng()) == np.finfo(float).max
+    assert draw(GammaLaw(Q(10**5), Q(1, 10**308)), secure_rng()) == np.finfo(float).max
     cells = SignedCells()
     assert cells.value(cells.index(-Q(10**400))) == -np.finfo(float).max
 

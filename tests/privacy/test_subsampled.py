@@ -24,7 +24,7 @@ from sottovoce.privacy import (
 )
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.losses import Losses
-from sottovoce.privacy.subsampled import _log_moments
+from sottovoce.privacy.subsampled import _Moments
 
 EPSILONS = np.array([0.0, 1e-6, 0.1, 0.5, 1.0, 2.0, 5.0, 40.0])
 
@@ -163,7 +163,7 @@ def test_moments_of_a_loss_are_the_sums_in_many_digits(count, tilt):
     logs = -(rng.uniform(0, 600, count) ** rng.uniform(0.5, 1.0))
     logs[3::7] = -np.inf  # nothing there
     losses = Losses(np.arange(count) - 30, logs, 0.1)
-    (found,) = _log_moments(losses, np.array([tilt]))
+    (found,) = _Moments(losses)(np.array([tilt]))
     with mp.workdps(50):
         terms = [mp.exp(mp.mpf(mass) + mp.mpf(tilt) * (k - 30)) for k, mass in enumerate(logs) if mass > -np.inf]
         exact = mp.log(mp.fsum(terms)) if terms else -mp.inf

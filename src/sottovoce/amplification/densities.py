@@ -308,15 +308,16 @@ class _Coupling:
         """Return a bound on |Φ'| over a box, where T moves `stretch` times and x `moves` times as fast."""
         alpha, less = ball(self.alpha), ball(self.alpha - 1)
         lam, gap = alpha * stretch, less * moves
-        sums = [ball(0)] * 6
+        mixed = first = second = mixed_moves = first_moves = second_moves = ball(0)
+        density, slope = self.kernel.log_density, self.kernel.slope
         for y, whole in _panels(law.low, law.high):
-            at_t, at_x = (self.kernel.log_density(whole, z, False).real for z in (target, x))
-            slope_t, slope_x = self.kernel.slope(y, target), self.kernel.slope(y, x)
-            tilted = (alpha * at_t - less * at_x).exp()
-            p, q = at_t.exp(), at_x.exp()
-            parts = (tilted, tilted * (lam * slope_t - gap * slope_x), p, p * slope_t, q, q * slope_x)
-            sums = [total + part for total, part in zip(sums, parts, strict=True)]
-        value = sums[1] / sums[0] - lam * sums[3] / sums[2] + gap * sums[5] / sums[4]
+            at_t, at_x = density(whole, target, False).real, density(whole, x, False).real
+            slope_t, slope_x = slope(y, target), slope(y, x)
+            tilted, p, q = (alpha * at_t - less * at_x).exp(), at_t.exp(), at_x.exp()
+            mixed, mixed_moves = mixed + tilted, mixed_moves + tilted * (lam * slope_t - gap * slope_x)
+            first, first_moves = first + p, first_moves + p * slope_t
+            second, second_moves = second + q, second_moves + q * slope_x
+        value = mixed_moves / mixed - lam * first_moves / first + gap * second_moves / second
         falls, rises = ends(value / less)
         return max(rises, -falls)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -156,12 +156,18 @@ def _frequencies(x: Floats, y: Floats, values: Floats, seen_of: Callable[[Any], 
     return Score(f"how often each value of {where} occurs", of)
 
 
+@cache  # looking through all libraries that are loaded takes longer than many a fit
+def _threads() -> Any:
+    from threadpoolctl import ThreadpoolController  # noqa: PLC0415 - scikit-learn brings it
+
+    return ThreadpoolController()
+
+
 def _learned(x: Floats, y: Floats, seed: int, *, required: bool) -> list[Score]:
     """Return classifiers taught to tell the two data sets apart; none where scikit-learn is not installed."""
     try:
         from sklearn.ensemble import HistGradientBoostingClassifier  # noqa: PLC0415 - an extra
         from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
-        from threadpoolctl import threadpool_limits  # noqa: PLC0415 - scikit-learn brings it
     except ImportError:
         if required:
             raise InvalidValue("a learned test needs scikit-learn: pip install 'sottovoce[regression]'") from None
@@ -175,7 +181,7 @@ def _learned(x: Floats, y: Floats, seed: int, *, required: bool) -> list[Score]:
         z = (_rows(outputs) - centre) / spread
         return np.concatenate([z, z * z, np.abs(z)], axis=1)
 
-    with threadpool_limits(1):  # on a busy machine threads that wait for each other take fifty times as long
+    with _threads().limit(limits=1):  # on a busy machine threads that wait for each other take fifty times as long
         line = LogisticRegression(max_iter=200).fit(wide(rows), source)
         count = 20 if len(x) < 1000 else 60  # of few draws, more trees learn much of the noise
         trees = HistGradientBoostingClassifier(max_iter=count, max_leaf_nodes=15, random_state=seed).fit(rows, source)

@@ -6,6 +6,8 @@ import math
 from fractions import Fraction
 from typing import Any, Protocol
 
+import numpy as np
+
 from sottovoce.mechanisms.balls import Ball, BallFunction, ball, precision
 from sottovoce.mechanisms.cells import Cells, exact
 
@@ -35,7 +37,7 @@ class LazyUniform:
 
     def refine(self) -> None:
         """Draw more bits."""
-        self.value = self.value << (8 * _FIRST) | int.from_bytes(self._source.bytes(_FIRST), "big")
+        self.value = self.value << (8 * _FIRST) | int.from_bytes(_drawn(self._source), "big")
         self.bits += 8 * _FIRST
 
     def beyond(self, threshold: Any) -> bool:
@@ -60,6 +62,13 @@ class LazyUniform:
         whole = 1 << (self.bits + 1)
         odd = 2 * self.value + 1
         return odd / whole, (whole - odd) / whole
+
+
+def _drawn(source: BitSource) -> bytes:
+    """Return the next bytes. Those of a generator are its next word, which by itself takes a twentieth of the time."""
+    if isinstance(source, np.random.Generator) and type(source).bytes is np.random.Generator.bytes:
+        return int(source.bit_generator.random_raw()).to_bytes(_FIRST, "little")
+    return source.bytes(_FIRST)
 
 
 def find_cell(function: BallFunction, cells: Cells, uniform: LazyUniform) -> int:

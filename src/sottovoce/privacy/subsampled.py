@@ -122,13 +122,14 @@ class SubsampledProfile(Profile):
         return np.asarray(np.minimum(best, PureProfile(level)._renyi(order)) if math.isfinite(level) else best)
 
     @cached_property
-    def _losses(self) -> tuple[Losses, float, float] | None:
-        """A law of the privacy loss above the curve, its step, and where it ends."""
+    def _losses(self) -> tuple[_Moments, float, float, float] | None:
+        """The moments of a law of the privacy loss above the curve, its mass at infinity, its step, and its end."""
         reach = min(self.pure(), float(self._epsilon(np.array([_FAR]))[0]))
         if not 0 < reach < 600:
             return None
         step = reach / _NODES
-        return discretise(self, step, reach), step, reach
+        losses = discretise(self, step, reach)
+        return _Moments(losses), losses.infinity, step, reach
 
     def _by_losses(self, order: Floats) -> Floats:
         """Return bounds from the curve of δ: the law on the grid, what lies beyond its end, and the end's own mass."""
@@ -136,46 +137,56 @@ class SubsampledProfile(Profile):
         out = np.full(order.shape, np.inf)
         if self._losses is None:
             return out
-        losses, step, end = self._losses
+        moments, infinity, step, end = self._losses
         (below,) = np.nonzero(order < self.pole)
         for some in (below[i : i + _AT_ONCE] for i in range(0, len(below), _AT_ONCE)):
             gap = order[some] - 1
-            total = _log_moments(losses, gap * step)
-            if losses.infinity > 0:
+            total = moments(gap * step)
+            if infinity > 0:
                 # 1 + λ(λ-1)∫(e^((λ-1)ε) + e^(-λε))δ(ε)dε: up to the end δ is that of the grid and the end's; beyond
                 # it, at most e^((λ'-1)(R(λ')-ε)) of the part's own curve at twice the order.
                 double = np.minimum(2 * order[some], (order[some] + self.pole) / 2)
                 beyond = (double - 1) * self.one._renyi(double) - (double - order[some]) * end
                 tail = np.log(2 * self.rate * order[some] * gap / (double - order[some])) + beyond
-                at_end = math.log(losses.infinity) + np.log(2 * order[some]) + gap * end
+                at_end = math.log(infinity) + np.log(2 * order[some]) + gap * end
                 total = np.logaddexp(total, np.logaddexp(tail, at_end + 1e-12))
             found = np.maximum(total, 0.0) / gap * _ROUND_UP + 1e-13 / gap
             out[some] = np.where(np.isfinite(total), found, np.inf)
         return out
 
 
-def _log_moments(losses: Losses, tilts: Floats) -> Floats:
-    """Return, for each tilt t, log Σ mass·e^(t·index) or a hair more.
+class _Moments:
+    """Of each tilt t, log Σ mass·e^(t·index) or a hair more.
 
     Blocks of masses are products of matrices; where a tilt is too steep for that, every mass is a term of its own.
     """
-    index, logs = np.asarray(losses.index, dtype=np.float64), losses.log_mass
-    out = np.full(tilts.shape, -np.inf)
-    if not len(index):
-        return out
-    gentle = (tilts * (_BLOCK - 1) <= _STEEP) & bool(np.all(np.diff(index) == 1))
-    if not gentle.all():
-        out[~gentle] = _log_sums(1.0, logs + tilts[~gentle, None] * index)
-    if gentle.any():
-        masses = np.append(logs, np.full(-len(index) % _BLOCK, -np.inf)).reshape(-1, _BLOCK)
-        top, some = masses.max(axis=1), tilts[gentle, None]
+
+    def __init__(self, losses: Losses) -> None:
+        self._index, self._logs = np.asarray(losses.index, dtype=np.float64), losses.log_mass
+        self._even = bool(np.all(np.diff(self._index) == 1))
+
+    @cached_property
+    def _blocks(self) -> tuple[Floats, Floats]:
+        """The largest logarithm of each block, and the masses beside it."""
+        masses = np.append(self._logs, np.full(-len(self._index) % _BLOCK, -np.inf)).reshape(-1, _BLOCK)
+        top = masses.max(axis=1)
         # Masses too small for a double beside their block's largest are taken for larger ones.
         with np.errstate(invalid="ignore"):
-            part = np.exp(np.where(np.isneginf(masses), -np.inf, np.maximum(masses - top[:, None], -3 * _STEEP)))
-        coarse, fine = np.exp(some * np.arange(0, _BLOCK, _ROW)), np.exp(some * np.arange(_ROW))
-        powers = (coarse[:, :, None] * fine[:, None, :]).reshape(-1, _BLOCK)  # e^(t·k), k < _BLOCK
-        out[gentle] = _log_sums(powers @ part.T, top + some * index[::_BLOCK])
-    return out
+            return top, np.exp(np.where(np.isneginf(masses), -np.inf, np.maximum(masses - top[:, None], -3 * _STEEP)))
+
+    def __call__(self, tilts: Floats) -> Floats:
+        out = np.full(tilts.shape, -np.inf)
+        if not len(self._index):
+            return out
+        gentle = (tilts * (_BLOCK - 1) <= _STEEP) & self._even
+        if not gentle.all():
+            out[~gentle] = _log_sums(1.0, self._logs + tilts[~gentle, None] * self._index)
+        if gentle.any():
+            (top, part), some = self._blocks, tilts[gentle, None]
+            coarse, fine = np.exp(some * np.arange(0, _BLOCK, _ROW)), np.exp(some * np.arange(_ROW))
+            powers = (coarse[:, :, None] * fine[:, None, :]).reshape(-1, _BLOCK)  # e^(t·k), k < _BLOCK
+            out[gentle] = _log_sums(powers @ part.T, top + some * self._index[::_BLOCK])
+        return out
 
 
 def _log_sums(factors: Floats | float, exponents: Floats) -> Floats:
