@@ -97,6 +97,8 @@ def starting(request: pytest.FixtureRequest, messy_parquet: Path) -> Iterator[Fu
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        # Capitals as Java has them: the other way goes through all of Unicode first. In no word of ours do they differ.
+        "spark.sql.icu.caseMappings.enabled": "false",
         # Half the time of a short life: one quick compiler, classes that came with Spark are taken as they are, and
         # there is room for all of them and for most of what is made.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions "

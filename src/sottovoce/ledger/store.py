@@ -1,7 +1,7 @@
 """The store: a SQLite file or a PostgreSQL database, its transactions, and its troubles in our words.
 
-SQLAlchemy gives the addresses, the dialects, the tables' definitions and PostgreSQL's connections; the few statements
-of a transaction go straight to the driver: on a fast disk, building them would take longer than the fsync.
+SQLAlchemy gives the addresses, the dialects and the tables' definitions; the few statements of a transaction go
+straight to the driver: on a fast disk, building them would take longer than the fsync.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
-from sqlalchemy.pool import NullPool
 
 from sottovoce.ledger.anchor import Anchor
 from sottovoce.ledger.files import Files, Opened, advised
@@ -128,7 +127,6 @@ class Store:
         given = Path(str(url.database)).absolute()
         self.path = given.resolve() if url.drivername == "sqlite" else None
         self._files: Files | None = None
-        self._timeout = timeout
         self._process = os.getpid()
         self.turns = Turns(None if self.path is None else Anchor.beside(self.path).path)
         # A pool as plain as can be: SQLAlchemy's own takes as long as a third of a durable transaction.
@@ -136,26 +134,16 @@ class Store:
         if self.path is not None:
             self.dialect: sa.Dialect = sqlite.dialect()
             self._first = ("BEGIN", "BEGIN IMMEDIATE")  # of one that reads, and of one that writes
-            self._connect = partial(_connect, self.path, timeout)
+            self._connect: Callable[[], Any] = partial(_connect_sqlite, self.path, timeout)
             self._files = Files(given, self.path, self.name, timeout, self._connect)
             return
         try:
-            arguments = {"connect_timeout": max(2, int(timeout))}
-            self._engine = sa.create_engine(url, connect_args=arguments, poolclass=NullPool)
+            kind: Any = url.get_dialect()
+            self.dialect = kind(dbapi=kind.import_dbapi())
         except ImportError:
             raise InvalidValue("a PostgreSQL ledger needs psycopg; pip install 'sottovoce[postgres]'") from None
-        self.dialect = self._engine.dialect
         self._first = ("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY", "")
-        sa.event.listen(self._engine, "connect", self._prepare_postgres)
-
-    def _prepare_postgres(self, connection: Any, _: object) -> None:
-        # The head's row lock makes writers take turns; each must then see what the last one wrote, whatever
-        # the server's defaults.
-        with connection.cursor() as cursor:
-            cursor.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
-            cursor.execute("SET synchronous_commit = on")
-            cursor.execute(f"SET lock_timeout = {int(1000 * self._timeout)}")
-        connection.commit()
+        self._connect = partial(_connect_postgres, self.dialect, url, timeout)
 
     @property
     def folder(self) -> Folder | None:
@@ -211,17 +199,15 @@ class Store:
         try:
             return self._idle.pop()
         except IndexError:
-            if self._files is None:
-                pooled = self._engine.raw_connection()
-                return _Connection(pooled, pooled.invalidate)
             raw = self._connect()
+            if self._files is None:
+                return _Connection(raw, raw.close)
             return _Connection(raw, partial(_end, raw), self._files.opened())
 
     def _in_our_words(self, error: BaseException) -> SottovoceError | None:
         """Return a driver's error as one clear line; None for an error that is not the driver's."""
-        cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
-        said = str(cause).strip().partition("\n")[0]
-        match leaves_it_sound(cause):
+        said = str(error).strip().partition("\n")[0]
+        match leaves_it_sound(error):
             case True:
                 return LedgerUnavailable(f"the ledger {self.name} cannot be used: {advised(said)}")
             case False:
@@ -242,7 +228,7 @@ class Store:
             self.close()
 
 
-def _connect(path: Path, timeout: float) -> sqlite3.Connection:
+def _connect_sqlite(path: Path, timeout: float) -> sqlite3.Connection:
     address = f"file:{quote(str(path))}?mode=rw"  # never creates: an absent ledger is no empty ledger
     connection = sqlite3.connect(address, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False)
     try:
@@ -250,6 +236,23 @@ def _connect(path: Path, timeout: float) -> sqlite3.Connection:
             connection.execute(f"PRAGMA {pragma}")
         # From the first read on, the log and its index stay the same files for as long as the connection lives.
         connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _connect_postgres(dialect: sa.Dialect, url: sa.URL, timeout: float) -> Any:
+    places, names = dialect.create_connect_args(url)
+    connection = dialect.connect(*places, **{**names, "connect_timeout": max(2, int(timeout))})
+    try:
+        # The head's row lock makes writers take turns; each must then see what the last one wrote, whatever
+        # the server's defaults.
+        connection.cursor().execute(
+            "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED; SET synchronous_commit = on; "
+            f"SET lock_timeout = {int(1000 * timeout)}"
+        )
+        connection.commit()
     except BaseException:
         connection.close()
         raise

@@ -377,7 +377,7 @@ _OUTSIDE = {  # what keeps a sound ledger from being used; every other SQLite er
 
 def is_drivers(error: BaseException) -> bool:
     """Say whether an error is the database's or its driver's own, after which a connection is in doubt."""
-    return isinstance(error, sa.exc.DBAPIError) or leaves_it_sound(error) is not None
+    return leaves_it_sound(error) is not None
 
 
 def leaves_it_sound(error: BaseException | None) -> bool | None:
