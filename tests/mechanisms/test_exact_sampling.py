@@ -80,8 +80,11 @@ def test_a_draw_lies_in_the_very_cell_of_its_uniform_number(name):
             assert uniform.value * unit <= at(k + 1)
 
 
-def test_a_lazy_uniform_number_is_uniform_in_every_byte():
-    source = secure_rng()
+@pytest.mark.parametrize(
+    "bits", [None, *(getattr(np.random, kind) for kind in ("MT19937", "Philox", "SFC64", "PCG64"))]
+)
+def test_a_lazy_uniform_number_is_uniform_in_every_byte(bits):
+    source = secure_rng() if bits is None else np.random.Generator(bits(7))
     drawn = np.array([list(LazyUniform(source).value.to_bytes(8, "big")) for _ in range(4096)])
     for byte in drawn.T:
         assert stats.chisquare(np.bincount(byte, minlength=256)).pvalue > 1e-9

@@ -10,11 +10,14 @@ import numpy as np
 
 from sottovoce.mechanisms.balls import Ball, BallFunction, ball, precision
 from sottovoce.mechanisms.cells import Cells, exact
+from sottovoce.privacy.randomness import SecureGenerator
 
 __all__ = ["BitSource", "LazyUniform", "find_cell"]
 
 _FIRST = 8
 """Bytes of U that are drawn at once."""
+_IN_WORDS = (np.random.Philox, np.random.SFC64, np.random.PCG64, np.random.PCG64DXSM)
+"""Generators whose words have as many; those of a Mersenne twister have half."""
 _GUARD = 40
 """Bits of precision beyond those of U at first: what sums of a million records lose, and some."""
 
@@ -65,8 +68,10 @@ class LazyUniform:
 
 
 def _drawn(source: BitSource) -> bytes:
-    """Return the next bytes. Those of a generator are its next word, which by itself takes a twentieth of the time."""
-    if isinstance(source, np.random.Generator) and type(source).bytes is np.random.Generator.bytes:
+    """Return the next bytes: where they are a generator's next word, that, in a twentieth of the time."""
+    if isinstance(source, SecureGenerator) or (
+        type(source) is np.random.Generator and type(source.bit_generator) in _IN_WORDS
+    ):
         return int(source.bit_generator.random_raw()).to_bytes(_FIRST, "little")
     return source.bytes(_FIRST)
 
