@@ -28,7 +28,7 @@ __all__ = ["PoissonRegression"]
 class PoissonRegression(PrivateRegressor):
     """Private Poisson regression of counts from 0 to `response_bound`.
 
-    ``auto`` takes the three looks of a regression table (`AdaptiveLooks`): `coef_` is the posterior's median, `samples_`
+    ``auto`` takes the three looks of a regression table (`AdaptiveLooks`): `coef_` has posterior medians, `samples_`
     are many, and ``release_.value`` has intervals that know of the noise. Every column of X lies within ±`data_norm`,
     or within the bounds of its facts; rows are weighed, never shortened, and no ball is needed. A `prior_scale`, a
     guess of ‖w‖, makes prior_scale·data_norm the prior standard deviation of the linear predictor, 5 where None. Where
