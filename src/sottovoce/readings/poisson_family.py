@@ -9,7 +9,7 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -88,10 +88,7 @@ class PoissonFamily(Family):
 
     def _places(self, t: Floats) -> tuple[Floats, Floats]:
         """Return s and e."""
-        mu = np.exp(np.clip(t, -FARTHEST, self.farthest))
-        if not self.extra:
-            return mu, np.exp(-mu)
-        return mu / (1 + self.extra * mu), np.exp(-np.log(1 + self.extra * mu) / self.extra)
+        return _places(t, self.farthest, self.extra)
 
     def uncut(self, values: Floats) -> Floats:
         """Return the count, cut at what the column's facts allow and at what is looked at of any count."""
@@ -121,6 +118,23 @@ class PoissonFamily(Family):
         s, e = self._places(t)
         first, second = (_polynomial(powers, s) for powers in self.powers)
         return np.asarray(self.most - e * first), np.asarray(s * e * second)
+
+    @classmethod
+    def moments(cls, families: Sequence[Self], counts: Sequence[int], t: Floats) -> tuple[Floats, Floats]:
+        """Return both of several families at once: powers that one does not have are zero times those of others."""
+        if len({bool(family.extra) for family in families}) > 1:
+            return super().moments(families, counts, t)
+        alpha, far, most = (
+            np.repeat([getattr(family, name) for family in families], counts)[:, None]
+            for name in ("extra", "farthest", "most")
+        )
+        s, e = _places(t, far, alpha if alpha.any() else 0.0)
+        sums = []
+        for some in zip(*(family.powers for family in families), strict=True):
+            wide = max(map(len, some))
+            padded = np.array([(0.0,) * (wide - len(part)) + part for part in some])
+            sums.append(_polynomial(np.repeat(padded, counts, axis=0).T[:, :, None], s))
+        return np.asarray(most - e * sums[0]), np.asarray(s * e * sums[1])
 
     def means_and_variances(self, t: Floats, extras: Sequence[float]) -> tuple[Floats, Floats]:
         """Return the means and the variances of min(y, K), both of what it lies below K, for each of several α."""
@@ -161,6 +175,15 @@ def _bound(family: PoissonFamily, reach: float) -> float:
     """Return the bound of counts, which a look and how far two contributions lie apart both ask for."""
     low, high = family.mean(np.array([-reach, reach]))
     return float(max(family.most - low, high)) * (1 + 1e-12)
+
+
+def _places(t: Floats, farthest: Any, extra: Any) -> tuple[Floats, Floats]:
+    """Return s and e, of one α or of several that are all above 0."""
+    mu = np.exp(np.clip(t, -FARTHEST, farthest))
+    if np.ndim(extra) == 0 and not extra:
+        return mu, np.exp(-mu)
+    more = 1 + extra * mu
+    return mu / more, np.exp(-np.log(more) / extra)
 
 
 def _polynomial(powers: Sequence[float] | Floats, s: Floats) -> Floats:
