@@ -7,7 +7,7 @@ import itertools
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -84,7 +84,7 @@ class PoissonFamily(Family):
     @cached_property
     def farthest(self) -> float:
         """Beyond this t hardly any count lies below K, and t is cut."""
-        return math.log(4.0 * self.most + 8.0) + (3.0 if self.extra else 0.0)
+        return _farthest(self.most, bool(self.extra))
 
     def _places(self, t: Floats) -> tuple[Floats, Floats]:
         """Return s and e."""
@@ -138,10 +138,15 @@ class PoissonFamily(Family):
 
     def means_and_variances(self, t: Floats, extras: Sequence[float]) -> tuple[Floats, Floats]:
         """Return the means and the variances of min(y, K), both of what it lies below K, for each of several α."""
-        families = [replace(self, extra=extra) for extra in extras]
-        s, e = (np.array(part) for part in zip(*(family._places(t) for family in families), strict=True))
-        powers = np.array([family.powers[0] for family in families]).T[:, :, None]
-        below = np.arange(1, self.most + 1)[:, None, None] * powers  # the highest power, of K - 1, first
+        alpha = np.array([0.0 if extra < _LEAST_EXTRA else extra for extra in extras])
+        s, e = np.empty((2, len(alpha), *t.shape))
+        for more in {bool(extra) for extra in alpha.tolist()}:
+            some = (alpha > 0) == more
+            s[some], e[some] = _places(t, _farthest(self.most, more), alpha[some, None] if more else 0.0)
+        each = np.arange(self.most)[:, None]
+        mass = np.cumprod(np.concatenate([np.ones((1, len(alpha))), (1 + alpha * each[:-1]) / (each[:-1] + 1)]), axis=0)
+        powers: Floats = np.asarray((self.most - each) * mass)[::-1, :, None]  # the highest power, of K - 1, first
+        below: Floats = np.asarray(np.arange(1, self.most + 1)[:, None, None] * powers)
         first, second = e * _polynomial(powers, s), e * _polynomial(below, s)
         return np.asarray(self.most - first), np.asarray(np.maximum(second - first**2, 0.0))
 
@@ -175,6 +180,11 @@ def _bound(family: PoissonFamily, reach: float) -> float:
     """Return the bound of counts, which a look and how far two contributions lie apart both ask for."""
     low, high = family.mean(np.array([-reach, reach]))
     return float(max(family.most - low, high)) * (1 + 1e-12)
+
+
+def _farthest(most: int, more: bool) -> float:
+    """Return the place beyond which t is cut: a higher one where counts vary `more` than a Poisson law's."""
+    return math.log(4.0 * most + 8.0) + (3.0 if more else 0.0)
 
 
 def _places(t: Floats, farthest: Any, extra: Any) -> tuple[Floats, Floats]:
