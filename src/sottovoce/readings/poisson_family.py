@@ -145,8 +145,9 @@ class PoissonFamily(Family):
             s[some], e[some] = _places(t, _farthest(self.most, more), alpha[some, None] if more else 0.0)
         each = np.arange(self.most)[:, None]
         mass = np.cumprod(np.concatenate([np.ones((1, len(alpha))), (1 + alpha * each[:-1]) / (each[:-1] + 1)]), axis=0)
-        powers: Floats = np.asarray((self.most - each) * mass)[::-1, :, None]  # the highest power, of K - 1, first
-        below: Floats = np.asarray(np.arange(1, self.most + 1)[:, None, None] * powers)
+        # The highest power, of K - 1, comes first.
+        powers = np.asarray((self.most - each) * mass, dtype=np.float64)[::-1, :, None]
+        below = np.arange(1.0, self.most + 1)[:, None, None] * powers
         first, second = e * _polynomial(powers, s), e * _polynomial(below, s)
         return np.asarray(self.most - first), np.asarray(np.maximum(second - first**2, 0.0))
 
