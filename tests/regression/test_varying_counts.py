@@ -96,3 +96,20 @@ def test_counts_cut_anywhere_are_those_of_each_cut_alone(extra: float) -> None:
         some = t < alone.farthest  # beyond, one alone is cut
         for all_of_them, one in zip(found, (alone.mean(t), alone.slope(t), alone.variance(t)), strict=True):
             np.testing.assert_allclose(all_of_them[cap - 1][some], one[some], rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("extras", [(0.0, 0.0, 0.0), (0.3, 4.0, 0.01), (0.0, 0.3, 4.0)])
+def test_laws_side_by_side_are_those_of_each_alone(extras: tuple[float, ...]) -> None:
+    """To the last digit: what a release tells does not depend on those beside it."""
+    families = [PoissonFamily(Count(99), cap, extra) for cap, extra in zip((1, 7, 40), extras, strict=True)]
+    t, counts = np.random.default_rng(1).normal(0, 3, (6, 50)), (1, 3, 2)
+    found = PoissonFamily.moments(families, counts, t)
+    parts = np.split(t, np.cumsum(counts)[:-1])
+    alone = [family.mean_and_slope(part) for family, part in zip(families, parts, strict=True)]
+    for all_of_them, each in zip(found, zip(*alone, strict=True), strict=True):
+        assert np.array_equal(all_of_them, np.concatenate(each))
+    means, variances = families[1].means_and_variances(t[0], extras)
+    for extra, mean, variance in zip(extras, means, variances, strict=True):
+        one = replace(families[1], extra=extra)
+        np.testing.assert_allclose(mean, one.mean(t[0]), rtol=1e-14)
+        np.testing.assert_allclose(variance, one.variance(t[0]), rtol=1e-14)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -93,6 +94,13 @@ class Family(ABC):
     def mean_and_slope(self, t: Floats) -> tuple[Floats, Floats]:
         """Return both."""
         return self.mean(t), self.slope(t)
+
+    @classmethod
+    def moments(cls, families: Sequence[Self], counts: Sequence[int], t: Floats) -> tuple[Floats, Floats]:
+        """Return both of several families, each with so many of the first places of t, one after the other."""
+        parts = np.split(t, np.cumsum(counts)[:-1])
+        found = [family.mean_and_slope(part) for family, part in zip(families, parts, strict=True)]
+        return np.concatenate([mean for mean, _ in found]), np.concatenate([slope for _, slope in found])
 
     def residual(self, y: Floats, t: Floats) -> Floats:
         """Return what a record pulls with."""

@@ -7,9 +7,9 @@ import itertools
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -84,14 +84,11 @@ class PoissonFamily(Family):
     @cached_property
     def farthest(self) -> float:
         """Beyond this t hardly any count lies below K, and t is cut."""
-        return math.log(4.0 * self.most + 8.0) + (3.0 if self.extra else 0.0)
+        return _farthest(self.most, bool(self.extra))
 
     def _places(self, t: Floats) -> tuple[Floats, Floats]:
         """Return s and e."""
-        mu = np.exp(np.clip(t, -FARTHEST, self.farthest))
-        if not self.extra:
-            return mu, np.exp(-mu)
-        return mu / (1 + self.extra * mu), np.exp(-np.log(1 + self.extra * mu) / self.extra)
+        return _places(t, self.farthest, self.extra)
 
     def uncut(self, values: Floats) -> Floats:
         """Return the count, cut at what the column's facts allow and at what is looked at of any count."""
@@ -122,12 +119,35 @@ class PoissonFamily(Family):
         first, second = (_polynomial(powers, s) for powers in self.powers)
         return np.asarray(self.most - e * first), np.asarray(s * e * second)
 
+    @classmethod
+    def moments(cls, families: Sequence[Self], counts: Sequence[int], t: Floats) -> tuple[Floats, Floats]:
+        """Return both of several families at once: powers that one does not have are zero times those of others."""
+        if len({bool(family.extra) for family in families}) > 1:
+            return super().moments(families, counts, t)
+        alpha, far, most = (
+            np.repeat([getattr(family, name) for family in families], counts)[:, None]
+            for name in ("extra", "farthest", "most")
+        )
+        s, e = _places(t, far, alpha if alpha.any() else 0.0)
+        sums = []
+        for some in zip(*(family.powers for family in families), strict=True):
+            wide = max(map(len, some))
+            padded = np.array([(0.0,) * (wide - len(part)) + part for part in some])
+            sums.append(_polynomial(np.repeat(padded, counts, axis=0).T[:, :, None], s))
+        return np.asarray(most - e * sums[0]), np.asarray(s * e * sums[1])
+
     def means_and_variances(self, t: Floats, extras: Sequence[float]) -> tuple[Floats, Floats]:
         """Return the means and the variances of min(y, K), both of what it lies below K, for each of several α."""
-        families = [replace(self, extra=extra) for extra in extras]
-        s, e = (np.array(part) for part in zip(*(family._places(t) for family in families), strict=True))
-        powers = np.array([family.powers[0] for family in families]).T[:, :, None]
-        below = np.arange(1, self.most + 1)[:, None, None] * powers  # the highest power, of K - 1, first
+        alpha = np.array([0.0 if extra < _LEAST_EXTRA else extra for extra in extras])
+        s, e = np.empty((2, len(alpha), *t.shape))
+        for more in {bool(extra) for extra in alpha.tolist()}:
+            some = (alpha > 0) == more
+            s[some], e[some] = _places(t, _farthest(self.most, more), alpha[some, None] if more else 0.0)
+        each = np.arange(self.most)[:, None]
+        mass = np.cumprod(np.concatenate([np.ones((1, len(alpha))), (1 + alpha * each[:-1]) / (each[:-1] + 1)]), axis=0)
+        # The highest power, of K - 1, comes first.
+        powers = np.asarray((self.most - each) * mass, dtype=np.float64)[::-1, :, None]
+        below = np.arange(1.0, self.most + 1)[:, None, None] * powers
         first, second = e * _polynomial(powers, s), e * _polynomial(below, s)
         return np.asarray(self.most - first), np.asarray(np.maximum(second - first**2, 0.0))
 
@@ -161,6 +181,20 @@ def _bound(family: PoissonFamily, reach: float) -> float:
     """Return the bound of counts, which a look and how far two contributions lie apart both ask for."""
     low, high = family.mean(np.array([-reach, reach]))
     return float(max(family.most - low, high)) * (1 + 1e-12)
+
+
+def _farthest(most: int, more: bool) -> float:
+    """Return the place beyond which t is cut: a higher one where counts vary `more` than a Poisson law's."""
+    return math.log(4.0 * most + 8.0) + (3.0 if more else 0.0)
+
+
+def _places(t: Floats, farthest: Any, extra: Any) -> tuple[Floats, Floats]:
+    """Return s and e, of one α or of several that are all above 0."""
+    mu = np.exp(np.clip(t, -FARTHEST, farthest))
+    if np.ndim(extra) == 0 and not extra:
+        return mu, np.exp(-mu)
+    more = 1 + extra * mu
+    return mu / more, np.exp(-np.log(more) / extra)
 
 
 def _polynomial(powers: Sequence[float] | Floats, s: Floats) -> Floats:

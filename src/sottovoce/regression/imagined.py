@@ -153,9 +153,7 @@ class Imagined:
         t = _squeezed(t)
         if all(family == self.families[0] for family in self.families):
             return self.families[0].mean_and_slope(t)
-        parts = np.split(t, np.cumsum(self.counts)[:-1])
-        found = [family.mean_and_slope(part) for family, part in zip(self.families, parts, strict=True)]
-        return np.concatenate([mean for mean, _ in found]), np.concatenate([slope for _, slope in found])
+        return type(self.families[0]).moments(self.families, self.counts, t)
 
     @property
     def records(self) -> Floats:
