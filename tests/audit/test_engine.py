@@ -10,6 +10,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.audit import Subject, Verdict, audit, subject_of
+from sottovoce.audit.cases import find_case
 from sottovoce.audit.cases_conjugate import SYSTEMS
 from sottovoce.audit.low_bits import naive_laplace
 from sottovoce.privacy.errors import IncompatibleNotions, InvalidData, InvalidValue
@@ -44,8 +45,8 @@ class Overweight(sv.DiffusedPosterior):
 
 @pytest.mark.parametrize("word", SYSTEMS)
 def test_exact_claims_are_nearly_reached_and_never_passed(word: str) -> None:
-    mechanism = sv.DiffusedPosterior.calibrate(SYSTEMS[word][0], 20, sv.ApproxDP(1.0, 1e-3))
-    report = audit(mechanism, draws=300_000, seed=1)
+    report = audit(find_case(f"diffused, {word}").build(), draws=300_000, seed=1)
+    assert report.name == f"diffused, {word}"
     assert report.verdict is Verdict.HOLDS
     assert report.draws == 300_000
     assert report.tightness is not None

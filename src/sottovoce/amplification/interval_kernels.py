@@ -12,7 +12,7 @@ import sys
 from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -100,7 +100,8 @@ class _IntervalKernel(Kernel):
             raise InvalidData("the inputs of a kernel must be finite")
         values, cells = np.clip(values, self.low, self.high), EvenCells.beside(min(self.scale, self.high - self.low))
         if is_secure(rng):
-            found = (find_cell(self._exactly(Fraction(x)), cells, LazyUniform(rng)) for x in values.ravel().tolist())
+            exactly = lru_cache(lambda x: self._exactly(Fraction(x)))  # what draws from one input share is made once
+            found = (find_cell(exactly(x), cells, LazyUniform(rng)) for x in values.ravel().tolist())
             out = np.array([cells.value(k) for k in found]).reshape(values.shape)
         else:
             out = cells.round(self.low + self.scale * self._quickly((values - self.low) / self.scale, rng))

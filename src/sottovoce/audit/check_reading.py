@@ -7,7 +7,7 @@ import itertools
 import json
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -94,9 +94,13 @@ def frame_of(records: Sequence[Record], names: Sequence[str]) -> Any:
 
 
 def _seen(reading: Reading, records: Sequence[Record]) -> Any:
+    return _all_seen(reading, [records])[0]
+
+
+def _all_seen(reading: Reading, tables: Iterable[Sequence[Record]]) -> list[Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        return reading.read(reading.arranged(records))
+        return [reading.read(reading.arranged(records)) for records in tables]
 
 
 def _read_back(reading: Reading) -> tuple[bool, str]:
@@ -143,7 +147,7 @@ def _moves(reading: Reading) -> tuple[bool, str]:
     problems, pairs, share = [], 0, 0.0
     others = [(1, records[0]), *itertools.product((2, 5), records[:: max(1, len(records) - 1)])]
     for n, rest in others:
-        seen = [_seen(reading, [record, *[rest] * (n - 1)]) for record in tried]
+        seen = _all_seen(reading, ([record, *[rest] * (n - 1)] for record in tried))
         pairs += len(seen) ** 2
         if isinstance(seen[0], Statistics):  # what is seen alike is compared once
             seen = list({(one.total.tobytes(), one.above, one.exact): one for one in seen}.values())

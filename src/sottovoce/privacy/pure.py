@@ -220,8 +220,11 @@ class ApproxProfile(Profile):
     def _of_delta(self, delta: Floats) -> Floats:
         # The pair itself, which rounding up would else put a hair beyond its own δ. Below that there is no ε, though
         # logarithms may be the same.
-        found = np.where(delta < self.slack, np.inf, super()._of_delta(delta))
-        return np.where((delta == self.slack) & (self.slack > 0), self.level, found)
+        found = np.where(delta < self.slack, np.inf, self.level)
+        rest = (delta > self.slack) | (self.slack == 0)
+        if rest.any():
+            found[rest] = super()._of_delta(delta[rest])
+        return found
 
     def _renyi(self, order: Floats) -> Floats:
         return PureProfile(self.level)._renyi(order) if self.slack == 0 else np.full(order.shape, np.inf)

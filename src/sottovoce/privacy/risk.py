@@ -183,18 +183,14 @@ def _hits(profile: Profile, alphas: Floats) -> Floats:
     with np.errstate(all="ignore"):
         logs = np.log(rates)
 
-        def deltas(epsilon: Floats) -> Floats:
-            return np.fmin(np.exp(profile.log_delta(epsilon)), 1.0)
-
         def steep(epsilon: Floats, delta: Floats) -> Floats:
             return np.asarray(delta + np.exp(epsilon + logs))
 
         def flat(epsilon: Floats, delta: Floats) -> Floats:
             return np.asarray(-np.expm1(-epsilon) + np.exp(-epsilon) * (delta + rates))
 
-        grid = _grid(profile, float(np.min(alphas, initial=1.0)))
-        known = deltas(grid)[None, :]
-        first, second = steep(grid[None, :], known), flat(grid[None, :], known)
+        grid, known = _tangents(profile, float(np.min(alphas, initial=1.0)))
+        first, second = steep(grid[None, :], known[None, :]), flat(grid[None, :], known[None, :])
         better = (first.min(axis=1) <= second.min(axis=1))[:, None]
         places, values = np.broadcast_to(grid, first.shape), np.where(better, first, second)
         least = np.ones(alphas.shape)
@@ -205,7 +201,7 @@ def _hits(profile: Profile, alphas: Floats) -> Floats:
                 low = np.take_along_axis(places, np.maximum(best - 1, 0), axis=1)
                 high = np.take_along_axis(places, np.minimum(best + 1, places.shape[1] - 1), axis=1)
                 places = low + (high - low) * _FINER
-                fine = deltas(places.ravel()).reshape(places.shape)
+                fine = _deltas(profile, places.ravel()).reshape(places.shape)
                 values = np.where(better, steep(places, fine), flat(places, fine))
         # The exponent of a small α rounds by its size.
         lift = 1 + 4e-16 * (4 + np.where(alphas > 0, np.abs(logs[:, 0]), 0.0))
@@ -257,10 +253,21 @@ def _heads(profile: Profile, rates: Floats, places: Floats) -> Floats:
     return np.asarray((chances + high)[:, :, 0])
 
 
-def _grid(profile: Profile, least: float) -> Floats:
-    """Return where tangents are compared: from far below the advantage to where e^ε times the least rate is one."""
+def _tangents(profile: Profile, least: float) -> tuple[Floats, Floats]:
+    """Return where tangents are compared, from far below the advantage to where e^ε times the least rate is one, and δ.
+
+    Kept with the profile, which is asked at one rate after the other.
+    """
     pure = profile.pure()
     top = min(pure, max(60.0, -math.log(max(least, 1e-320))))
-    first = min(1e-6, max(float(profile.delta(0.0)), 1e-290), max(top / 2, LEAST))
-    grid = np.concatenate([[0.0], np.geomspace(first, top, _POINTS)]) if top > 0 else np.zeros(1)
-    return np.append(grid, [1e3, 1e6, 1e9, 1e12]) if least == 0 and math.isinf(pure) else grid
+    kept: dict[tuple[float, bool], tuple[Floats, Floats]] = profile.__dict__.setdefault("_tangents", {})
+    if (place := (top, least == 0 and math.isinf(pure))) not in kept:
+        first = min(1e-6, max(float(profile.delta(0.0)), 1e-290), max(top / 2, LEAST))
+        grid = np.concatenate([[0.0], np.geomspace(first, top, _POINTS)]) if top > 0 else np.zeros(1)
+        grid = np.append(grid, [1e3, 1e6, 1e9, 1e12]) if place[1] else grid
+        kept[place] = grid, _deltas(profile, grid)
+    return kept[place]
+
+
+def _deltas(profile: Profile, epsilon: Floats) -> Floats:
+    return np.fmin(np.exp(profile.log_delta(epsilon)), 1.0)
