@@ -220,6 +220,7 @@ def test_the_plan_of_a_formula_names_the_looks_and_the_width_of_every_term(tmp_p
 
 def test_plan_loads_nothing_that_it_does_not_use() -> None:
     heavy = ("jax", "scipy.stats", "scipy.optimize", "scipy.fft", "randomgen", "ibis", "numpy.f2py.crackfortran")
+    heavy += ("pydantic",)  # which the command line would bring along to read words
     heavy += ("sottovoce.readings.look", "sottovoce.systems.normal_mean", "sottovoce.mechanisms.choice_chain")
     code = (
         "import sys; from sottovoce.cli import main; sys.argv[1:] = 'plan --system beta-bernoulli:alpha=1,beta=1 "

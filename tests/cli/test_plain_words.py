@@ -1,7 +1,5 @@
 """Words and plain numbers are taken as Typer itself would take them, without what it loads for that."""
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -61,10 +59,3 @@ def _told(plainly: bool, *words: str) -> Any:
 def test_words_are_taken_as_typer_takes_them(words: str) -> None:
     split = [word.strip("'") for word in words.split(" ")] if words else []
     assert repr(_told(True, *split)) == repr(_told(False, *split))  # nan is not itself
-
-
-def test_a_plan_loads_no_pydantic() -> None:
-    system = ["--system", "beta-bernoulli:alpha=6,beta=12", "--n", "100", "--target", "approx:1,1e-6"]
-    asked = "import sys; from sottovoce.__main__ import main\ntry: main()\nfinally: print('pydantic' in sys.modules)"
-    run = subprocess.run([sys.executable, "-c", asked, "plan", *system], capture_output=True, text=True, check=True)
-    assert run.stdout.endswith("False\n"), run.stdout

@@ -8,16 +8,19 @@ import gc
 import importlib.util
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import ibis
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sottovoce.facts import Facts
+from sottovoce.readings import CategoryCounts
 from sottovoce.tables import Table, open_table
 
 ODD = [None, float("nan"), float("inf"), float("-inf"), 1e308, -1e308, 5e-324, -0.0, 1e-200, 0.1, 3.0, 10.0]
@@ -188,6 +191,18 @@ def on_engines(names: str, cases: Sequence[tuple[object, ...]], spark: Sequence[
         ],
         indirect=["engine_table"],
     )
+
+
+def holding(table: Table, conditions: Iterable[str], facts: Facts | None = None) -> dict[str, float]:
+    """Return of how many records each condition holds: in one query, for some engines plan each for long."""
+    asked = list(conditions)
+    # Every record once a condition, which is asked of those.
+    places = ibis.range(1, len(asked) + 1).unnest().name("asked").as_table()
+    where = " or ".join(f"asked = {place} and ({text})" for place, text in enumerate(asked, 1))
+    with open_table(table._records.cross_join(places), facts=facts) as each:
+        seen = each.read(CategoryCounts(range(len(asked) + 1)), "asked", where=where)
+    assert seen.n == table.count() * len(asked)
+    return dict(zip(asked, seen.total[1:], strict=True))
 
 
 def _spark(request: pytest.FixtureRequest) -> Any:

@@ -11,6 +11,8 @@ from sottovoce.readings import CellCounts, GroupMoments, Statistics
 from sottovoce.readings.bands import Bands
 from sottovoce.tables import Table, open_table
 
+from .conftest import on_engines
+
 GROUPS = (("north", "south", "o'hara", ""), (False, True))
 READINGS = [
     (GroupMoments(GROUPS, (-1, 1)), ["c", "flag"]),
@@ -121,7 +123,8 @@ QUESTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+# The readings of the others are those above, of Spark too.
+@on_engines("name", [(name,) for name in QUESTIONS], spark=(1, 2, 6))
 def test_every_verb_answers_the_same_bits_on_every_engine(engine_table: Table, messy: pa.Table, name: str) -> None:
     """What an engine reads is what memory reads, so the same noise gives the same cells, and the same answer."""
     question = QUESTIONS[name]

@@ -205,7 +205,8 @@ def _parquet(connection: Any, files: Sequence[str]) -> Found:
     # what the records hold.
     every = [glob.escape(file) for file in files]
     records = connection.read_parquet(every, union_by_name=not complete, hive_partitioning=False)
-    records = records.select(known.names)
+    if records.columns != tuple(known.names):
+        records = records.select(known.names)
     texts = [name for name, kind in records.schema().items() if kind.is_string()]
     if not texts:
         return Found(records, counted=True)
