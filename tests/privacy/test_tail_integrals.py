@@ -1,5 +1,6 @@
 """Bounds that stand for integrals of tails are bounds: never below them, never above what they are to stay below."""
 
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -44,3 +45,13 @@ def test_no_tangent_is_trusted_where_a_fall_has_lost_its_digits(near: float) -> 
     tail, gap = BetaTail(p, q, ahead, BetaTail.of(p, q, ahead).top), Linear(w)
     whole = log_integral(tail, gap)
     assert log_integral(tail, gap, whole + 5.0) >= whole
+
+
+@pytest.mark.parametrize("logit", [-500.0, 20.0, 700.0, 800.0, 3e4, 1e6])
+def test_a_density_keeps_its_digits_where_one_shape_is_huge_and_the_other_tiny(logit: float) -> None:
+    p, q = 658194674.7422987, 6.728009055371207e-06
+    tail = BetaTail.of(*(np.array([[x]]) for x in (p, q, logit)))
+    with mp.workdps(40):
+        whole = mp.loggamma(p) + mp.loggamma(q) - mp.loggamma(mp.mpf(p) + q)
+        truth = -p * mp.log1p(mp.exp(-logit)) - q * mp.log1p(mp.exp(logit)) - whole
+    assert tail.log_density(np.zeros((1, 1)))[0, 0] == pytest.approx(float(truth), rel=1e-12)

@@ -199,8 +199,12 @@ class Curved:
 
 
 def _half_way(share: Floats) -> Floats:
-    """Return the d at which share·(e^d - 1) is -1/2; where there is none, one so far that either form will do."""
-    return np.log(np.maximum(1 - 0.5 / share, 1e-320))
+    """Return the d at which share·(e^d - 1) is -1/2; -inf where there is none.
+
+    Of a share that small the other one's logarithm has no digits to spare for a large n, however far d lies.
+    """
+    with np.errstate(divide="ignore"):
+        return np.log(np.maximum(1 - 0.5 / share, 0.0))
 
 
 def _smooth(z: Floats, way: float, slope: Floats, curve: Floats) -> Floats:
