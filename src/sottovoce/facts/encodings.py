@@ -128,6 +128,28 @@ class Encoding:
             row[whole] = 1.0
         return ones[1:] - ones[:1] if len(ones) > 1 else np.zeros((0, self.size))
 
+    @cached_property
+    def numbers(self) -> NDArray[np.bool_]:
+        """Which entries have a number in them."""
+        return np.array([any(level < 0 for _, level in entry) for entry in self.entries])
+
+    @cached_property
+    def ends(self) -> tuple[Floats, Floats]:
+        """The least and the largest value of every entry, a product of numbers within their bounds and of levels."""
+        found = np.array([self._ends(entry) for entry in self.entries])
+        return found[:, 0], found[:, 1]
+
+    def _ends(self, entry: tuple[tuple[int, int], ...]) -> tuple[float, float]:
+        low = high = 1.0
+        for place, level in entry:
+            first, last = 0.0, 1.0
+            if level == -1:
+                scale = self.scale(place)
+                first, last = ((end - scale.middle) / scale.half for end in (scale.low, scale.high))
+            corners = [one * other for one in (low, high) for other in (first, last)]
+            low, high = min(corners), max(corners)
+        return low, high
+
     def scale(self, place: int) -> Scale:
         """Return how a number is scaled."""
         return scale_of(self.columns[place], centred=self.centred[place])

@@ -138,6 +138,11 @@ class Look(LookMoves):
         return np.where(np.abs(T) < 2.0**-60 * np.abs(T).max(axis=1, keepdims=True), 0.0, T)
 
     @cached_property
+    def back(self) -> Floats:
+        """T⁻¹."""
+        return np.asarray(np.linalg.inv(self.matrix), dtype=np.float64)
+
+    @cached_property
     def predictors(self) -> Floats:
         """θ, one row a linear predictor."""
         return self._given[1].reshape(self.model.outputs, self.encoding.size)

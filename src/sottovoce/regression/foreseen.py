@@ -252,6 +252,11 @@ class _Records:
         found = _response(self.formula, self.said, effect * self._moves, self.places)
         return as_columns([self.formula.response], [found])[0]
 
+    @cached_property
+    def _longest(self) -> float:
+        """The length of the longest row, in the coordinates of the first look."""
+        return float(np.sqrt(((self.rows @ self.formula.start[0].T) ** 2).sum(axis=1).max()))
+
     def _answers(self) -> list[Floats]:
         """Return the coefficients that what is explained was made by, as far as rows have any."""
         model, x = self.formula.model, self.rows
@@ -285,10 +290,9 @@ class _Records:
     def _quiet(self, mechanism: AdaptiveLooks, answer: Floats, y: Floats) -> Glance:
         """Return a look at an answer, without noise and with no row cut: it tells what is left without privacy."""
         system, (shape, _) = self.formula, self.formula.start
-        longest = float(np.sqrt(((self.rows @ shape.T) ** 2).sum(axis=1).max()))
         cap = float(system.response.high) if isinstance(system.response, Count) and system.model.curved else 0.0
         parts = mechanism.reading.parts  # a mean that bends says itself how much scores vary
-        look = system.look_at(mechanism.n, answer, shape, max(longest, _NARROWEST), parts, cap)
+        look = system.look_at(mechanism.n, answer, shape, max(self._longest, _NARROWEST), parts, cap)
         total = self.each * quick_sums(look, self.rows, look.model.outcome(y))
         glance = Glance.of(look, mechanism.n, total, dict.fromkeys(parts, _QUIET) | {"information": 0.0})
         # Rows of zeros alone have no information at all; nothing is quite so.

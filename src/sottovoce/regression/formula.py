@@ -200,8 +200,7 @@ class Formula:
         prior = self.prior or 0.0
         size = min(prior / 2, prior / math.sqrt(max(slopes, 1)))
         logs = np.zeros(len(spread))
-        numbers = np.array([any(level < 0 for _, level in entry) for entry in entries])
-        sd = np.where(numbers, size / np.maximum(spread, NARROWEST), 2 * size)
+        sd = np.where(self.encoding.numbers, size / np.maximum(spread, NARROWEST), 2 * size)
         sd[:, [not entry for entry in entries]] = _WIDER * prior
         rng = np.random.default_rng(5) if self.groups else None
         for first, last in self.groups:

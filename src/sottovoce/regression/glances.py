@@ -113,10 +113,10 @@ class Glance:
         noise = self.tau_meat * np.sqrt(len(self.meat)) / whole
         return max(float(self.meat.trace()) / whole, 0.0) + 2 * float(noise)
 
-    @cached_property
+    @property
     def back(self) -> Floats:
         """T⁻¹."""
-        return np.asarray(np.linalg.inv(self.look.matrix), dtype=np.float64)
+        return self.look.back
 
     @cached_property
     def shape(self) -> Floats:

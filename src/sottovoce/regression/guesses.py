@@ -160,8 +160,10 @@ def out_of_sight(glance: Glance, average: Floats) -> NDArray[np.bool_]:
         centred = centred - np.outer(centred @ average @ one / max(float(one @ average @ one), 1e-300), one)
     shown = glance.averaged(np.asarray(glance.information))
     varies = np.einsum("ia,ab,ib->i", centred, shown, centred) < _CERTAIN * glance.noise * (centred**2).sum(axis=1)
-    numbers = np.array([any(level < 0 for _, level in entry) for entry in entries])
-    return np.asarray(np.where(numbers, hidden, varies) & np.array([bool(entry) for entry in entries]), dtype=bool)
+    return np.asarray(
+        np.where(glance.look.encoding.numbers, hidden, varies) & np.array([bool(entry) for entry in entries]),
+        dtype=bool,
+    )
 
 
 def _left(glance: Glance, average: Floats) -> Floats:

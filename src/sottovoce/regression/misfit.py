@@ -29,7 +29,6 @@ from scipy import special
 
 from sottovoce.facts.encodings import Encoding
 from sottovoce.privacy.numbers import Floats
-from sottovoce.regression.skewed_rows import ends
 
 __all__ = ["Doubt", "apart", "doubt", "lost", "mean_squares", "thick"]
 
@@ -111,7 +110,7 @@ def thick(rows: Floats, records: Floats, encoding: Encoding, seen: Callable[[Flo
     off = (rows - middle)[:, numbers]
     unit = np.maximum(records @ off**2 / records.sum(), 1e-300)
     aim = records @ (off**2 / unit).sum(axis=1) / records.sum()  # one for each number that varies at all
-    low, high = (end[numbers] - middle[numbers] for end in ends(encoding))
+    low, high = (end[numbers] - middle[numbers] for end in encoding.ends)
     found, longer = rows.copy(), 1.0
     for _ in range(_TIMES if off.size else 0):
         made = np.clip(longer * stretch[:, None] * off, low, high)

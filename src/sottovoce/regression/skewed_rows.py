@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sottovoce.facts.encodings import Encoding, scale_of
+from sottovoce.facts.encodings import Encoding
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["ends", "more_skewed", "skewed", "skewness"]
+__all__ = ["more_skewed", "skewed", "skewness"]
 
 _LEAST = 0.1
 """A skewness below this is none."""
@@ -29,7 +29,7 @@ _PART, _AT_LEAST = 0.5, 1.2
 
 def skewness(encoding: Encoding, means: Floats, sds: Floats) -> Floats:
     """Return how skewed each entry is by its bounds, zero of flags and levels; one first index a guess."""
-    lows, highs = ends(encoding)
+    lows, highs = encoding.ends
     low, high = (_beyond(sds, room) for room in (means - lows, highs - means))
     numbers = (lows < highs) & ~encoding.ones
     return np.asarray(np.where(numbers & (np.abs(low - high) >= _LEAST), low - high, 0.0))
@@ -61,22 +61,3 @@ def skewed(noise: Floats, skews: Floats) -> Floats:
 def _beyond(sds: Floats, room: Floats) -> Floats:
     c = sds / np.maximum(np.maximum(room, _NEAREST * sds), 1e-300)
     return np.asarray(2 * c * np.minimum(c, 1.0) ** 2)
-
-
-def ends(encoding: Encoding) -> tuple[Floats, Floats]:
-    """Return the least and the largest value of every entry."""
-    found = np.array([_ends(encoding, entry) for entry in encoding.entries])
-    return found[:, 0], found[:, 1]
-
-
-def _ends(encoding: Encoding, entry: tuple[tuple[int, int], ...]) -> tuple[float, float]:
-    """Return the least and the largest value of an entry, a product of numbers within their bounds and of levels."""
-    low = high = 1.0
-    for place, level in entry:
-        first, last = 0.0, 1.0
-        if level == -1:
-            scale = scale_of(encoding.columns[place], centred=encoding.centred[place])
-            first, last = ((end - scale.middle) / scale.half for end in (scale.low, scale.high))
-        corners = [one * other for one in (low, high) for other in (first, last)]
-        low, high = min(corners), max(corners)
-    return low, high

@@ -191,7 +191,8 @@ def _wider(
     place, keeps = np.unravel_index(int(np.argmin(bad)), bad.shape)
     lose = many.sum() * (z.T * (many * (v[place] * losses[keeps]) ** 2)) @ z
     astray = Doubt(z, many, slopes, weighed(x), v[place], varies, tau, look.model.missed, varies * moved[place], lose)
-    return replace(look, norm=float(norms[place]), cap=look.cap * float(times[keeps])), astray
+    look, cap = look.of_norm(float(norms[place])), look.cap * float(times[keeps])
+    return look if cap == look.cap else replace(look, cap=cap), astray
 
 
 def _noise(mechanism: AdaptiveLooks, look: Look, step: Step) -> tuple[float, float]:
@@ -212,7 +213,7 @@ def _noises(mechanism: AdaptiveLooks, look: Look, norms: Floats, step: Step, off
 
 def _off(look: Look, belief: Belief) -> float:
     """Return how far, squared, the truth may be from what is believed, in the coordinates of a look."""
-    back = once_each(np.linalg.inv(look.matrix).T, look.model.outputs)
+    back = once_each(look.back.T, look.model.outputs)
     return float(np.trace(back @ belief.covariance @ back.T))
 
 
