@@ -114,15 +114,9 @@ def test_effects_rebuild_the_law():
     assert stats.chisquare(counts, 40_000 * whole[0].ravel()).pvalue > 1e-3
 
 
-def tables_of(n):
-    """Every table of four cells that n records can make."""
-    found = [(i, j, k, n - i - j - k) for i in range(n + 1) for j in range(n + 1 - i) for k in range(n + 1 - i - j)]
-    return np.array(found)
-
-
 @pytest.mark.parametrize("noise", [IntegerNoise("laplace", 3.0), IntegerNoise("gaussian", 2.0), None], ids=str)
 def test_the_posterior_is_that_of_every_table_that_may_lie_behind(noise):
-    """A pair of flags, n = 24: all 2,925 tables by their multinomial law, times draws of the prior."""
+    """A pair of flags, n = 24: all 2,925 tables by their multinomial law, cell by cell, times draws of the prior."""
     seen, n = np.array([[9, 2], [6, 8]]), 24
     rng = np.random.default_rng(5)
     prior = PAIR.spread * rng.normal(size=(8000, 3))
@@ -132,10 +126,11 @@ def test_the_posterior_is_that_of_every_table_that_may_lie_behind(noise):
         weight = logs @ (seen.ravel() + np.array([0, -1, 0, 0]))
         found = PAIR.fit(PAIR.tables.statistics(_records([[9, 1], [6, 8]])), draws=4000, rng=seeded_rng(1))
     else:
-        behind = tables_of(n)
-        known = -special.gammaln(behind + 1).sum(axis=1) + noise.log_weight(seen.ravel() - behind).sum(axis=1)
-        often = np.exp(known - known.max())
-        weight = np.log(np.concatenate([np.exp(part @ behind.T) @ often for part in np.split(logs, 8)]))
+        k, together = np.arange(n + 1), np.eye(1, n + 1)
+        for cell, noisy in zip(logs.T, seen.ravel(), strict=True):  # so many records in the cells so far
+            one = np.exp(np.outer(cell, k) - special.gammaln(k + 1) + noise.log_weight(noisy - k))
+            together = np.stack([(together[:, : m + 1] * one[:, m::-1]).sum(axis=1) for m in k], axis=1)
+        weight = np.log(together[:, n])
         noisy = NoisyTables(PAIR.tables, n, (seen,), (noise,))
         found = PAIR.fit(noisy, draws=4000, rng=seeded_rng(1))
     weight = np.exp(weight - weight.max())
