@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import shutil
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import httpx
@@ -26,35 +27,44 @@ FLAGS = [
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 
 
+class Window(NamedTuple):
+    """One window for all visits, one after the other: a browser takes longer to open one than a test to use it.
+
+    All offices are met at one door: for another address, and for none, a browser starts another process.
+    """
+
+    page: Any
+    door: socket.socket
+
+
 @pytest.fixture(scope="module")
-def window() -> Iterator[Any]:
-    """One window for all visits, one after the other: a browser takes longer to open one than a test to use it."""
+def window() -> Iterator[Window]:
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as driver:
+    with playwright.sync_playwright() as driver, socket.create_server(("127.0.0.1", 0)) as door:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS, timeout=120_000)
-        yield browser.new_page()
+        yield Window(browser.new_page(), door)
         browser.close()
 
 
 class Visit:
     """A visit to one server, with all that the window asked for and all that went wrong in it."""
 
-    def __init__(self, window: Any, client: httpx.Client, token: str, width: int) -> None:
-        self.page, self.base, self.token, self.requests, self.errors = window, str(client.base_url), token, [], []
+    def __init__(self, page: Any, client: httpx.Client, token: str, width: int) -> None:
+        self.page, self.base, self.token, self.requests, self.errors = page, str(client.base_url), token, [], []
         Visitor(client).log_in(token)
         cookies = [{"name": one.name, "value": one.value, "url": self.base} for one in client.cookies.jar]
-        window.context.clear_cookies()
-        window.context.add_cookies(cookies)  # a browser takes longer to show a form than a test to use it
-        window.set_viewport_size({"width": width, "height": 740})
-        window.emulate_media(color_scheme="light", reduced_motion="reduce")  # frames of a scroll take long to draw
-        window.set_default_timeout(120_000)
+        page.context.clear_cookies()
+        page.context.add_cookies(cookies)  # a browser takes longer to show a form than a test to use it
+        page.set_viewport_size({"width": width, "height": 740})
+        page.emulate_media(color_scheme="light", reduced_motion="reduce")  # frames of a scroll take long to draw
+        page.set_default_timeout(120_000)
         self.hears = {
             "request": lambda request: self.requests.append(request.url),
             "pageerror": lambda error: self.errors.append(str(error)),
             "console": lambda said: self.errors.append(said.text) if "Security" in said.text else None,
         }
         for event, heard in self.hears.items():
-            window.on(event, heard)
+            page.on(event, heard)
 
     def goto(self, path: str) -> None:
         self.page.goto(self.base.rstrip("/") + path)
@@ -94,19 +104,18 @@ class Visit:
         for event, heard in self.hears.items():
             self.page.remove_listener(event, heard)
         self.page.evaluate("localStorage.clear(); sessionStorage.clear()")
-        self.page.goto("about:blank")
 
 
 @contextmanager
-def visiting(window: Any, config: Config, *scopes: str, width: int = 1280) -> Iterator[Visit]:
-    with served(config) as client:
-        visit = Visit(window, client, token_for(config, "ada", *scopes), width)
+def visiting(window: Window, config: Config, *scopes: str, width: int = 1280) -> Iterator[Visit]:
+    with served(config, window.door) as client:
+        visit = Visit(window.page, client, token_for(config, "ada", *scopes), width)
         yield visit
         visit.close()
 
 
 @pytest.fixture
-def visit(window: Any, own_office: Config) -> Iterator[Visit]:
+def visit(window: Window, own_office: Config) -> Iterator[Visit]:
     with visiting(window, with_mechanisms(own_office, "direct", "diffused", "laplace")) as visit:
         yield visit
 
@@ -255,7 +264,9 @@ def test_ask_by_group_in_words_read_the_answer_and_see_what_is_left(visit: Visit
 
 
 @needs_browser
-def test_pages_and_answers_fit_a_phone_in_both_themes_with_readable_contrast(window: Any, own_office: Config) -> None:
+def test_pages_and_answers_fit_a_phone_in_both_themes_with_readable_contrast(
+    window: Window, own_office: Config
+) -> None:
     with visiting(window, own_office, width=360) as visit:
         page = visit.page
         visit.open()
@@ -327,7 +338,7 @@ def contrasts(page: Any, selectors: Sequence[str]) -> dict[str, float]:
 
 
 @needs_browser
-def test_every_kind_of_column_can_be_planned_and_asked(window: Any, own_office: Config) -> None:
+def test_every_kind_of_column_can_be_planned_and_asked(window: Window, own_office: Config) -> None:
     with visiting(window, with_mechanisms(own_office, "diffused")) as visit:
         visit.open()
         page = visit.page
@@ -357,7 +368,7 @@ def test_what_is_typed_is_shown_as_text_and_never_run(visit: Visit) -> None:
 
 
 @needs_browser
-def test_two_sliders_move_each_other_and_the_card_is_styled(window: Any, own_office: Config) -> None:
+def test_two_sliders_move_each_other_and_the_card_is_styled(window: Window, own_office: Config) -> None:
     with visiting(window, own_office, "read", "plan", "ask", "admin") as visit:
         assert_sliders_and_card(visit)
 

@@ -162,12 +162,12 @@ class _Prompt(uvicorn.Server):
 
 
 @contextlib.contextmanager
-def served(config: Config) -> Iterator[httpx.Client]:
-    """Serve a configuration on a free port until the block ends."""
+def served(config: Config, door: socket.socket | None = None) -> Iterator[httpx.Client]:
+    """Serve a configuration until the block ends: on a free port, or at a door that others were served at."""
     app = create_app(config)
     settings = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False, server_header=False)
     server = _Prompt(settings)
-    thread = threading.Thread(target=server.run)
+    thread = threading.Thread(target=server.run, args=([door.dup()] if door else None,))
     thread.start()
     while not server.ready.wait(0.1):
         assert thread.is_alive()
