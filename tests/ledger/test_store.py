@@ -217,11 +217,20 @@ def test_a_locked_postgres_ledger_says_so(postgres_url: str) -> None:
         assert ledger.spent(budget) == Fraction(1, 4)
 
 
-def test_a_server_that_is_not_there_says_so_without_the_password() -> None:
+@pytest.mark.parametrize(
+    "url", ["ada:hunter2@127.0.0.1:1/x", "ada@127.0.0.1:1/x?password=hunter2", "ada@127.0.0.1:1/x?sslpassword=hunter2"]
+)
+def test_a_server_that_is_not_there_says_so_without_the_password(url: str) -> None:
     with pytest.raises(LedgerUnavailable, match="cannot be used") as caught:
-        Ledger("postgresql://ada:hunter2@127.0.0.1:1/x", timeout=1)
+        Ledger(f"postgresql://{url}", timeout=1)
     assert "hunter2" not in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("option", ["autocommit", "row_factory", "prepare_threshold"])
+def test_an_address_does_not_say_how_the_driver_behaves(option: str) -> None:
+    with pytest.raises(LedgerUnavailable, match=f'invalid connection option "{option}"'):
+        Ledger(f"postgresql://ada@127.0.0.1:1/x?{option}=1", timeout=1)
 
 
 def test_a_connection_cut_in_the_middle_spends_nothing_and_heals(postgres_url: str) -> None:

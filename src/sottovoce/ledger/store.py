@@ -26,7 +26,7 @@ from sottovoce.ledger.transaction import Kept, Transaction, leaves_it_sound
 from sottovoce.ledger.turns import Turns
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable, SottovoceError
 
-__all__ = ["Store", "read_url"]
+__all__ = ["Store", "read_url", "told"]
 
 
 def read_url(url: str | os.PathLike[str]) -> sa.URL:
@@ -49,6 +49,15 @@ def read_url(url: str | os.PathLike[str]) -> sa.URL:
     if address.drivername == "sqlite" and address.database in (None, "", ":memory:"):
         raise InvalidValue("a ledger must outlive its process: name a file, as in sqlite:///patients.ledger")
     return address
+
+
+def told(url: sa.URL) -> str:
+    """Return an address as it is told, without its passwords.
+
+    >>> told(read_url("postgresql://ada:secret@db/ledgers?password=secret"))
+    'postgresql+psycopg://ada:***@db/ledgers'
+    """
+    return url.difference_update_query(("password", "sslpassword")).render_as_string(hide_password=True)
 
 
 class _Connection:
@@ -122,7 +131,7 @@ class Store:
     """Connections with the rules of a ledger: durable commits, one writer at a time, consistent reads."""
 
     def __init__(self, url: sa.URL, timeout: float) -> None:
-        self.name = url.render_as_string(hide_password=True)
+        self.name = told(url)
         # SQLite follows symbolic links before it names its log; what lies beside a ledger lies beside the real file.
         given = Path(str(url.database)).absolute()
         self.path = given.resolve() if url.drivername == "sqlite" else None
@@ -243,8 +252,12 @@ def _connect_sqlite(path: Path, timeout: float) -> sqlite3.Connection:
 
 
 def _connect_postgres(dialect: sa.Dialect, url: sa.URL, timeout: float) -> Any:
-    places, names = dialect.create_connect_args(url)
-    connection = dialect.connect(*places, **{**names, "connect_timeout": max(2, int(timeout))})
+    _, names = dialect.create_connect_args(url)
+    names["connect_timeout"] = max(2, int(timeout))
+    driver: Any = dialect.dbapi
+    # An address says where a ledger is, never how the driver behaves: with ?autocommit=1 there were no transactions.
+    address = driver.conninfo.make_conninfo(**{name: value for name, value in names.items() if name != "context"})
+    connection = driver.connect(address)
     try:
         # The head's row lock makes writers take turns; each must then see what the last one wrote, whatever
         # the server's defaults.

@@ -25,7 +25,7 @@ from urllib.parse import quote
 import sqlalchemy as sa
 
 from sottovoce.ledger.schema import now
-from sottovoce.ledger.store import read_url
+from sottovoce.ledger.store import read_url, told
 from sottovoce.privacy.errors import InvalidValue, LedgerUnavailable
 from sottovoce.server.errors import NotAuthenticated
 
@@ -139,7 +139,7 @@ class Tokens:
             with self._engine.begin() as connection:
                 yield connection
         except sa.exc.SQLAlchemyError as error:
-            place = self._engine.url.render_as_string(hide_password=True)
+            place = told(self._engine.url)
             kind = type(error.orig if isinstance(error, sa.exc.DBAPIError) else error).__name__
             raise LedgerUnavailable(f"the tokens at {place} cannot be used ({kind})") from None
 
@@ -250,7 +250,7 @@ class Tokens:
                 connection.close()
                 raise
         except sqlite3.Error as error:
-            place = self._engine.url.render_as_string(hide_password=True)
+            place = told(self._engine.url)
             raise LedgerUnavailable(f"the tokens at {place} cannot be used ({type(error).__name__})") from None
         self._idle.append(connection)
         return None if row is None else _Row(*row)
