@@ -360,8 +360,9 @@ def test_a_formula_that_is_taken_to_be_right_is_said_to_be_so_and_to_seem_wrong_
     number = sv.Number(0, 100)
     facts = sv.Facts(x=number, straight=number, bent=number, ward=sv.Category(["A", "B"]))
     asked = [("straight ~ x", None, 0.1), ("straight ~ x", 0, 0.1), ("bent ~ x", 0, 0.6), ("bent ~ ward", 0, 0.1)]
+    asked += [("straight ~ x", 0.05, 0.05)]
     with sv.Curator(table, tmp_path / "s.ledger", sv.ApproxDP(9.0, 1e-6), facts=facts, dataset="lines") as curator:
-        usual, right, wrong, wards = (
+        usual, right, wrong, wards, stated = (
             curator.regress(text, misses=misses, spend=spend) for text, misses, spend in asked
         )
     assert right.question.misses == 0 and right.release.mechanism["system"]["misses"] == 0
@@ -370,4 +371,7 @@ def test_a_formula_that_is_taken_to_be_right_is_said_to_be_so_and_to_seem_wrong_
     assert "was taken to be right; where it is not, intervals hold less often" in right.footing()
     assert "was taken to be right and seems to fit badly" in wrong.footing()
     assert "taken to be right" not in usual.footing() + wards.footing()  # means of two wards fit any two wards
+    assert "a formula that misses 0.05 of how far responses vary is allowed for" in stated.footing()
+    told = [answer.question.describe().partition(", ")[2] for answer in (usual, right, stated)]
+    assert told == ["", "misses=0", "misses=0.05"]
     assert Regression.from_json(right.to_json()).footing() == right.footing()

@@ -29,7 +29,7 @@ def test_a_formula_is_answered_by_a_table(data: Path, tmp_path: Path) -> None:
 def test_json_holds_the_table_and_the_release(data: Path) -> None:
     options = ("--family", "linear", "--where", "smoker", "--spend", "0.2", "--misses", "0", "--json")
     told = json.loads(regress(str(data), "sbp ~ ward", "--budget", "approx:1,1e-6", *options))
-    assert told["question"] == "linear regression sbp ~ ward where smoker"
+    assert told["question"] == "linear regression sbp ~ ward where smoker, misses=0"
     assert [row["term"] for row in told["table"]] == ["Intercept", "ward[T.B]"]
     mechanism = told["release"]["mechanism"]
     assert mechanism["mechanism"] == "adaptive looks" and mechanism["system"]["misses"] == 0

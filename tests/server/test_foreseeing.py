@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from tests.cli.test_cli import run
 import sottovoce as sv
 from sottovoce.client import Client
 from sottovoce.facts.imagined import Imagined
+from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import RenyiDP
 from sottovoce.regression import planned
 from sottovoce.server.config import Config
@@ -63,7 +65,8 @@ def test_every_door_tells_the_same_plan(
                 "--spend", "1%", "--json")  # fmt: skip
     shell = json.loads(typed.stdout)
     assert (there["rare"] is None) == (len(said) == 2)
-    assert ("The formula is taken to be right." in there["assumed"]) == (misses == 0)
+    fits = "The formula is taken to be right." if misses == 0 else "A formula that misses a little is allowed for."
+    assert fits in there["assumed"] and there["question"].endswith(", misses=0") == (misses == 0)
     assert there["share"] == pytest.approx(0.01, rel=1e-6) and there["yours"] and there["n"] == N
     for told in (asked.to_dict(), here.to_dict(), shell):
         assert widths(told) == pytest.approx(widths(there), rel=1e-6)
@@ -79,6 +82,13 @@ def test_a_client_says_all_that_is_imagined(client: httpx.Client, office: Config
     body |= {"spread": "10%", "kept": "50%", "imagine": ["ward:E=10%", "ward:N=20%"]}
     assert widths(told.to_dict()) == pytest.approx(widths(plan(client, ada, **body).json()))
     assert told.n == 900 and "holds for 50 % of them" in told.assumed and "if rare" in told._repr_html_()
+
+
+@pytest.mark.parametrize("wrong", [-1, math.nan, "x", 11, True])
+def test_a_client_sends_no_plan_that_makes_no_sense(client: httpx.Client, office: Config, wrong: Any) -> None:
+    asker = Client(str(client.base_url), token_for(office), "patients")
+    with pytest.raises(InvalidValue, match=r"^misses must be [^\n]*\. Got "):
+        asker.plan("smoker ~ age", misses=wrong)
 
 
 def test_a_plan_reads_nothing_costs_nothing_and_equal_ones_are_made_once_off_the_loop(

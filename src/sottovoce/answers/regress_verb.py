@@ -86,7 +86,11 @@ def _check_size(text: str, facts: Facts) -> None:
             raise InvalidValue(f"a formula has at most 400 terms, and {piece.strip()[:60]!r} has far more")
 
 
-_MISSES = "How much the formula may miss, beside how far responses vary; 0 if it is right: intervals are narrower then."
+_MISSES = (
+    "Leave it empty unless you know that the formula is right, as of an experiment: then 0, and ranges are mostly "
+    "narrower. If it is not right, they are too narrow. Other numbers: how much it may miss, as a part of how far "
+    "what is explained varies (0.1 or 0.15 by default)."
+)
 
 REGRESS = RegressVerb(
     "regress",
@@ -98,6 +102,6 @@ REGRESS = RegressVerb(
         WHERE,
         Argument("family", "choice", "Family", "By the kind of what is explained, unless given.", choices=_FAMILIES),
         Argument("prior", "number", "Prior spread", "The prior standard deviation of the linear predictor."),
-        Argument("misses", "number", "What it may miss", _MISSES),
+        Argument("misses", "number", "How much the formula may miss", _MISSES),
     ),
 )

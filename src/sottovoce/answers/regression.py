@@ -45,6 +45,11 @@ _UNFITTING = (
     "its bands"
 )
 """Said where much more is missed than formulas miss on average."""
+_STATED = (
+    "a formula that misses {:g} of how far responses vary is allowed for; where it misses more, an ordinary regression "
+    "may lie outside"
+)
+"""Said instead where who asked said how much."""
 _RIGHT = "the formula was taken to be right; where it is not, intervals hold less often"
 _WRONG = (
     "the formula was taken to be right and seems to fit badly: records with unusual values point elsewhere than the "
@@ -203,7 +208,8 @@ class Regression:
             found.append(question.model.cutting.format(cut))
         if len(question.encoding.names) > 1 or any(levels_of(one) is None for one in question.encoding.columns):
             badly = (self.posterior.misses or 0.0) > _BADLY * (question.misses or question.model.missed)
-            fitting, unfitting = (_FITTING, _UNFITTING) if question.misses else (_RIGHT, _WRONG)
+            usual = _FITTING if question.misses == question.model.missed else _STATED.format(question.misses)
+            fitting, unfitting = (usual, _UNFITTING) if question.misses else (_RIGHT, _WRONG)
             found.append(unfitting if badly else fitting)
         if hidden := [row["term"] for row in self.rows if row["privacy_share"] is None]:
             more = f" and {len(hidden) - _NAMED} more" if len(hidden) > _NAMED else ""

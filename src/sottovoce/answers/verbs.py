@@ -192,8 +192,8 @@ class Verbs(ABC):
         prior
             The prior standard deviation of the linear predictor; see `Formula`.
         misses
-            How much the formula may miss, as a part of how far responses vary about it; 0 where it is right, and
-            intervals are narrower then. See `Formula`.
+            How much the formula may miss, as a part of how far responses vary about it; 0 takes it to be right:
+            intervals are mostly narrower then, and too narrow where it is not. See `Formula`.
         options
             As in `Curator.release`, and ``level`` of the intervals.
         """

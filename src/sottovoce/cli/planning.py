@@ -49,7 +49,8 @@ def plan(
     family: Annotated[str | None, typer.Option(help="Of a formula; by the kind of what is explained.")] = None,
     where: Annotated[str | None, typer.Option(help="Of a formula: only records for which this holds.")] = None,
     misses: Annotated[
-        float | None, typer.Option(help="Of a formula: how much it may miss, as regress takes it; 0 if it is right.")
+        float | None,
+        typer.Option(help="Of a formula: how much it may miss, as regress takes it; 0 if it surely is right."),
     ] = None,
     mean: Annotated[
         str | None, typer.Option(help="Imagined mean of the data for the forecast, lists as a/b/c.")

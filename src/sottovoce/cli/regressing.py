@@ -43,8 +43,8 @@ def regress(
     misses: Annotated[
         float | None,
         typer.Option(
-            help="How much the formula may miss, beside how far responses vary (0.1 or 0.15 by default); 0 if it is "
-            "right: intervals are narrower then."
+            help="How much the formula may miss, beside how far responses vary (0.1 or 0.15 by default). 0 takes it to "
+            "be right: intervals are mostly narrower then, and too narrow if it is not."
         ),
     ] = None,
     level: shared.Level = "95%",

@@ -163,14 +163,8 @@ class Client(Verbs):
     ) -> RegressionPlan:
         _own(part, {})
         said = imagined_of(imagined, self.facts)
-        body: dict[str, Any] = {
-            "formula": formula,
-            "family": family,
-            "where": where,
-            "prior": prior,
-            "misses": misses,
-            "records": records,
-        }
+        asked = self.formula(formula, family=family, where=where, prior=prior, misses=misses)
+        body: dict[str, Any] = CATALOGUE["regress"].arguments_of(asked) | {"records": records}
         body |= {"spend": _paid(spend), "level": checked_level(level)}
         body |= {"imagine": said.texts, "share": said.share, "spread": said.spread, "kept": said.kept}
         given = {name: value for name, value in body.items() if value is not None}

@@ -177,7 +177,8 @@ def any_floats(name: str, value: Any) -> Floats:
     except (TypeError, ValueError, ArithmeticError, MemoryError):
         array = np.asarray("")
     if array.dtype.kind not in "iuf" and array.size:
-        raise InvalidValue(f"{name} must be a real number or an array of them. Got {shown(value)}")
+        wanted = "real numbers" if array.ndim else "a real number"
+        raise InvalidValue(f"{name} must be {wanted}. Got {shown(value)}")
     with np.errstate(over="ignore"):  # a long double may be too large for a double: infinite, and so refused
         return array.astype(np.float64)
 

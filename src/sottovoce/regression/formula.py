@@ -262,8 +262,10 @@ class Formula:
         return f"{self.parsed.response} = {self.response.categories[0]!r}" if many else ""  # type: ignore[attr-defined]
 
     def describe(self) -> str:
-        """Return the regression in one line."""
-        return f"{self.family} regression {self.text.strip()}" + ("" if self.where is None else f" where {self.where}")
+        """Return the regression in one line, with what was said of how much it may miss."""
+        where = "" if self.where is None else f" where {self.where}"
+        misses = "" if self.misses == self.model.missed else f", misses={self.misses:g}"
+        return f"{self.family} regression {self.text.strip()}{where}{misses}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the regression as plain values; `from_dict` reads it back."""

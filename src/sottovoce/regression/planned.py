@@ -221,8 +221,8 @@ def _assumed(formula: Formula, said: Imagined, *, alike: bool) -> str:
     """Return what the plan takes for so."""
     many = "all" if said.kept == 1 else percent(said.kept)
     kept = "" if formula.where is None and said.kept == 1 else f" The condition holds for {many} of them."
-    right = "" if formula.misses else " The formula is taken to be right."
-    small = f"{_scale(formula.family)}{_PLAIN}{right}{kept}"
+    fits = " A formula that misses a little is allowed for." if formula.misses else " The formula is taken to be right."
+    small = f"{_scale(formula.family)}{_PLAIN}{fits}{kept}"
     if alike:
         return f"{small} Columns are as imagined."
     even, fewer = _EXPLAINED.get(formula.family, ("", ""))
