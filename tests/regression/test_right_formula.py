@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -36,6 +38,12 @@ def test_what_formulas_miss_goes_by_the_response_and_is_asked_as_before_where_it
         assert right.to_dict()["misses"] == 0 and Formula.from_dict(right.to_dict()) == right != one
         assert Formula(f"{name} ~ x", FACTS, misses=one.misses) == one
     assert Formula.from_facts({"formula": "y ~ x", "misses": 0.3}, FACTS).misses == 0.3
+
+
+@pytest.mark.parametrize("misses", [0, -0.0, Fraction(0), np.float32(0), np.int64(0)])
+def test_every_zero_is_the_same_question_in_the_same_words(misses: float) -> None:
+    asked = Formula("y ~ x", FACTS, misses=misses)
+    assert json.dumps(asked.to_dict()) == json.dumps(Formula("y ~ x", FACTS, misses=0.0).to_dict())
 
 
 @pytest.mark.parametrize("misses", [-0.1, math.nan, math.inf, 10.0, "0", [0.0], True])

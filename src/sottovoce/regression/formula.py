@@ -103,9 +103,9 @@ class Formula:
         real("prior", self.prior, above=0.0)
         real("spread", self.spread, above=0.0)
         self.model  # noqa: B018 - a response of the wrong kind is refused here
-        if self.misses is None:
-            object.__setattr__(self, "misses", self.model.missed)
-        real("misses", self.misses, below=10.0)
+        # One number in one way: 0, 0.0 and -0.0 are the same question.
+        misses = self.model.missed if self.misses is None else real("misses", self.misses, below=10.0) + 0.0
+        object.__setattr__(self, "misses", misses)
         with np.errstate(all="ignore"):
             sizes = np.abs(self.units[0])
         if not np.all((sizes == 0) | ((sizes > 1 / _FARTHEST) & (sizes < _FARTHEST))):
