@@ -102,6 +102,6 @@ REGRESS = RegressVerb(
         WHERE,
         Argument("family", "choice", "Family", "By the kind of what is explained, unless given.", choices=_FAMILIES),
         Argument("prior", "number", "Prior spread", "The prior standard deviation of the linear predictor."),
-        Argument("misses", "number", "How much the formula may miss", _MISSES),
+        Argument("misses", "number", "How much it may miss", _MISSES),
     ),
 )
