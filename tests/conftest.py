@@ -17,6 +17,7 @@ from typing import Any
 # the others. Before NumPy is imported; child processes take it over.
 os.environ["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", "1")
 os.environ["OPENBLAS_NUM_THREADS"] = os.environ.get("OPENBLAS_NUM_THREADS", "1")
+os.environ["NPROC"] = os.environ.get("NPROC", "1")  # JAX's
 # What was compiled once is kept: JAX's programs from run to run, in one folder for all workers (JAX warns of one
 # that is half written, and compiles it anew); and bytecode, for the commands that tests start.
 os.environ["JAX_COMPILATION_CACHE_DIR"] = os.environ.get("JAX_COMPILATION_CACHE_DIR") or str(
