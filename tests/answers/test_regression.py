@@ -91,6 +91,26 @@ def test_privacy_s_part_of_a_level_that_noise_hides_is_not_told(tmp_path: Path) 
     assert "NaN" not in text and Regression.from_json(text).rows == answer.rows
 
 
+@pytest.mark.parametrize("misses", [None, 0])
+def test_privacy_s_part_of_a_level_whose_rows_weigh_next_to_nothing_is_not_told(misses: float | None) -> None:
+    """Four in a thousand have it. The last look weighs their rows less than a thousandth: the prior is left, also
+    without noise, but an ordinary regression would tell it a hundred times as well.
+    """
+    rng, n = np.random.default_rng(7), 40_000
+    ward, age = rng.choice(["p", "q", "r"], n, p=[0.6, 0.396, 0.004]), rng.normal(60, 11, n).clip(18, 100)
+    held = {"y": (95 + 0.45 * age + rng.normal(0, 14, n)).clip(60, 260).tolist()}
+    held |= {"age": age.tolist(), "ward": ward.tolist()}
+    facts = sv.Facts(y=sv.Number(60, 260), age=sv.Number(18, 100), ward=sv.Category(["p", "q", "r"]))
+    formula = sv.regression.Formula("y ~ age + ward", facts, misses=misses)
+    mechanism = sv.regression.AdaptiveLooks.calibrate(formula, n, sv.ApproxDP(1.2, 1e-6))
+    records = sv.regression.DeviceRecords.of(formula, held)
+    for seed in range(6):
+        found = mechanism.release(records, rng=sv.privacy.seeded_rng(seed)).value
+        sd = np.sqrt(np.diag(found.covariance))
+        assert np.all(found.plain_sd[:-1] < sd[:-1])
+        assert np.isnan(found.plain_sd[-1]) or found.plain_sd[-1] < sd[-1] / 2
+
+
 def test_where_noise_hides_all_it_is_said_what_the_intervals_are_and_what_is_known_nonetheless(tmp_path: Path) -> None:
     """Of no records a slope may be anything, if the values hardly differ: that is the prior, and is said."""
     none = frame().iloc[:0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -225,6 +226,11 @@ def test_the_page_plans_a_regression_without_scripts(client: httpx.Client, offic
     assert "Nothing was spent, and no record was read." in page.text and "<code>smoker=20%</code>" in page.text
     sure = client.post("/data/patients/foresee", data=form | {"imagine": "age=0.1, smoker=20%"})
     assert sure.status_code == 200 and "If rare" not in sure.text.replace("If rare:", "")
+    assert '<span data-verbs="regress">Prior spread</span>' in page.text  # of a share the prior counts records
+    right = client.post("/data/patients/foresee", data=form | {"misses": "0"}).text
+    assert ", misses=0" in right
+    for told, shown in ((page.text, False), (right, True)):  # what holds for the next question too is seen
+        assert (re.search(r"<details open>\s*<summary>More", told) is not None) == shown
     some = form | {"where": "age > 40", "kept": "50 %"}
     assert "The condition holds for 50 % of them" in client.post("/data/patients/foresee", data=some).text
     assert client.post("/data/patients/foresee", data=some | {"kept": "120"}).status_code == 422

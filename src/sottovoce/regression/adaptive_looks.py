@@ -41,6 +41,8 @@ _IMAGINED = 8
 """Records of an imagined table where n is a secret."""
 _TRIED = 128
 """Typical records among which the two farthest apart are looked for."""
+_UNLEARNED = 0.25
+"""Where more than this part of a wide prior's variance is left even without noise, a look told next to nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,6 +208,9 @@ class AdaptiveLooks(Mechanism):
         # Of a column that noise hides nobody knows what would be left without it.
         assert belief.guesses is not None
         untold = np.tile(belief.guesses.untold(found.weights), system.model.outputs)
+        assert alone.unlearned is not None and system.prior is not None
+        if system.prior >= system.usual_prior and not system.groups:  # nor where rows weigh so little that it is left
+            untold = untold | (alone.unlearned > _UNLEARNED)
         left = np.where(np.abs(A) @ untold > 0, math.nan, left)
         family, cut = system.model, None
         if isinstance(family, LinearFamily) and last.look.cap < 1:

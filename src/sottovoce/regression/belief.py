@@ -42,7 +42,7 @@ _PLAIN = 0.25
 @dataclass(frozen=True, eq=False)
 class Belief:
     """A mixture of normal laws: weights, means and covariances; and the guesses and the imagined rows on which it was
-    found, if any.
+    found, if any, and which part of its prior variance each coordinate has left.
     """
 
     weights: Floats
@@ -50,6 +50,7 @@ class Belief:
     covariances: Floats
     guesses: Guesses | None = None
     imagined: Imagined | None = None
+    unlearned: Floats | None = None
 
     @cached_property
     def mean(self) -> Floats:
@@ -189,7 +190,8 @@ def _believed(asked: Sequence[Asked], guesses: Sequence[Guesses]) -> list[Belief
     parts = [None] * len(counts) if imagined is None else imagined.split()
     for end, some, part in zip(ends, guesses, parts, strict=True):
         own = slice(end - len(some.mean), end)
-        found.append(Belief(_weighed(evidence[own]), means[own], covariances[own], some, part))
+        weights, unlearned = _weighed(evidence[own]), np.diagonal(left[own], axis1=1, axis2=2)
+        found.append(Belief(weights, means[own], covariances[own], some, part, weights @ unlearned))
     return found
 
 

@@ -99,7 +99,7 @@ class Formula:
             )
         object.__setattr__(self, "family", self.family or _usual(self.response))
         if self.prior is None:
-            object.__setattr__(self, "prior", 2.0 if self.family == "linear" else 5.0)
+            object.__setattr__(self, "prior", self.usual_prior)
         real("prior", self.prior, above=0.0)
         real("spread", self.spread, above=0.0)
         self.model  # noqa: B018 - a response of the wrong kind is refused here
@@ -188,6 +188,11 @@ class Formula:
     def guesses(self) -> int:
         """How many guesses the spreads of groups ask for."""
         return _MANY if self.groups else 1
+
+    @property
+    def usual_prior(self) -> float:
+        """The prior standard deviation where none is given: so wide that records decide."""
+        return 2.0 if self.family == "linear" else 5.0
 
     def prior_sd(self, spread: Floats) -> tuple[Floats, Floats]:
         """Return the log of each guess's weight and the prior standard deviations of θ, by how far entries spread.

@@ -35,6 +35,8 @@ def form_fields(config: DatasetConfig) -> dict[str, Any]:
                 continue
             field = fields.setdefault(argument.name, _field(argument))
             field["verbs"].append(verb.word)
+            # Verbs may mean different things by one name.
+            field["said"].setdefault((argument.label, argument.help), []).append(verb.word)
             for name in argument.fitting(facts) if argument.columns else ():
                 field["options"].setdefault(name, {"title": config.columns[name].title, "verbs": []})
                 field["options"][name]["verbs"].append(verb.word)
@@ -52,6 +54,7 @@ def _field(argument: Argument) -> dict[str, Any]:
         "needed": argument.needed,
         "bands": argument.bands,
         "verbs": [],
+        "said": {},
         "options": {},
     }
 
