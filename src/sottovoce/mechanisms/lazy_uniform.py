@@ -69,10 +69,10 @@ class LazyUniform:
 
 def _drawn(source: BitSource) -> bytes:
     """Return the next bytes: where they are a generator's next word, that, in a twentieth of the time."""
-    if isinstance(source, SecureGenerator) or (
-        type(source) is np.random.Generator and type(source.bit_generator) in _IN_WORDS
-    ):
-        return int(source.bit_generator.random_raw()).to_bytes(_FIRST, "little")
+    kind, words = type(source), getattr(source, "bit_generator", None)
+    # A generator that draws in a way of its own is asked for bytes.
+    if words is not None and (kind is SecureGenerator or (kind is np.random.Generator and type(words) in _IN_WORDS)):
+        return int(words.random_raw()).to_bytes(_FIRST, "little")
     return source.bytes(_FIRST)
 
 

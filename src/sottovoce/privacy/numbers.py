@@ -69,7 +69,7 @@ def real(name: str, value: Any, low: float = 0.0, *, below: float = np.inf, abov
     >>> real("epsilon", Fraction(1, 2))
     0.5
     """
-    if type(value) in (float, int) and low <= value < below and above < value < 2**53:
+    if type(value) in (float, int) and low <= value < below and above < value and abs(value) < 2**53:
         return float(value)  # the common case, without the price of the general one
     array = as_floats(name, value, low, below=below)
     if array.ndim:
