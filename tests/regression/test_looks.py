@@ -1,7 +1,8 @@
 """Looks: what a record gives, by plain formulas; how far one replaced record moves it, by brute force."""
 
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
+from functools import cached_property
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from sottovoce.audit.check_reading import check_reading
 from sottovoce.facts import Category, Count, Flag, Number
 from sottovoce.facts.encodings import Encoding
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.readings import Look
+from sottovoce.readings import Look, PersonLook
 from sottovoce.readings.families import FAMILIES, family_of, normal_cdf
 from sottovoce.readings.look import fine_bits
 
@@ -317,3 +318,18 @@ def test_the_norm_and_the_scale_of_columns_do_not_matter_to_totals_of_none() -> 
             look("logistic", **wrong)  # type: ignore[arg-type]
     with pytest.raises(InvalidValue):
         Look(SQUARE, Number(0, 1), "logistic", (0.0, 0.0), ((1.0, 0.0), (0.0, 1.0)), 1.0)
+
+
+@pytest.mark.parametrize("kind", [Look, PersonLook])
+@pytest.mark.parametrize("family", RESPONSES)
+def test_a_look_of_another_norm_knows_nothing_of_the_first(family: str, kind: type[Look]) -> None:
+    """Noise is made by what a look keeps of itself: all of it must be what a look made anew with that norm has."""
+    one = look(family, cap=5 if family == "poisson" else 0)
+    first = kind(*(getattr(one, field.name) for field in fields(one)))
+    kept = {name for part in kind.__mro__ for name, one in vars(part).items() if isinstance(one, cached_property)}
+    assert {"bound", "diameter"} <= kept and all(getattr(first, name) is not None for name in kept)
+    for norm in (0.3, 5.0):
+        found, made = first.of_norm(norm), replace(first, norm=norm)
+        assert found == made and (found.norm, first.norm) == (norm, 1.0)
+        for name in [*sorted(kept - {"model", "layout"}), "factors", "pull", "sizes"]:
+            np.testing.assert_equal(getattr(found, name), getattr(made, name), err_msg=name)
