@@ -41,6 +41,8 @@ _ONE = math.nextafter(1.0, 2.0)
 """Rates lie below this."""
 _POINTS = 65
 """Tangents of the trade-off curve that are compared before the best one is refined."""
+_KEPT = 64
+"""Sets of them that are kept with a profile."""
 _FINER = np.linspace(0.0, 1.0, 13)
 _ROUNDS = 7
 """Each leaves a sixth of where the best tangent may lie."""
@@ -265,6 +267,8 @@ def _tangents(profile: Profile, least: float) -> tuple[Floats, Floats]:
         first = min(1e-6, max(float(profile.delta(0.0)), 1e-290), max(top / 2, LEAST))
         grid = np.concatenate([[0.0], np.geomspace(first, top, _POINTS)]) if top > 0 else np.zeros(1)
         grid = np.append(grid, [1e3, 1e6, 1e9, 1e12]) if place[1] else grid
+        if len(kept) >= _KEPT:
+            kept.clear()
         kept[place] = grid, _deltas(profile, grid)
     return kept[place]
 
