@@ -44,8 +44,7 @@ class RegressVerb(Verb):
     def arguments_of(self, question: Any) -> dict[str, Any]:
         """Return what the formula was made of."""
         found = {"formula": question.text, "family": question.family, "prior": question.prior, "where": question.where}
-        if question.misses != question.model.missed:
-            found["misses"] = question.misses
+        found["misses"] = question.stated
         return {name: value for name, value in found.items() if value is not None}
 
     def mechanism(

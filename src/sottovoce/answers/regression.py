@@ -208,7 +208,7 @@ class Regression:
             found.append(question.model.cutting.format(cut))
         if len(question.encoding.names) > 1 or any(levels_of(one) is None for one in question.encoding.columns):
             badly = (self.posterior.misses or 0.0) > _BADLY * (question.misses or question.model.missed)
-            usual = _FITTING if question.misses == question.model.missed else _STATED.format(question.misses)
+            usual = _FITTING if question.stated is None else _STATED.format(question.stated)
             fitting, unfitting = (usual, _UNFITTING) if question.misses else (_RIGHT, _WRONG)
             found.append(unfitting if badly else fitting)
         if hidden := [row["term"] for row in self.rows if row["privacy_share"] is None]:

@@ -57,8 +57,8 @@ class Formula:
         Which records it is about; the others, and those with a missing value, give zeros.
     misses
         How much the formula may miss, as a part of how far responses vary about it, on average over formulas: 0.15 of
-        numbers and counts, 0.1 of flags and categories unless given. At 0 the formula is taken to be right: intervals
-        are narrower, up to several times where there are many records, and hold no more than that.
+        numbers and counts, 0.1 of flags and categories unless given. At 0 the formula is taken to be right: most
+        intervals are narrower, up to several times where there are many records, and too narrow where it is not.
 
     Examples
     --------
@@ -266,18 +266,23 @@ class Formula:
         many = self.model.outputs > 1
         return f"{self.parsed.response} = {self.response.categories[0]!r}" if many else ""  # type: ignore[attr-defined]
 
+    @property
+    def stated(self) -> float | None:
+        """How much it was said that the formula may miss; None where it may miss as much as others."""
+        return None if self.misses == self.model.missed else self.misses
+
     def describe(self) -> str:
         """Return the regression in one line, with what was said of how much it may miss."""
         where = "" if self.where is None else f" where {self.where}"
-        misses = "" if self.misses == self.model.missed else f", misses={self.misses:g}"
+        misses = "" if self.stated is None else f", misses={self.stated:g}"
         return f"{self.family} regression {self.text.strip()}{where}{misses}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the regression as plain values; `from_dict` reads it back."""
         given = {"formula": self.text, "family": self.family, "prior": self.prior, "spread": self.spread}
         given["where"] = self.where
-        if self.misses != self.model.missed:  # what was asked before there was a choice is the same question still
-            given["misses"] = self.misses
+        if self.stated is not None:  # what was asked before there was a choice is the same question still
+            given["misses"] = self.stated
         return {"system": self.word} | given | {"facts": self.facts.to_dict()}
 
     @classmethod
