@@ -57,13 +57,15 @@ def test_looks_that_differ_are_told_of_a_formula_that_is_taken_to_be_right_and_w
     z, ones = rng.standard_normal((400, 2)), np.ones(400)
     before = np.minimum(1.0, 1 / np.sqrt((z**2).sum(axis=1)))
     usual = Doubt(z, 50 * ones, ones, before, ones, 1.0, 0.1, 0.1, 1e4 * np.eye(2), np.eye(2))
-    right = replace(usual, tau=0.0)
+    right, nearly = replace(usual, tau=0.0), replace(usual, tau=1e-9)
     for gap in (0.0, 1e5):
         score, off, known = np.full((1, 2), gap), np.zeros((1, 2)), 1e-4 * np.eye(2)
         widened, missed = usual.told(score, off, 3.0, known)
         kept, told = right.told(score, off, 3.0, known)
         assert missed == told and np.all(np.diag(widened) > 1.5)
         assert np.array_equal(kept, np.eye(2))
+        less, said = nearly.told(score, off, 3.0, known)
+        assert said == told and less == pytest.approx(np.eye(2))
     assert told > 1.0
 
 

@@ -51,11 +51,12 @@ _STATED = (
 )
 """Said instead where who asked said how much."""
 _RIGHT = "the formula was taken to be right; where it is not, intervals hold less often"
-_WRONG = (
-    "the formula was taken to be right and seems to fit badly: records with unusual values point elsewhere than the "
-    "others. Intervals hold less often; without misses=0 they allow for it"
-)
 """Said where who asked said so."""
+_WRONG = (
+    "the formula seems to fit badly: records with unusual values point elsewhere than the others. With misses={:g} "
+    "intervals do not allow for it and hold less often; without it they do"
+)
+"""Said where who asked trusted it more than formulas deserve."""
 _BADLY = 2.0
 """So many times as much."""
 _HIDDEN = (
@@ -207,10 +208,13 @@ class Regression:
         if cut is not None:
             found.append(question.model.cutting.format(cut))
         if len(question.encoding.names) > 1 or any(levels_of(one) is None for one in question.encoding.columns):
-            badly = (self.posterior.misses or 0.0) > _BADLY * (question.misses or question.model.missed)
-            usual = _FITTING if question.stated is None else _STATED.format(question.stated)
-            fitting, unfitting = (usual, _UNFITTING) if question.misses else (_RIGHT, _WRONG)
-            found.append(unfitting if badly else fitting)
+            allowed, usual = question.misses or 0.0, question.model.missed
+            if (self.posterior.misses or 0.0) > _BADLY * max(allowed, usual):
+                found.append(_WRONG.format(allowed) if allowed < usual else _UNFITTING)
+            elif question.stated is None:
+                found.append(_FITTING)
+            else:
+                found.append(_STATED.format(question.stated) if question.stated else _RIGHT)
         if hidden := [row["term"] for row in self.rows if row["privacy_share"] is None]:
             more = f" and {len(hidden) - _NAMED} more" if len(hidden) > _NAMED else ""
             found.append(_HIDDEN.format(", ".join(hidden[:_NAMED]) + more, question.parsed.response))

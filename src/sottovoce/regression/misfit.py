@@ -93,9 +93,11 @@ class Doubt:
         moved = self.records.sum() * self.varies * parts
         noise = known @ before @ known + sigma**2 * np.eye(len(known))  # with it, how the response itself varies
         gap = len(off) if score is None else score - off @ known
-        taus = np.sqrt(mean_squares(self.tau or self.usual, moved, noise, gap))
-        allowed = taus[:, None] * self.bent * taus if self.tau else 0.0
-        return np.asarray(allowed + self.cut), float(taus.max())
+        # Who trusts a formula more than others is told what looks tell of it as they would be.
+        told = taus = np.sqrt(mean_squares(max(self.tau, self.usual), moved, noise, gap))
+        if self.tau < self.usual:
+            taus = np.sqrt(mean_squares(self.tau, moved, noise, gap)) if self.tau else np.zeros_like(told)
+        return np.asarray(taus[:, None] * self.bent * taus + self.cut), float(told.max())
 
 
 def thick(rows: Floats, records: Floats, encoding: Encoding, seen: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
