@@ -19,8 +19,9 @@ def released(
     mechanism: AdaptiveLooks, tables: Iterable[Any], rngs: Iterable[np.random.Generator]
 ) -> list[Coefficients]:
     """Return the value of a release of each table, every one with its own noise: what it would be alone."""
-    seen = [mechanism.see(_Encoded(mechanism, table)) for table in tables]
-    shown = [partial(_noisy, mechanism, one, rng) for one, rng in zip(seen, rngs, strict=True)]
+    held = list(tables)
+    seen = {place: mechanism.see(_Encoded(mechanism, table)) for place, table in {id(one): one for one in held}.items()}
+    shown = [partial(_noisy, mechanism, seen[id(table)], rng) for table, rng in zip(held, rngs, strict=True)]
     return mechanism.conclude_all(mechanism.walk_all(shown))
 
 
