@@ -86,7 +86,7 @@ class Judgement:
 def _bounds(plan: Plan, tally: Tally, error: float, some: slice = slice(None)) -> list[Bound]:
     """Return the bound that each trial, or each of some, gives, wrong with probability at most `error`."""
     held = zip(plan.trials[some], tally.counts[some], plan.claimed[some], strict=True)
-    return [Bound(max(lower_bound(t.measure, c, error, t.weights), 0.0), most) for t, c, most in held]
+    return [Bound(max(float(lower_bound(t.measure, c, error, t.weights)), 0.0), most) for t, c, most in held]
 
 
 def alarming(plan: Plan, tally: Tally, error: float) -> bool:
@@ -95,7 +95,7 @@ def alarming(plan: Plan, tally: Tally, error: float) -> bool:
     held = zip(plan.trials, tally.counts, plan.claimed, strict=True)
     # At so small an error no bound lies above what was counted: where that is within the claim, none is needed.
     return any(
-        counted(t.measure, c) > most and max(lower_bound(t.measure, c, each, t.weights), 0.0) > most
+        counted(t.measure, c) > most and max(float(lower_bound(t.measure, c, each, t.weights)), 0.0) > most
         for t, c, most in held
     )
 
