@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sottovoce.audit.bounds import Counts, Epsilon, Excess, Mu, clopper_pearson, counted, lower_bound
+from sottovoce.audit.bounds import Counts, Epsilon, Excess, Mu, clopper_pearson, counted, exceeded, lower_bound
 
 
 def test_clopper_pearson_is_the_beta_quantile_and_knows_its_ends() -> None:
@@ -67,3 +67,12 @@ def test_bounds_of_several_events_are_those_of_each() -> None:
         [lower_bound(Mu(), Counts(i, 1000, j, 1000), 0.01, (0.6, 0.8)) for j in others.tolist()] for i in (20, 500)
     ]
     assert together.tolist() == alone
+
+
+@pytest.mark.parametrize("weights", [(1.0, 0.0), (0.6, 0.8), (0.001, 1.0)])
+@pytest.mark.parametrize("error", [0.01, 0.9])  # of a large one nothing but the box is left
+def test_a_bound_is_exceeded_where_it_lies_above(error: float, weights: tuple[float, float]) -> None:
+    for counts in (Counts(i, 1000, j, 1000) for i in (0, 40, 600, 1000) for j in (0, 30, 990)):
+        bound = float(lower_bound(Excess(0.5), counts, error, weights))
+        assert exceeded(Excess(0.5), counts, error, weights, bound - 1e-9)
+        assert not exceeded(Excess(0.5), counts, error, weights, bound)

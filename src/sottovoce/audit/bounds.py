@@ -22,13 +22,26 @@ from scipy import special
 
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["Counts", "Epsilon", "Excess", "Measure", "Mu", "clopper_pearson", "counted", "lower_bound", "noise"]
+__all__ = [
+    "Counts",
+    "Epsilon",
+    "Excess",
+    "Measure",
+    "Mu",
+    "clopper_pearson",
+    "counted",
+    "exceeded",
+    "lower_bound",
+    "noise",
+]
 
 _BOX = 0.1
 """Share of the error probability that the box takes; the weighted sum has the rest."""
 _PIECES = 96
 """The slanted edge is replaced by this many steps that lie outside the set: the bound stays a bound."""
 _FAR = -8.0
+_FEW, _ALL = slice(None, None, _PIECES // 3), slice(None)
+"""Some of its corners, and all of them."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +170,17 @@ def lower_bound(measure: Measure, counts: Counts, error: float, weights: tuple[f
     >>> print(f"{bound:.3f} < {np.log(19 / 8):.3f}")
     0.830 < 0.865
     """
+    return _least_at(measure, counts, *_corners(error, weights))
+
+
+def exceeded(measure: Measure, counts: Counts, error: float, weights: tuple[float, float], most: float) -> bool:
+    """Say whether the lower bound lies above `most`: at every corner, so that mostly a few of them tell that not."""
     z_p, z_q = _corners(error, weights)
+    return all(_least_at(measure, counts, z_p[some], z_q[some]) > most for some in (_FEW, _ALL))
+
+
+def _least_at(measure: Measure, counts: Counts, z_p: Floats, z_q: Floats) -> Any:
+    """Return the least value of the measure at corners of the confidence set."""
     p = _least(np.expand_dims(counts.hits, -1), counts.draws, special.ndtr(-z_p))
     q = _most(np.expand_dims(counts.other_hits, -1), counts.other_draws, special.ndtr(-z_q))
     return np.min(measure.value(p, q), axis=-1)
