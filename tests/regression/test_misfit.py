@@ -174,7 +174,7 @@ def test_whatever_was_released_is_doubted_by_finite_numbers_and_costs_no_more(
 
     with np.errstate(all="raise", under="ignore"):
         paths = mechanism.walk_all([partial(shown, kind) for kind in _TOTALS])
-        told = mechanism.conclude_all(paths, Care(guesses=12))  # of what noise hides, where a release makes 48
+        told = mechanism.conclude_all(paths, Care(guesses=6))  # of what noise hides, where a release makes 48
     for path, found in zip(paths, told, strict=True):
         missed, misses = path[-1][0].missed, path[-1][0].misses
         assert missed is not None and misses is not None and np.isfinite(misses) and misses >= 0
