@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import signal
 
 from sottovoce.latent.diagnostics import Convergence, NotConverged, effective_draws, split_r_hat
 from sottovoce.latent.draws import ends_of
@@ -12,12 +13,9 @@ from sottovoce.privacy.randomness import seeded_rng
 
 
 def autoregressive(phi: float, chains: int, count: int, seed: int) -> np.ndarray:
-    rng = seeded_rng(seed)
-    x = np.empty((chains, count))
-    x[:, 0] = rng.normal(size=chains) / np.sqrt(1 - phi**2)
-    for t in range(1, count):
-        x[:, t] = phi * x[:, t - 1] + rng.normal(size=chains)
-    return x
+    steps = seeded_rng(seed).normal(size=(chains, count))
+    steps[:, 0] /= np.sqrt(1 - phi**2)
+    return signal.lfilter([1.0], [1.0, -phi], steps, axis=1)  # x_t = φ x_(t-1) + step_t
 
 
 @pytest.mark.parametrize("phi", [0.0, 0.5, 0.9])

@@ -235,14 +235,14 @@ def test_moments_follow_their_law_summed_over_the_noise(kind: str, seen: tuple[f
 
 @pytest.mark.parametrize(("kind", "scale"), [("gaussian", 20.0), ("laplace", 40.0), ("laplace", 1.0)])
 def test_moments_cover_the_truth_through_noise(kind, scale):
-    """Fifty data sets, eighty chains each: means and variances both."""
+    """Fifty data sets, as many chains each as a fit runs at least: means and variances both."""
     rng, number, sets = seeded_rng(8), Bounded("x", -1, 1), 50
     noise = IntegerNoise(kind, scale * 2**20)
     mean, sd = rng.uniform(-0.4, 0.4, sets), rng.uniform(0.05, 0.3, sets)
     x = np.clip(rng.normal(mean, sd, (300, sets)), -1, 1)
     sums = np.concatenate([class_sums(number, column, np.zeros(300, dtype=int), 1) for column in x.T])
     draw = rng.laplace if kind == "laplace" else rng.normal
-    found = moment_posterior(sums + draw(0, noise.scale, sums.shape), noise, 2.0**20, np.full((80, sets), 300.0), rng)
+    found = moment_posterior(sums + draw(0, noise.scale, sums.shape), noise, 2.0**20, np.full((64, sets), 300.0), rng)
     low, high = np.quantile(found.values, [0.025, 0.975], axis=0)
     inside = (low <= np.column_stack([mean, sd**2])) & (np.column_stack([mean, sd**2]) <= high)
     assert np.all(inside.mean(axis=0) > 0.87)
@@ -256,7 +256,7 @@ def test_variances_of_columns_crowded_against_a_bound_cover_the_truth():
     x = np.minimum(rng.exponential(scale, (800, sets)), 1.0)
     sums = np.concatenate([class_sums(number, column, np.zeros(800, dtype=int), 1) for column in x.T])
     noisy = sums + rng.normal(0, noise.scale, sums.shape)
-    found = moment_posterior(noisy, noise, 2.0**20, np.full((80, sets), 800.0), rng)
+    found = moment_posterior(noisy, noise, 2.0**20, np.full((64, sets), 800.0), rng)
     low, high = np.quantile(found.values, [0.025, 0.975], axis=0)
     rest = np.exp(-1 / scale)  # of the column cut at 1: E[x] = s(1 - r), E[x²] = 2s²(1 - r) - 2sr
     mean, square = scale * (1 - rest), 2 * scale**2 * (1 - rest) - 2 * scale * rest

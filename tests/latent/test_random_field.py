@@ -126,11 +126,17 @@ def test_the_posterior_is_that_of_every_table_that_may_lie_behind(noise):
         weight = logs @ (seen.ravel() + np.array([0, -1, 0, 0]))
         found = PAIR.fit(PAIR.tables.statistics(_records([[9, 1], [6, 8]])), draws=4000, rng=seeded_rng(1))
     else:
-        k, together = np.arange(n + 1), np.eye(1, n + 1)
-        for cell, noisy in zip(logs.T, seen.ravel(), strict=True):  # so many records in the cells so far
-            one = np.exp(np.outer(cell, k) - special.gammaln(k + 1) + noise.log_weight(noisy - k))
-            together = np.stack([(together[:, : m + 1] * one[:, m::-1]).sum(axis=1) for m in k], axis=1)
-        weight = np.log(together[:, n])
+        k = np.arange(n + 1)
+        each = [
+            np.exp(np.outer(cell, k) - special.gammaln(k + 1) + noise.log_weight(noisy - k))
+            for cell, noisy in zip(logs.T, seen.ravel(), strict=True)
+        ]
+        # So many records in either half of the cells, and n in both.
+        halves = [
+            np.stack([(one[:, : m + 1] * two[:, m::-1]).sum(axis=1) for m in k], axis=1)
+            for one, two in (each[:2], each[2:])
+        ]
+        weight = np.log((halves[0] * halves[1][:, ::-1]).sum(axis=1))
         noisy = NoisyTables(PAIR.tables, n, (seen,), (noise,))
         found = PAIR.fit(noisy, draws=4000, rng=seeded_rng(1))
     weight = np.exp(weight - weight.max())

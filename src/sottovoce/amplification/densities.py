@@ -110,7 +110,7 @@ class IntervalLaw:
         a, b = places[left], places[right]
         near = _NEAR * (high - low)
         # Newton's guess and a little on either side of it, mostly; where that is not so, halves.
-        guess = self._near(a, b, probability)
+        guess = self._near(a, b, float((probability - found[left]) / (found[right] - found[left])), probability)
         tries = [guess - near / 3, guess + near / 3]
         while b - a > near:
             guessed = bool(tries)
@@ -126,10 +126,10 @@ class IntervalLaw:
                 break
         return a, b
 
-    def _near(self, a: Fraction, b: Fraction, probability: Ball) -> Fraction:
-        """Return where the quantile seems to lie between two points, by three of Newton's steps in doubles."""
-        c = (a + b) / 2
-        for _ in range(3):
+    def _near(self, a: Fraction, b: Fraction, share: float, probability: Ball) -> Fraction:
+        """Return where the quantile seems to lie, by two of Newton's steps in doubles from about a share of the way."""
+        c = a + (b - a) * Fraction(min(max(share, 0.0), 1.0) if math.isfinite(share) else 0.5)
+        for _ in range(2):
             step = float(((self.below(c) - probability) / (self.at(ball(c)) / self.total)).mid())
             if not math.isfinite(step):  # next to no density there
                 break
@@ -282,7 +282,7 @@ class _Coupling:
     def to(self, x: Fraction) -> tuple[Fraction, Fraction]:
         """Return two points between which T(x) lies."""
         if x not in self._kept:
-            self._kept[x] = self.mu.quantile(self.omega.below(x))
+            self._kept[x] = self.mu.quantile(self.omega.share(self.omega.low, x))  # at too few places for a table
         return self._kept[x]
 
     def over(self, a: Fraction, b: Fraction) -> tuple[float, float]:

@@ -18,6 +18,7 @@ _FIRST = 8
 """Bytes of U that are drawn at once."""
 _IN_WORDS = (np.random.Philox, np.random.SFC64, np.random.PCG64, np.random.PCG64DXSM)
 """Generators whose words have as many; those of a Mersenne twister have half."""
+_LARGEST = float(np.finfo(np.float64).max)
 _GUARD = 40
 """Bits of precision beyond those of U at first: what sums of a million records lose, and some."""
 
@@ -108,7 +109,7 @@ def find_cell(function: BallFunction, cells: Cells, uniform: LazyUniform) -> int
 def _start(function: BallFunction, cells: Cells, uniform: LazyUniform) -> int:
     """Return about where the cell is, by the quantile in doubles."""
     x = function.guess(*uniform.double)
-    at = Fraction(x) if math.isfinite(x) else function.low or Fraction(0)
+    at = Fraction(min(x, _LARGEST)) if x > -math.inf else function.low or Fraction(0)
     at = at if function.low is None else max(at, function.low)
     at = at if function.high is None else min(at, function.high)
     return cells.index(at)
