@@ -78,7 +78,7 @@ def test_posterior_matches_the_sum_over_every_true_table():
         w = np.exp(log)
         weight += w
         means = means + w * np.array([(sizes[0] + 1) / (n + 2), *((table[:, 0] + 1) / (sizes + 2))])
-    latent = LatentClasses.chains((noisy,), (noise,), n, 1.0, (1.0,), count=600)
+    latent = LatentClasses.chains((noisy,), (noise,), n, 1.0, (1.0,), count=300)
     exact = draw_classes((noisy,), (noise,), n, 1.0, (1.0,), 20_000, seeded_rng(3))
     for draws in (latent.posterior(draws=4_500, rng=seeded_rng(3)), exact):
         seen = np.column_stack([draws.classes[:, 0], draws.features[0][:, :, 0]])

@@ -2,9 +2,9 @@
 
 import functools
 
-import mpmath as mp
 import numpy as np
 import pytest
+from scipy import special
 
 from sottovoce.mechanisms import (
     ConcentratedPosterior,
@@ -106,25 +106,20 @@ def test_a_proportions_forecast_against_a_fine_integral(n, noise, scale, mean, p
 
 
 @pytest.mark.parametrize(("alpha", "heads"), [(0.5, 3), (0.05, 0), (0.01, 3), (0.01, 10)])
-def test_a_divergence_beside_poles_of_the_prior_against_mpmath(alpha, heads):
-    """Most of such a posterior lies where no double is: of Beta(10.01, 0.01), 69 % within 2⁻⁵³ of one."""
+def test_a_divergence_beside_poles_of_the_prior_against_a_sum_over_the_logit(alpha, heads):
+    """Most of such a posterior lies where no double is: of Beta(10.01, 0.01), 69 % within 2⁻⁵³ of one.
+
+    Its logit has a density that is smooth, and falls as e^(-α|logit|): sums over steps of a quarter are as good as
+    integrals, to twelve digits by mpmath.
+    """
     k = np.arange(11.0)
     weights = np.exp(-np.abs(k - heads) / 2) + 0.05
     weights /= weights.sum()
-    with mp.workdps(30):
-        pole = mp.mpf(alpha)
-        norms = [mp.log(mp.beta(pole + a, pole + 10 - a)) for a in range(11)]
-        powers = [mp.mpf(w) * mp.exp(-norm) for w, norm in zip(weights, norms, strict=True)]
-
-        def integrand(logit):
-            """Of all laws, what they have in common apart: the rest of the mixture is a polynomial of the odds."""
-            odds = mp.exp(logit)
-            rest = functools.reduce(lambda higher, own: higher * odds + own, powers[::-1])
-            common = mp.exp(pole * logit - (2 * pole + 10) * mp.log1p(odds))
-            return common * rest * (mp.log(rest) - heads * logit + norms[heads])
-
-        cuts = [80 / alpha, 10 / alpha, 1 / alpha + 10, 9]
-        truth = mp.quad(integrand, [*(-cut for cut in cuts), 0, *cuts[::-1]], maxdegree=5)
+    logit, step = np.linspace(-80 / alpha, 80 / alpha, int(640 / alpha) + 1, retstep=True)
+    norms = special.betaln(alpha + k, alpha + 10 - k)
+    rest = functools.reduce(np.logaddexp, (np.log(weights) - norms)[:, None] + k[:, None] * logit)
+    common = alpha * logit - (2 * alpha + 10) * np.logaddexp(0, logit)  # what the densities of all laws have apart
+    truth = step * np.exp(common + rest) @ (rest - heads * logit + norms[heads])
     mixtures, exact = Mixtures(Beta(alpha + k, alpha + 10 - k), weights[None]), Beta(alpha + heads, alpha + 10 - heads)
     found = mixtures.mean_kl(exact, np.ones(1))
     assert found == pytest.approx(float(truth), rel=0.01)

@@ -23,7 +23,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -197,8 +197,16 @@ class ExponentialFamily(Conjugate):
         )
         return self._claimed(near)
 
+    @cached_property
+    def _known(self) -> dict[tuple[int, float, float], Profile]:
+        """What was searched for before: mechanisms are built anew by whoever plans, releases or checks."""
+        return {}
+
     def _profile(self, n: int, data_weight: float, prior_weight: float) -> Profile:
-        return self._claimed(self._search(n, data_weight, prior_weight))
+        given = n, data_weight, prior_weight
+        if given not in self._known:
+            self._known[given] = self._claimed(self._search(*given))
+        return self._known[given]
 
     def _claimed(self, search: _Search) -> Profile:
         if math.isfinite(search.pole):
