@@ -63,12 +63,18 @@ def test_one_answer_may_be_one_too_many_and_no_leak_is_never_enough():
     assert answers_withstood(GaussianProfile(1e-5), 0.05) == math.inf
 
 
-def test_no_adversary_beats_the_count_on_real_posteriors():
+REAL, ERROR = BinomialProportion(6.0, 12.0).profile([1] + [0] * 99, [0] * 100), 0.2
+
+
+@pytest.fixture(scope="module")
+def withstood():
+    """How many answers of real posteriors are withstood."""
+    return answers_withstood(REAL, ERROR)
+
+
+def test_no_adversary_beats_the_count_on_real_posteriors(withstood):
     """The likelihood-ratio test is the best there is: with the answers withstood, it is wrong too often."""
-    family, error = BinomialProportion(6.0, 12.0), 0.2
-    x, y = [1] + [0] * 99, [0] * 100
-    profile = family.profile(x, y)
-    count = int(answers_withstood(profile, error))
+    profile, error, count = REAL, ERROR, int(withstood)
     rng = np.random.default_rng(5)
     wrong = []
     for truth, sign in (((7, 111), 1), ((6, 112), -1)):
@@ -146,11 +152,9 @@ def test_answers_that_are_more_than_doubles_count_are_rounded_down(cost):
         assert (1 - mpmath.mpf(2) ** -42) * min(most, sys.float_info.max) < count < most
 
 
-def test_answers_left_never_promises_more_than_the_count_fixed_in_advance():
-    profile = BinomialProportion(6.0, 12.0).profile([1] + [0] * 99, [0] * 100)
-    most = answers_withstood(profile)
+def test_answers_left_never_promises_more_than_the_count_fixed_in_advance(withstood):
     for purse in (PrivacyFilter(RenyiDP(2.0, 1.0)), PrivacyFilter(ApproxDP(3.0, 1e-2), order=3.0)):
-        assert 0 < answers_left(purse, profile) <= most
+        assert 0 < answers_left(purse, REAL, ERROR) <= withstood
 
 
 def test_answers_left_of_what_has_no_such_privacy_and_of_what_costs_nothing():

@@ -12,15 +12,15 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.subsampling import subsampled_epsilon
 
 
-@pytest.mark.parametrize("rate", [5e-324, 1e-300, 1e-12, 0.01, 0.5, 1 - 1e-16, 1.0])
 @pytest.mark.parametrize("epsilon", [5e-324, 1e-300, 1e-9, 0.1, 1.0, 29.999, 30.0, 700.0, 1e6, 1e300])
-def test_it_is_the_logarithm_rounded_up(epsilon: float, rate: float) -> None:
-    with mp.workdps(60):
-        step, q = mp.mpf(epsilon), mp.mpf(rate)
-        truth = step + mp.log(q) if epsilon > 1e5 else mp.log1p(q * mp.expm1(step))
-        claimed = subsampled_epsilon(epsilon, rate)
-        assert truth <= claimed <= epsilon
-        assert claimed <= truth + 1e-14 * (truth if epsilon < 700 else step) + 1e-322
+def test_it_is_the_logarithm_rounded_up(epsilon: float) -> None:
+    for rate in (5e-324, 1e-300, 1e-12, 0.01, 0.5, 1 - 1e-16, 1.0):
+        with mp.workdps(60):
+            step, q = mp.mpf(epsilon), mp.mpf(rate)
+            truth = step + mp.log(q) if epsilon > 1e5 else mp.log1p(q * mp.expm1(step))
+            claimed = subsampled_epsilon(epsilon, rate)
+            assert truth <= claimed <= epsilon
+            assert claimed <= truth + 1e-14 * (truth if epsilon < 700 else step) + 1e-322
 
 
 @pytest.mark.parametrize("m", [1, 2, 4])

@@ -136,7 +136,7 @@ class BestOfProfile(Profile):
             return self.one._epsilon(log_delta)
         with np.errstate(invalid="ignore"):
             found = renyi_epsilon(self._renyi, log_delta, self.pole)
-        return np.minimum(np.where(np.isneginf(log_delta), np.inf, found), self.pure())
+        return np.minimum(np.where(log_delta == -np.inf, np.inf, found), self.pure())
 
     @cached_property
     def _selection(self) -> float:

@@ -171,7 +171,7 @@ class ComposedProfile(Profile):
 
     def _epsilon(self, log_delta: Floats) -> Floats:
         out = np.minimum(renyi_epsilon(self._renyi, log_delta, self.pole), self.pure())
-        out = np.where(np.isneginf(log_delta), self.pure(), out)
+        out = np.where(log_delta == -np.inf, self.pure(), out)
         finite = np.isfinite(log_delta) & np.isfinite(out)
         if finite.any():
             high = out[finite]

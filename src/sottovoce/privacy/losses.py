@@ -76,7 +76,7 @@ def discretise(profile: Profile, step: float, reach: float) -> Losses:
     at = step * np.arange(top + 1.0)
     log_delta = np.minimum(profile._log_delta(at), 0.0)
     with np.errstate(invalid="ignore"):
-        lifted = np.where(np.isneginf(log_delta), 0.0, np.exp(log_delta * (1 - 1e-15) + 1e-15))
+        lifted = np.where(log_delta == -np.inf, 0.0, np.exp(log_delta * (1 - 1e-15) + 1e-15))
     delta = np.minimum(np.maximum.accumulate(lifted[::-1])[::-1], 1.0)
     # In e^ε the curve is convex. Rounding breaks that by a hair, so the greatest convex minorant of the lifted values
     # stands for them. Its slopes are the mass that the other law puts above each interval.

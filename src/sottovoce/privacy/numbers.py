@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import operator
+import sys
 from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
@@ -53,13 +54,13 @@ def as_floats(name: str, value: float | ArrayLike, low: float, *, below: float =
     if isinstance(value, float) and low <= value < below and value != np.inf:
         return np.array(value)  # the common case, without the price of the general one
     array = any_floats(name, value)
-    if array.size and not np.all(np.isfinite(array)):
+    if not array.size or (max(low, -sys.float_info.max) <= array.min() and array.max() < below):  # never of NaN
+        return array
+    if not np.all(np.isfinite(array)):
         raise InvalidValue(f"{name} must be finite. Got {_first(array, ~np.isfinite(array))}")
-    if array.size and array.min() < low:
+    if array.min() < low:
         raise InvalidValue(f"{name} must be >= {low:g}. Got {_first(array, array < low)}")
-    if array.size and array.max() >= below:
-        raise InvalidValue(f"{name} must be < {below:g}. Got {_first(array, array >= below)}")
-    return array
+    raise InvalidValue(f"{name} must be < {below:g}. Got {_first(array, array >= below)}")
 
 
 def real(name: str, value: Any, low: float = 0.0, *, below: float = np.inf, above: float = -np.inf) -> float:
@@ -179,6 +180,8 @@ def any_floats(name: str, value: Any) -> Floats:
     if array.dtype.kind not in "iuf" and array.size:
         wanted = "real numbers" if array.ndim else "a real number"
         raise InvalidValue(f"{name} must be {wanted}. Got {shown(value)}")
+    if array.dtype.itemsize <= 8:
+        return array.astype(np.float64)
     with np.errstate(over="ignore"):  # a long double may be too large for a double: infinite, and so refused
         return array.astype(np.float64)
 
@@ -347,7 +350,7 @@ def slip(a: Any, b: Any, total: Any) -> Any:
     return (a - (total - back)) + (b - back)
 
 
-def two_product(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+def two_product(a: Floats, b: Floats | float) -> tuple[Floats, Floats]:
     """Return a·b as a rounded product and what rounding took (Dekker 1971)."""
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         product = a * b
@@ -355,7 +358,7 @@ def two_product(a: Floats, b: Floats) -> tuple[Floats, Floats]:
         return product, ((p * r - product) + p * s + q * r) + q * s
 
 
-def _halves(a: Floats) -> tuple[Floats, Floats]:
+def _halves(a: Any) -> tuple[Any, Any]:
     wide = 134217729.0 * a
     high = wide - (wide - a)
     return high, a - high

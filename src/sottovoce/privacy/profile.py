@@ -102,7 +102,7 @@ class Profile(ABC):
     def _delta(self, epsilon: Floats) -> Floats:
         """Return δ(ε); one too small for a double as the least there is: 0 would say that there is none."""
         log_delta = self._log_delta(epsilon)
-        return np.where(np.isneginf(log_delta), 0.0, np.minimum(lifted(np.maximum(np.exp(log_delta), LEAST)), 1.0))
+        return np.where(log_delta == -np.inf, 0.0, np.minimum(lifted(np.maximum(np.exp(log_delta), LEAST)), 1.0))
 
     def _epsilon(self, log_delta: Floats) -> Floats:
         """Return the smallest ε with log δ(ε) <= log_delta; -inf asks for pure privacy."""
@@ -111,7 +111,7 @@ class Profile(ABC):
         open_ = none > log_delta
         pure = self.pure()
         top = np.full(log_delta.shape, 1.0 if np.isinf(pure) else pure)
-        asks_pure = np.isneginf(log_delta)
+        asks_pure = log_delta == -np.inf
         out = np.where(open_ & asks_pure, pure, out)
         todo = open_ & ~asks_pure
         if np.isinf(pure):

@@ -35,14 +35,14 @@ def log_lifted(log_delta: Any) -> Floats:
     """Return log δ with what rounding may have taken from it, no larger than 0."""
     values = np.asarray(log_delta, dtype=np.float64)
     with np.errstate(invalid="ignore"):
-        return np.where(np.isneginf(values), -np.inf, np.minimum(values + 1e-15 * (2.0 - values), 0.0))
+        return np.where(values == -np.inf, -np.inf, np.minimum(values + 1e-15 * (2.0 - values), 0.0))
 
 
 def log_down(delta: Any) -> Floats:
     """Return a logarithm of δ that is not above the real one: whoever has it has δ."""
     with np.errstate(divide="ignore"):
         values = np.log(np.asarray(delta, dtype=np.float64))
-    return np.where(np.isneginf(values), -np.inf, values - 2.0**-51 * np.abs(values))
+    return np.where(values == -np.inf, -np.inf, values - 2.0**-51 * np.abs(values))
 
 
 def half_gap(epsilon: Floats, most: float) -> Floats:
@@ -70,7 +70,7 @@ def product_up(first: float | Floats, *others: float) -> float | Floats:
         return _product_up(first, *others)
     found = first
     for factor in others:
-        product, lost = two_product(found, np.asarray(factor))
+        product, lost = two_product(found, factor)
         # Of next to nothing, and of what is hardly a double, it is not known what was lost.
         kept = (lost <= 0) & (product > 1e-250) & (product < 1e290) | (product == 0) & ((found == 0) | (factor == 0))
         found = np.where(kept, product, np.nextafter(product, np.inf))

@@ -172,7 +172,7 @@ class _Moments:
         top = masses.max(axis=1)
         # Masses too small for a double beside their block's largest are taken for larger ones.
         with np.errstate(invalid="ignore"):
-            return top, np.exp(np.where(np.isneginf(masses), -np.inf, np.maximum(masses - top[:, None], -3 * _STEEP)))
+            return top, np.exp(np.where(masses == -np.inf, -np.inf, np.maximum(masses - top[:, None], -3 * _STEEP)))
 
     def __call__(self, tilts: Floats) -> Floats:
         out = np.full(tilts.shape, -np.inf)

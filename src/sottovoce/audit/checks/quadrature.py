@@ -95,7 +95,7 @@ def renyi(log_p: Floats, log_q: Floats, order: float) -> float:
     0.287682
     """
     with np.errstate(invalid="ignore"):
-        terms = np.where(np.isneginf(log_p), -np.inf, order * log_p + (1 - order) * log_q)
+        terms = np.where(log_p == -np.inf, -np.inf, order * log_p + (1 - order) * log_q)
         top = terms.max()
         return float(top + np.log(np.exp(terms - top).sum())) / (order - 1)
 
