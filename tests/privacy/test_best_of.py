@@ -2,10 +2,8 @@
 
 import math
 
-import dp_accounting
 import numpy as np
 import pytest
-from dp_accounting import rdp
 
 from sottovoce.privacy.best_of import TRIES, BestOfProfile, Tries
 from sottovoce.privacy.errors import InvalidValue
@@ -22,6 +20,9 @@ LAWS = sorted(TRIES)
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize(("mean", "sigma"), [(1.5, 0.5), (50.0, 20.0), (1e4, 300.0)])
 def test_no_worse_than_repeat_and_select_and_equal_to_it_on_its_own_orders(law, mean, sigma):
+    import dp_accounting
+    from dp_accounting import rdp
+
     event = dp_accounting.dp_event.RepeatAndSelectDpEvent(
         dp_accounting.GaussianDpEvent(sigma), mean=mean, shape=TRIES[law]
     )

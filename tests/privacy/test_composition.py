@@ -2,7 +2,6 @@ import math
 
 import numpy as np
 import pytest
-from dp_accounting.pld import privacy_loss_distribution as pld
 from scipy import special, stats
 
 from sottovoce.privacy import (
@@ -110,6 +109,8 @@ def test_two_laplace_releases_against_the_exact_hockey_stick() -> None:
 
 @pytest.mark.parametrize("count", [1, 30])
 def test_agrees_with_dp_accounting(count: int) -> None:
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
     peer = pld.from_laplace_mechanism(5.0).self_compose(count).compose(pld.from_gaussian_mechanism(2.0))
     ours = count * LaplaceProfile(5.0) + GaussianProfile(0.5)
     for delta in (1e-3, 1e-6):
@@ -117,6 +118,8 @@ def test_agrees_with_dp_accounting(count: int) -> None:
 
 
 def test_agrees_with_dp_accounting_on_whole_numbers() -> None:
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
     peer = pld.from_discrete_laplace_mechanism(0.2, 3).self_compose(5).compose(pld.from_gaussian_mechanism(2.0))
     ours = 5 * DiscreteLaplaceProfile(5.0, 3) + GaussianProfile(0.5)
     theirs = peer.get_epsilon_for_delta(1e-6)  # rounds each of five losses up to a grid of 1e-4; ours does not

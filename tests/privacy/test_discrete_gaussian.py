@@ -3,7 +3,6 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
-from dp_accounting.pld import privacy_loss_distribution as pld
 
 from sottovoce.privacy import DiscreteGaussianProfile, GaussianProfile, InvalidValue, Profile, ZeroConcentratedProfile
 from tests.privacy.oracle import untraced
@@ -57,6 +56,8 @@ def test_wide_noise_is_nearly_the_continuous_curve() -> None:
 
 
 def test_tighter_than_its_own_concentration_and_than_the_peer_says() -> None:
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
     profile = DiscreteGaussianProfile(4.0)
     assert profile.epsilon(1e-6) < ZeroConcentratedProfile(profile.zcdp()).epsilon(1e-6)
     peer = pld.from_discrete_gaussian_mechanism(4.0)

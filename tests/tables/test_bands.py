@@ -10,7 +10,6 @@ from typing import Any
 import duckdb
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -64,6 +63,8 @@ def expected(values: list[Any], edges: tuple[float, ...]) -> list[float]:
 @pytest.fixture(scope="module")
 def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Table]]:
     """The same values as frames, files and a table of a database."""
+    import polars as pl
+
     place = tmp_path_factory.mktemp("bands")
     data = {"x": VALUES}
     arrow = pa.table(data)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -69,6 +68,8 @@ def test_every_condition_holds_of_as_many_records_as_in_python() -> None:
 
 
 def test_frames_and_files_hold_the_same(tmp_path: Path) -> None:
+    import polars as pl
+
     pq.write_table(arrow(), tmp_path / "t.parquet")
     frame = pd.DataFrame({"u": pd.array(LARGE, "UInt64"), "i": pd.array(SMALL, "Int64")})
     for source in (tmp_path / "t.parquet", frame, pl.from_arrow(arrow())):
