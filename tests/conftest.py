@@ -242,18 +242,16 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """Let a worker report once of a test, not thrice: of its set-up and its end only where they did not pass.
+    """Let a worker send one message of a test, not five: of its set-up and its end only where they did not pass.
 
-    Where durations or a file of results are asked for, all is reported.
+    Where durations, a file of results or more words are asked for, all is reported.
     """
     options = item.config.option
-    if not _worker(item.config) or options.durations is not None or options.xmlpath:
+    if not _worker(item.config) or options.durations is not None or options.xmlpath or options.verbose > 0:
         return None
-    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     for report in runtestprotocol(item, log=False, nextitem=nextitem):
         if report.when == "call" or not report.passed:
             item.ihook.pytest_runtest_logreport(report=report)
-    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
 
 
