@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import special
+from scipy import linalg, special
 
 from papers.parts import run_parts
 from papers.registry import Finding, Outcome, Setting, experiment
@@ -35,8 +35,6 @@ def noisy_error(n: int, ones: int, log_weight: Any, reach: int) -> float:
 
     Over every noise k, and every latent count s' with weight BetaBinomial(s')·P(ŝ − s').
     """
-    from scipy.signal import fftconvolve  # nobody else needs it
-
     noise = np.arange(-reach, reach + 1)
     low, high = max(0, ones - 2 * reach), min(n, ones + 2 * reach)
     latent = np.arange(low, high + 1)
@@ -45,9 +43,9 @@ def noisy_error(n: int, ones: int, log_weight: Any, reach: int) -> float:
     )
     a, b, truth = ALPHA + latent, BETA + n - latent, ones / n
     square = a * b / ((a + b) ** 2 * (a + b + 1)) + (a / (a + b) - truth) ** 2
-    # Sums over s' are convolutions; where rounding is all there is of them, the noise has no probability to speak of.
-    law, known = np.exp(log_weight(np.arange(ones - reach - high, ones + reach - low + 1))), special.softmax(evidence)
-    sums, whole = (fftconvolve(law, known * part, mode="valid") for part in (square, np.ones_like(square)))
+    # Sums over s' weigh P(k + s - s'); where rounding is all there is of them, the noise has next to no probability.
+    law = (np.exp(log_weight(way)) for way in (ones - low + noise, ones - reach - latent))
+    sums, whole = linalg.matmul_toeplitz(tuple(law), (special.softmax(evidence) * [square, np.ones_like(square)]).T).T
     errors = np.clip(sums / np.maximum(whole, 1e-300), square.min(), square.max())
     return float(special.softmax(log_weight(noise)) @ errors)
 

@@ -41,10 +41,12 @@ class Setting:
     """How many processes may work on the parts of one experiment."""
 
     def save(self, drawing: Any, name: str) -> tuple[Path, ...]:
-        """Write a figure and return its files: a quick run, which is a trial, draws it as PNG alone."""
+        """Write a figure and return its files: a quick run, which is a trial, draws it coarsely and as PNG alone."""
         from sottovoce.answers.style import save  # one that waits for others draws nothing
 
-        return save(drawing, self.output / name, ("png",) if self.quick else ("png", "svg"))
+        if self.quick:
+            return save(drawing, self.output / name, ("png",), dpi=70)
+        return save(drawing, self.output / name)
 
 
 @dataclass(frozen=True)

@@ -26,22 +26,13 @@ os.environ["JAX_COMPILATION_CACHE_DIR"] = os.environ.get("JAX_COMPILATION_CACHE_
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""
 
-import duckdb
 import hypothesis
-import mpmath
-import numpy as np
 import pytest
-import typer.testing
 from _pytest.runner import runtestprotocol
-from randomgen import ChaCha
 
 sys.path.insert(0, str(Path(__file__).parent))  # so that tests can import what they share: `support.postgres`
 
-from sottovoce.cli.plain_words import take_plainly
-from sottovoce.mechanisms.integer_noise import IntegerNoise
-from sottovoce.privacy import randomness
-from support.nursery import prepare
-from support.one_duckdb import OneDuckDB
+# What only a process that runs tests needs is imported where it is needed: the first of a run with workers runs none.
 from support.postgres import postgres_server, postgres_url
 
 __all__ = ["postgres_server", "postgres_url"]
@@ -92,6 +83,12 @@ def _fix_keys(patch: pytest.MonkeyPatch) -> None:
     """Fix what is drawn, so that a test fails always or never; SOTTOVOCE_REAL_NOISE=1 leaves it to chance."""
     if os.environ.get("SOTTOVOCE_REAL_NOISE"):
         return
+    import numpy as np
+    from randomgen import ChaCha
+
+    from sottovoce.mechanisms.integer_noise import IntegerNoise
+    from sottovoce.privacy import randomness
+
     fresh, add = randomness._fresh_bits, IntegerNoise._add_secure
 
     def bits() -> Any:
@@ -108,6 +105,9 @@ def _fix_keys(patch: pytest.MonkeyPatch) -> None:
 
 def _share_duckdb(patch: pytest.MonkeyPatch) -> None:
     """Let tables share a DuckDB, but where its settings, its memory, its threads or its end are the subject."""
+    import duckdb
+
+    from support.one_duckdb import OneDuckDB
 
     def apart() -> bool:
         return os.environ.get("PYTEST_CURRENT_TEST", "").startswith(_ENGINES)
@@ -117,6 +117,10 @@ def _share_duckdb(patch: pytest.MonkeyPatch) -> None:
 
 def _make_commands_once(patch: pytest.MonkeyPatch) -> None:
     """Let Typer's runner make a command of an application once, as the command line does, not for every call."""
+    import typer.testing
+
+    from sottovoce.cli.plain_words import take_plainly
+
     patch.setattr(typer.testing, "_get_command", functools.cache(lambda app: take_plainly(typer.main.get_command(app))))
 
 
@@ -139,6 +143,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 _BORN = (
+    "tests/audit/test_cases.py",
+    "tests/audit/test_engine.py",
     "tests/cli/test_faces.py",
     "tests/ledger/test_stampede.py",
     "tests/ledger/test_store.py",
@@ -217,7 +223,13 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Let all workers have their tests in one order, whichever way they walked and in what order cases registered."""
     if _worker(config):
-        items.sort(key=lambda item: (item.path.parts, item.location[1] or 0, item.nodeid))
+        met: dict[str, int] = {}  # the tests of a file are met in the order of its lines
+
+        def place(item: pytest.Item) -> tuple[str, int, str]:
+            test = item.nodeid.partition("[")[0]
+            return test.partition("::")[0], met.setdefault(test, len(met)), item.nodeid
+
+        items.sort(key=place)
 
 
 def _worker(config: pytest.Config) -> str:
@@ -240,9 +252,15 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.enable()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure() -> None:
+    """Let what pytest looked through at the end not be looked through again, by it, by JAX or by the interpreter."""
+    gc.freeze()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """Let a worker send one message of a test, not five: of its set-up and its end only where they did not pass.
+    """Let a worker report once of a test, not five times: of its set-up and its end only where they did not pass.
 
     Where durations, a file of results or more words are asked for, all is reported.
     """
@@ -260,8 +278,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
     The worker that has the nursery starts it with the first of its files, of which not the first test needs it.
     """
+    import mpmath
+
     mpmath.mp.dps = 15
     if _worker(item.config) and item.nodeid.partition("::")[0] in _BORN:
+        from support.nursery import prepare
+
         prepare()
 
 

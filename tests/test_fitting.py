@@ -123,7 +123,7 @@ class TestEstimators:
         self, table: Curator, name: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("sottovoce.latent.moment_posterior._MOST", 100)  # whether chains agree is asked elsewhere
-        asked: Any = {"features": ["risk"], "label": "smoker", "spend": ApproxDP(2.0, 1e-6)}
+        asked: Any = {"features": ["risk"], "label": "smoker", "spend": GaussianDP(0.5)}
         fits = [table.fit(ESTIMATORS[name](), **asked, idempotency_key="k") for _ in range(2)]
         assert fits[0].release_.to_dict() == fits[1].release_.to_dict()
         assert np.all(np.isfinite(fits[0].predict_proba(pd.DataFrame({"risk": [0.5, 1.0]}))))
@@ -142,7 +142,7 @@ class TestEstimators:
 
         monkeypatch.setattr(kind, "_value", killed)
         with pytest.raises(KeyboardInterrupt):
-            table.fit(estimator, ["risk", "ward"], "smoker", spend=ApproxDP(2.0, 1e-6))
+            table.fit(estimator, ["risk", "ward"], "smoker", spend=GaussianDP(0.5))
         (entry,) = table.history()
         assert (entry.state, entry.release) == (State.LOST, None)
         assert table._ledger.spent(table.budget) > 0

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
+import pytest
 from scipy import special
 
 from sottovoce.answers import NoisyCells, Question
@@ -37,6 +38,7 @@ def database(table: pa.Table, folder: Path) -> Any:
     return f"duckdb://{folder}/records.duckdb?table=people"
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_quantiles_of_whole_numbers_cover(tmp_path: Path) -> None:
     """Ten tables, half of their records asked about and a fifth missing: 60 intervals, told to ±5 points.
 

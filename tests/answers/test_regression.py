@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ from scipy import special
 import sottovoce as sv
 from sottovoce.answers import Regression
 from sottovoce.privacy.errors import BudgetExceeded, InvalidData, InvalidValue
+from sottovoce.privacy.randomness import seeded_rng
+from support.side_by_side import released
 
 N = 6000
 FACTS = sv.Facts(
@@ -26,6 +29,7 @@ FACTS = sv.Facts(
 )
 
 
+@cache
 def frame() -> pd.DataFrame:
     rng = np.random.default_rng(1)
     age, ward, sex = rng.normal(50, 15, N).clip(0, 110), rng.choice(["A", "B", "C"], N), rng.random(N) < 0.5
@@ -98,14 +102,11 @@ def test_privacy_s_part_of_a_level_whose_rows_weigh_next_to_nothing_is_not_told(
     """
     rng, n = np.random.default_rng(7), 40_000
     ward, age = rng.choice(["p", "q", "r"], n, p=[0.6, 0.396, 0.004]), rng.normal(60, 11, n).clip(18, 100)
-    held = {"y": (95 + 0.45 * age + rng.normal(0, 14, n)).clip(60, 260).tolist()}
-    held |= {"age": age.tolist(), "ward": ward.tolist()}
+    held = {"y": (95 + 0.45 * age + rng.normal(0, 14, n)).clip(60, 260), "age": age, "ward": ward}
     facts = sv.Facts(y=sv.Number(60, 260), age=sv.Number(18, 100), ward=sv.Category(["p", "q", "r"]))
     formula = sv.regression.Formula("y ~ age + ward", facts, misses=misses)
     mechanism = sv.regression.AdaptiveLooks.calibrate(formula, n, sv.ApproxDP(1.2, 1e-6))
-    records = sv.regression.DeviceRecords.of(formula, held)
-    for seed in range(6):
-        found = mechanism.release(records, rng=sv.privacy.seeded_rng(seed)).value
+    for found in released(mechanism, [held] * 6, map(seeded_rng, range(6))):
         sd = np.sqrt(np.diag(found.covariance))
         assert np.all(found.plain_sd[:-1] < sd[:-1])
         assert np.isnan(found.plain_sd[-1]) or found.plain_sd[-1] < sd[-1] / 2

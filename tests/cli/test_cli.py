@@ -211,6 +211,9 @@ def test_the_plan_of_a_formula_names_the_looks_and_the_width_of_every_term(tmp_p
     some = " ".join(run(*asked, "--where", "age > 40", "--kept", "0.25").stdout.split())
     assert "falls ~ age where age > 40" in some and "The condition holds for 25 % of them." in some
     assert "nobody" in run(*asked, "--where", "nobody > 40").stderr
+    sure = json.loads(run(*asked, "--spend", "100%", "--prior", "0.01", "--json").stdout)["terms"]
+    assert all(one["width"] < 0.5 * other["width"] for one, other in zip(sure, told["terms"], strict=True))
+    assert "prior" in run(*asked, "--prior", "-1").stderr
     whole = run(*asked, "--target", "approx:1,1e-6").stdout
     assert whole.split()[-60:] == one.split()[-60:] and "5%" not in whole
     for passed_over in (("--target", "approx:1,1e-6", "--spend", "5%"), ("--mechanism", "laplace"), ("--mean", "1")):

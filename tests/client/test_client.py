@@ -361,7 +361,7 @@ def test_errors_go_over_the_wire_and_come_back() -> None:
 
 
 def test_the_client_needs_no_server_and_no_frame() -> None:
-    heavy = "('fastapi', 'httpx', 'pandas', 'jax', 'ibis')"
+    heavy = "('fastapi', 'httpx', 'pandas', 'jax', 'ibis', 'sqlalchemy')"
     code = f"import sys, sottovoce.client; print([m for m in {heavy} if m in sys.modules])"
     environment = os.environ | {"PYTHONPATH": str(Path(sottovoce.__file__).parents[1])}
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)

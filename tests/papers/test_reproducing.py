@@ -18,7 +18,7 @@ from sottovoce.privacy.errors import InvalidValue
 pytest.importorskip("matplotlib", reason="figures need matplotlib")
 
 ROOT = Path(__file__).parents[2]
-TABLE = ROOT / "docs" / "figures" / "glm-error.csv"
+TABLE = ROOT / "docs" / "figures" / "verb-coverage.csv"
 
 
 def test_the_command_lists_runs_and_refuses_in_one_line(tmp_path, capsys, monkeypatch):
@@ -46,11 +46,11 @@ def test_a_second_run_is_answered_from_the_first(tmp_path, capsys):
 
 def test_a_figure_is_drawn_again_from_a_table_and_taken_into_a_gallery(tmp_path, capsys):
     gallery = tmp_path / "gallery"
-    reproduce(["glm-error"], output=tmp_path / "out", jobs=1, drawn_from=TABLE, gallery=gallery, as_json=True)
-    answer = json.loads(capsys.readouterr().out)["glm-error"]
+    reproduce(["verb-coverage"], output=tmp_path / "out", jobs=1, drawn_from=TABLE, gallery=gallery, as_json=True)
+    answer = json.loads(capsys.readouterr().out)["verb-coverage"]
     assert "Drawn from the table of an earlier run" in answer["notes"]
-    assert (gallery / "figures" / "glm-error.png").exists()
-    assert "#glm-error" in (gallery / "posterior-sampling.md").read_text()
+    assert (gallery / "figures" / "verb-coverage.png").exists()
+    assert "#verb-coverage" in (gallery / "ours.md").read_text()
     with pytest.raises(InvalidValue, match="name it"):
         reproduce(["all"], output=tmp_path, jobs=1, drawn_from=TABLE)
 

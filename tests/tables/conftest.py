@@ -77,7 +77,7 @@ def _of_spark(item: pytest.Item) -> bool:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def starting(request: pytest.FixtureRequest, messy_parquet: Path) -> Iterator[Future[Any] | None]:
+def starting(request: pytest.FixtureRequest, messy: pa.Table) -> Iterator[Future[Any] | None]:
     """Spark, which takes as long to start as many tests to run, on its way from the first test of this room on."""
     wanted = any(map(_of_spark, request.session.items)) and importlib.util.find_spec("pyspark") is not None
     if not wanted or (shutil.which("java") is None and "JAVA_HOME" not in os.environ):
@@ -91,7 +91,7 @@ def starting(request: pytest.FixtureRequest, messy_parquet: Path) -> Iterator[Fu
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
         "spark.sql.shuffle.partitions": "1",
-        "spark.sql.files.maxPartitionBytes": "30000",  # several tasks, though the file is small
+        "spark.sql.leafNodeDefaultParallelism": "2",  # several tasks, though the table is small
         "spark.log.level": "ERROR",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.maxPlanStringLength": "100",  # nobody looks at plans, and some are long
@@ -100,27 +100,30 @@ def starting(request: pytest.FixtureRequest, messy_parquet: Path) -> Iterator[Fu
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        # The tasks evaluate all of it, as of a table that is no short list.
+        "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation",
         # Capitals as Java has them: the other way goes through all of Unicode first. In no word of ours do they differ.
         "spark.sql.icu.caseMappings.enabled": "false",
-        # Half the time of a short life: one quick compiler, classes that came with Spark are taken as they are, and
-        # there is room for all of them and for most of what is made.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions "
-        "-XX:-BytecodeVerificationRemote -Xms1g -Xmn700m -XX:MetaspaceSize=300m -XX:-UsePerfData",
+        # Half the time of a short life: one quick compiler, for what runs often, classes that came with Spark are taken
+        # as they are, and there is room for all of them and for most of what is made.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=3 -XX:+UseSerialGC "
+        "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote -Xms1g -Xmn700m -XX:MetaspaceSize=300m "
+        "-XX:-UsePerfData",
     }
     builder = SparkSession.builder.master("local[1]").appName("sottovoce-tests")
     for name, value in settings.items():
         builder = builder.config(name, value)
     with ThreadPoolExecutor(1) as aside:
-        session = aside.submit(_awake, builder, messy_parquet)
+        session = aside.submit(_awake, builder, messy)
         yield session
         session.result().stop()
 
 
-def _awake(builder: Any, path: Path) -> Any:
+def _awake(builder: Any, messy: pa.Table) -> Any:
     """A session that has answered: Spark loads most of itself for its first question."""
     session = builder.getOrCreate()
     # Rows would leave a socket open, which the garbage collector closes in anyone's test.
-    session.read.parquet(str(path)).where("x > 0 or c = 'north'").count()
+    session.createDataFrame(messy).where("x > 0 or c = 'north'").count()
     return session
 
 
@@ -206,8 +209,8 @@ def holding(table: Table, conditions: Iterable[str], facts: Facts | None = None)
 
 
 def _spark(request: pytest.FixtureRequest) -> Any:
-    session = request.getfixturevalue("spark_session")
-    return session.read.parquet(str(request.getfixturevalue("messy_parquet")))
+    """The table as it is: to open a file for every query takes longer than most queries. Other tests read files."""
+    return request.getfixturevalue("spark_session").createDataFrame(request.getfixturevalue("messy"))
 
 
 ENGINES: dict[str, Callable[[pytest.FixtureRequest], Any]] = {

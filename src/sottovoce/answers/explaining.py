@@ -9,12 +9,12 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sottovoce.answers.icons import Icons, icons
-from sottovoce.ledger import Budget, Entry, Ledger
+from sottovoce.ledger import Budget, Entry
 from sottovoce.privacy.composition import compose
 from sottovoce.privacy.concentrated import RenyiProfile
 from sottovoce.privacy.errors import InvalidValue
@@ -23,6 +23,9 @@ from sottovoce.privacy.profile import Basis, Profile, shared_relation
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.risk import advantage, how_sure, success
 from sottovoce.privacy.shares import in_hundred
+
+if TYPE_CHECKING:
+    from sottovoce.ledger import Ledger
 
 __all__ = ["Explanation", "explain", "is_weak", "only_budget", "texts", "together"]
 
@@ -218,6 +221,8 @@ def _claim(
         return words["profile"].format(what=what.word), what, None
     if isinstance(what, Budget):
         return words["budget"].format(what=what.promise), what.promise, None
+    from sottovoce.ledger import Ledger  # noqa: PLC0415 - opens a database
+
     found: Any = what
     ledger = what if isinstance(what, Ledger) else getattr(what, "ledger", getattr(what, "_ledger", None))
     if isinstance(ledger, Ledger):

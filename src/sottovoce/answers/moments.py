@@ -31,6 +31,8 @@ of all where they are large: of records at the two bounds nothing is lacking."""
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(_MEANS)
 _STARTS = np.cumsum(_WEIGHTS) - _WEIGHTS - 1
 """Nodes and weights of Gauss' rule, and where the stretch of each node begins: the weights, end to end."""
+_WHOLE = -9.0
+"""So many deviations below zero a normal law lacks less of one than a number tells apart."""
 
 
 def mean_draws(
@@ -156,11 +158,15 @@ def log_density(x: Floats, variance: Floats, noise: float, kind: NoiseKind) -> F
         return np.asarray((x * x / total + np.log(total)) / -2)
     # The sum of e^{±x/b + s²/2b²}·Φ(−a) over the two sides, a = ±x/s + s/b and b the scale of the Laplace law. Where
     # both a are positive the exponents and Φ's cancel, and what is left of them is −x²/2s². Only the lesser can be
-    # negative: then its Φ is near one, and written as what it lacks.
+    # negative: then its Φ is near one, and written as what it lacks; far enough below zero it lacks nothing.
     spread = np.sqrt(np.maximum(variance, 1e-18))
     far, wide = np.abs(x) / spread, spread / math.sqrt(noise / 2)
     less = wide - far
-    other, one = erfcx((wide + far) / math.sqrt(2)), erfcx(np.abs(less) / math.sqrt(2))
-    beyond = less < 0
-    inside = np.where(beyond, 1 + np.exp(-(less**2) / 2) * (other - one) / 2, (other + one) / 2)
-    return np.asarray(np.log(inside) + np.where(beyond, (wide / 2 - far) * wide, -(far**2) / 2))
+    log = np.where(less < 0, (wide / 2 - far) * wide, -(far**2) / 2)
+    near = np.flatnonzero(less > _WHOLE)
+    less, more = less.take(near), (wide + far).take(near)
+    other, one = erfcx(more / math.sqrt(2)), erfcx(np.abs(less) / math.sqrt(2))
+    log.reshape(-1)[near] += np.log(
+        np.where(less < 0, 1 + np.exp(-(less**2) / 2) * (other - one) / 2, (other + one) / 2)
+    )
+    return log

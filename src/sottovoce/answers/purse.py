@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sottovoce.answers.asking import parse_spend
-from sottovoce.ledger import Budget, Entry, Ledger
+from sottovoce.ledger import Budget, Entry
 from sottovoce.mechanisms import Mechanism
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import Order, PrivacyFilter
@@ -16,6 +16,9 @@ from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.privacy.relation import REPLACE_ONE, check_same
 from sottovoce.privacy.shares import percent
+
+if TYPE_CHECKING:  # opens a database
+    from sottovoce.ledger import Ledger
 
 __all__ = ["Purse", "Spend"]
 

@@ -72,8 +72,8 @@ def words(text: object) -> str:
     return str(text).replace("$", r"\$")
 
 
-def save(drawing: Any, path: Path, kinds: Sequence[str] = ("png", "svg")) -> tuple[Path, ...]:
-    """Write the figure as each kind of file and return their paths."""
+def save(drawing: Any, path: Path, kinds: Sequence[str] = ("png", "svg"), *, dpi: int = 130) -> tuple[Path, ...]:
+    """Write the figure as each kind of file, so many dots an inch, and return their paths."""
     import matplotlib as mpl  # noqa: PLC0415
     from matplotlib.transforms import Bbox  # noqa: PLC0415
 
@@ -92,7 +92,7 @@ def save(drawing: Any, path: Path, kinds: Sequence[str] = ("png", "svg")) -> tup
         area = Bbox.union([drawing.bbox, *(legend.get_window_extent() for legend in drawing.legends)])
         area = area.transformed(drawing.dpi_scale_trans.inverted()).padded(mpl.rcParams["savefig.pad_inches"])
         for file in files:
-            drawing.savefig(file, dpi=130, bbox_inches=area, metadata={dated[file.suffix]: None})
+            drawing.savefig(file, dpi=dpi, bbox_inches=area, metadata={dated[file.suffix]: None})
         drawing.set_layout_engine(engine)
     return files
 

@@ -22,22 +22,38 @@ from scipy import special
 
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["Counts", "Epsilon", "Excess", "Measure", "Mu", "clopper_pearson", "counted", "lower_bound", "noise"]
+__all__ = [
+    "Counts",
+    "Epsilon",
+    "Excess",
+    "Measure",
+    "Mu",
+    "clopper_pearson",
+    "counted",
+    "exceeded",
+    "lower_bound",
+    "noise",
+]
 
 _BOX = 0.1
 """Share of the error probability that the box takes; the weighted sum has the rest."""
 _PIECES = 96
 """The slanted edge is replaced by this many steps that lie outside the set: the bound stays a bound."""
 _FAR = -8.0
+_FEW, _ALL = slice(None, None, _PIECES // 3), slice(None)
+"""Some of its corners, and all of them."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How often an event happened: in `hits` of `draws` from P, and `other_hits` of `other_draws` from Q."""
+    """How often an event happened: in `hits` of `draws` from P, and `other_hits` of `other_draws` from Q.
 
-    hits: int
+    The hits may be arrays, of several events.
+    """
+
+    hits: Any
     draws: int
-    other_hits: int
+    other_hits: Any
     other_draws: int
 
     def __add__(self, more: Counts) -> Counts:
@@ -136,13 +152,13 @@ def _most(hits: Any, draws: Any, error: Any) -> Floats:
     return np.where(hits < draws, special.betainccinv(hits + 1, np.maximum(draws - hits, 0.5), error), 1.0)
 
 
-def counted(measure: Measure, counts: Counts) -> float:
+def counted(measure: Measure, counts: Counts) -> Any:
     """Return the measure of the shares that were counted, above which no bound at a small error lies."""
     p, q = np.divide(counts.hits, counts.draws), np.divide(counts.other_hits, counts.other_draws)
-    return float(measure.value(p, q))
+    return measure.value(p, q)
 
 
-def lower_bound(measure: Measure, counts: Counts, error: float, weights: tuple[float, float]) -> float:
+def lower_bound(measure: Measure, counts: Counts, error: float, weights: tuple[float, float]) -> Any:
     """Return a bound that the measure's true value falls below with probability at most `error`.
 
     `weights` say how much of the noise comes from p and from q; any fixed before the draws were seen will do.
@@ -154,10 +170,20 @@ def lower_bound(measure: Measure, counts: Counts, error: float, weights: tuple[f
     >>> print(f"{bound:.3f} < {np.log(19 / 8):.3f}")
     0.830 < 0.865
     """
+    return _least_at(measure, counts, *_corners(error, weights))
+
+
+def exceeded(measure: Measure, counts: Counts, error: float, weights: tuple[float, float], most: float) -> bool:
+    """Say whether the lower bound lies above `most`: at every corner, so that mostly a few of them tell that not."""
     z_p, z_q = _corners(error, weights)
-    p = _least(counts.hits, counts.draws, special.ndtr(-z_p))
-    q = _most(counts.other_hits, counts.other_draws, special.ndtr(-z_q))
-    return float(np.min(measure.value(p, q)))
+    return all(_least_at(measure, counts, z_p[some], z_q[some]) > most for some in (_FEW, _ALL))
+
+
+def _least_at(measure: Measure, counts: Counts, z_p: Floats, z_q: Floats) -> Any:
+    """Return the least value of the measure at corners of the confidence set."""
+    p = _least(np.expand_dims(counts.hits, -1), counts.draws, special.ndtr(-z_p))
+    q = _most(np.expand_dims(counts.other_hits, -1), counts.other_draws, special.ndtr(-z_q))
+    return np.min(measure.value(p, q), axis=-1)
 
 
 @lru_cache

@@ -108,7 +108,7 @@ def audit(
         result = _first_look(request, source)
         if result is None or not result.alarm:
             result = _attack(request, source, None if result is None else result.outputs)
-    found = judge(result.plan, result.tally, result.error)
+    found = judge(result.plan, result.tally, result.error, result.alarm)
     return AuditReport(
         subject.name,
         subject.claim,
@@ -239,7 +239,7 @@ def _attack(request: _Request, source: Source, seen: Outputs | None) -> _Result:
             tally = tally.plus(plan, score(x), score(y))
             request.tell(request.pilot + tally.draws)
         error = spend * request.error
-        alarm = request.early_stop and alarming(plan, tally, error)
+        alarm = (request.early_stop or share == 1.0) and alarming(plan, tally, error)
         if alarm:
             break
     return _Result(score.name, plan, tally, error, request.pilot + tally.draws, alarm, outputs)

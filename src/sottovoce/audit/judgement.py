@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sottovoce.audit.bounds import Counts, Epsilon, Excess, Mu, clopper_pearson, counted, lower_bound
+from sottovoce.audit.bounds import Counts, Epsilon, Excess, Mu, clopper_pearson, counted, exceeded, lower_bound
 from sottovoce.audit.events import Claimed, Pilot, Trial, accuse, choose
 from sottovoce.audit.report import Band, Bound, Verdict
 from sottovoce.privacy.numbers import Floats
@@ -86,7 +86,7 @@ class Judgement:
 def _bounds(plan: Plan, tally: Tally, error: float, some: slice = slice(None)) -> list[Bound]:
     """Return the bound that each trial, or each of some, gives, wrong with probability at most `error`."""
     held = zip(plan.trials[some], tally.counts[some], plan.claimed[some], strict=True)
-    return [Bound(max(lower_bound(t.measure, c, error, t.weights), 0.0), most) for t, c, most in held]
+    return [Bound(max(float(lower_bound(t.measure, c, error, t.weights)), 0.0), most) for t, c, most in held]
 
 
 def alarming(plan: Plan, tally: Tally, error: float) -> bool:
@@ -94,21 +94,17 @@ def alarming(plan: Plan, tally: Tally, error: float) -> bool:
     each = error / (_AUDITS * len(plan.trials))
     held = zip(plan.trials, tally.counts, plan.claimed, strict=True)
     # At so small an error no bound lies above what was counted: where that is within the claim, none is needed.
-    return any(
-        counted(t.measure, c) > most and max(lower_bound(t.measure, c, each, t.weights), 0.0) > most
-        for t, c, most in held
-    )
+    return any(counted(t.measure, c) > most and exceeded(t.measure, c, each, t.weights, most) for t, c, most in held)
 
 
-def judge(plan: Plan, tally: Tally, error: float) -> Judgement:
-    """Return what the tally shows, each bound wrong with probability at most `error`."""
+def judge(plan: Plan, tally: Tally, error: float, alarm: bool) -> Judgement:
+    """Return what the tally shows, each bound wrong with probability at most `error`, and whether it was `alarming`."""
     epsilon, mu = _bounds(plan, tally, error, slice(2))
     # The worst of several accusations is shown, so they share the error probability.
     accusations = _bounds(plan, tally, error / (len(plan.trials) - 2), slice(2, None))
     worst = max(range(len(accusations)), key=lambda k: accusations[k].lower - accusations[k].claimed)
     measure = plan.trials[2 + worst].measure
     accused_at = measure.epsilon if isinstance(measure, Excess) else 0.0
-    alarm = alarming(plan, tally, error)
     return Judgement(epsilon, mu, accusations[worst], accused_at, _band(plan, tally, error), alarm)
 
 

@@ -67,7 +67,13 @@ class MechanismDraws:
 
     def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
         """Return `count` releases, or the noisy statistics of which releases are made."""
-        return self.mechanism.outputs(self.mechanism.see(self.pair[side]), rng, count)
+        return self.mechanism.outputs(self._seen[side], rng, count)
+
+    @cached_property
+    def _seen(self) -> tuple[Any, Any]:
+        """What is seen of each, however many blocks are drawn."""
+        first, second = (self.mechanism.see(one) for one in self.pair)
+        return first, second
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,6 +48,9 @@ def plan(
     column: Annotated[str | None, typer.Option(help="The column whose facts to take.")] = None,
     family: Annotated[str | None, typer.Option(help="Of a formula; by the kind of what is explained.")] = None,
     where: Annotated[str | None, typer.Option(help="Of a formula: only records for which this holds.")] = None,
+    prior: Annotated[
+        float | None, typer.Option(help="Of a formula: prior standard deviation of the linear predictor.")
+    ] = None,
     misses: Annotated[
         float | None,
         typer.Option(help="Of a formula: how much it may miss, as regress takes it; 0 if it surely is right."),
@@ -84,11 +87,13 @@ def plan(
 
         alone = system is None and mechanism == "all" and mean is None and column is None and within is None
         paid = _paid(target, budget, spend, alone=alone)
-        asked = (question, count, known, parse_promise(whole), width, paid, plot, family, where, misses, protect)
-        plan_question(*asked, imagine or (), held, certain, bins, as_json=as_json)
+        said = {"family": family, "where": where, "prior": prior, "misses": misses}
+        asked = (question, count, known, parse_promise(whole), width, paid, plot)
+        plan_question(*asked, said, protect, imagine or (), held, certain, bins, as_json=as_json)
         return
-    if imagine or held != 1 or where is not None or misses is not None or certain != 0.95 or bins:
-        words = "--imagine, --kept, --where, --misses, --level and --bins"
+    stated = any(value is not None for value in (where, prior, misses))
+    if imagine or held != 1 or stated or certain != 0.95 or bins:
+        words = "--imagine, --kept, --where, --prior, --misses, --level and --bins"
         raise InvalidValue(f"{words} go with a question; of a system say --mean")
     promise_text = target or given.get("target")
     priced = width is not None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from sottovoce.answers import parse_question, parse_spend
 from sottovoce.answers.balance import Balance
@@ -31,9 +32,7 @@ def plan_question(
     width: str | None,
     spend: str | None,
     plot: Path | None,
-    family: str | None = None,
-    where: str | None = None,
-    misses: float | None = None,
+    said: Mapping[str, Any],
     protect: str | None = None,
     imagine: Sequence[str] = (),
     kept: float = 1.0,
@@ -42,7 +41,11 @@ def plan_question(
     *,
     as_json: bool,
 ) -> None:
-    """Say what shares of a budget buy, and which one an accuracy needs."""
+    """Say what shares of a budget buy, and which one an accuracy needs.
+
+    `said` has the family, condition, prior and misses of a formula, None where nothing was said.
+    """
+    said = {name: value for name, value in said.items() if value is not None}
     if n is None or facts is None:
         raise InvalidValue("to plan a question say --n and --facts FILE: how many records, and what is public of them")
     if width is not None and spend is not None:
@@ -59,7 +62,7 @@ def plan_question(
             raise InvalidValue("--bins are of quantiles; a regression has none")
         imagined = parse_imagined(imagine, facts, kept=kept)
         plan_formula(
-            Formula(text, facts, family or "", where=where, misses=misses),
+            Formula(text, facts, **said),
             n,
             budget,
             spend or "5%",
@@ -68,10 +71,9 @@ def plan_question(
             as_json=as_json,
         )
         return
-    if family is not None or where is not None or misses is not None:
-        raise InvalidValue(
-            "--family, --where and --misses are of a formula; write a condition into the question: ... where ..."
-        )
+    if said:
+        words = "--family, --where, --prior and --misses are of a formula"
+        raise InvalidValue(f"{words}; write a condition into the question: ... where ...")
     asked = parse_question(text)
     question = Question(asked.pop("verb"), asked.pop("columns"), facts, bins=bins, **asked)
     imagined = parse_imagined(imagine, question.grouped_facts, kept=kept)

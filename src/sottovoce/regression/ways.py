@@ -178,7 +178,7 @@ class _Step:
 
     def still(self, way: Way, theta: Floats, V: Floats, before: Floats) -> NDArray[np.bool_]:
         """Say which guesses have come to rest: the next step would lead to where this one and the last do."""
-        sd = np.sqrt(((way.along @ self.left) * way.along).sum(axis=2))
+        sd = np.sqrt(np.maximum(((way.along @ self.left) * way.along).sum(axis=2), 0.0))
         was, now = (np.diagonal(one, axis1=1, axis2=2) for one in (self.V, V))
         off, change = _NEAR / way.care.nearer, _STILL / way.care.nearer
         near = (np.abs(self.means - theta) <= off * sd) & (np.abs(self.means - before) <= change * sd)
