@@ -262,10 +262,10 @@ def pytest_unconfigure() -> None:
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     """Let a worker report once of a test, not five times: of its set-up and its end only where they did not pass.
 
-    Where durations or a file of results are asked for, all is reported.
+    Where durations, a file of results or more words are asked for, all is reported.
     """
     options = item.config.option
-    if not _worker(item.config) or options.durations is not None or options.xmlpath:
+    if not _worker(item.config) or options.durations is not None or options.xmlpath or options.verbose > 0:
         return None
     for report in runtestprotocol(item, log=False, nextitem=nextitem):
         if report.when == "call" or not report.passed:

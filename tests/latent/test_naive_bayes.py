@@ -85,7 +85,7 @@ def test_at_a_boundless_budget_the_promise_changes_nothing(mechanism):
 @cache
 def without_a_promise():
     """Return other records, and how many of them a fit without noise predicts."""
-    test, truth = mixed(2000, seed=9)
+    test, truth = mixed(1000, seed=9)
     free = NaiveBayes(mechanism="none", classes=CLASSES, features=[*FIELDS, *NUMBERS]).fit(*mixed(4000))
     return test, truth, free.score(test, truth)
 
