@@ -202,8 +202,8 @@ def holding(table: Table, conditions: Iterable[str], facts: Facts | None = None)
     # Every record once a condition, which is asked of those.
     places = ibis.range(1, len(asked) + 1).unnest().name("asked").as_table()
     where = " or ".join(f"asked = {place} and ({text})" for place, text in enumerate(asked, 1))
-    with open_table(table._records.cross_join(places), facts=facts) as each:
-        seen = each.read(CategoryCounts(range(len(asked) + 1)), "asked", where=where)
+    each = Table("each", table._records.cross_join(places), table._connection, untyped=table.untyped).know(facts)
+    seen = each.read(CategoryCounts(range(len(asked) + 1)), "asked", where=where)
     assert seen.n == table.count() * len(asked)
     return dict(zip(asked, seen.total[1:], strict=True))
 

@@ -1,5 +1,7 @@
 """A query is put together once for a question, and has as many threads as memory holds; neither looks at a record."""
 
+import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +9,7 @@ import duckdb
 import ibis
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -16,6 +19,7 @@ from sottovoce.readings import CategoryCounts, ClippedSum, GroupMoments
 from sottovoce.readings.functions import FunctionSum
 from sottovoce.regression import Formula
 from sottovoce.tables import Table, engine, open_table, sources
+from sottovoce.tables.plans import KeptPlans
 from sottovoce.tables.threads import narrowed, threads_for
 
 
@@ -39,6 +43,7 @@ def test_what_is_read_again_is_read_anew_by_the_same_words(table: Table) -> None
 
 def test_questions_that_python_takes_for_the_same_are_told_apart() -> None:
     with open_table(pa.table({"k": [0, 1, 1, 2]})) as table:
+        table._plans = KeptPlans(64)
         for categories in ((0, 1), (0.0, 1.0), (False, True), (1, 0), (0, 1)):
             counts = table.read(CategoryCounts(categories), "k").total
             assert counts.tolist() == ([3, 1] if categories == (1, 0) else [2, 2])
@@ -46,10 +51,55 @@ def test_questions_that_python_takes_for_the_same_are_told_apart() -> None:
 
 
 def test_so_many_questions_are_kept_and_no_more(table: Table) -> None:
-    for high in range(1, 100):
+    table._plans = KeptPlans(8)
+    for high in range(1, 20):
         table.check(ClippedSum(0, high), "x")
-    assert len(table._plans) == 64
+    assert len(table._plans) == 8
     assert table.read(ClippedSum(0, 1), "x").total[0] == 3
+
+
+def test_tables_of_the_same_columns_share_words_and_nothing_else(tmp_path: Path) -> None:
+    """What is kept outlives its table: it must name no connection, and know every type that a question is read by."""
+    rows, others = ({"x": [x, 2.0, None], "c": ["1", "0", "2"]} for x in (1.0, 5.0))
+    seen, connections = [], []
+    for records in (rows, others):
+        pq.write_table(pa.table(records), tmp_path / "x.parquet")
+        pc.write_csv(pa.table(records), tmp_path / "x.csv")
+        typed = {"types": {"x": "float64", "c": "int8"}}
+        for source, more in (
+            (pa.table(records), {}),
+            (tmp_path / "x.parquet", {}),
+            (tmp_path / "x.csv", {}),
+            (tmp_path / "x.csv", typed),
+            (tmp_path / "x.csv", {"facts": Facts({"x": Number(0, 10), "c": Flag()})}),
+            (pa.table({"x": records["x"]}), {}),
+        ):
+            with open_table(source, **more) as table:
+                asked = [(ClippedSum(0, 10), "x"), (CategoryCounts((0, 1)), None)]
+                seen.append([table.read(*each, where="x > 1").total.tolist() for each in asked])
+                seen[-1].append(table.count())
+                if "c" in table.schema and (more or source == tmp_path / "x.csv"):
+                    seen[-1].append(table.read(ClippedSum(0, 10), "c").total.tolist())
+                kept = table._plan(ClippedSum(0, 10), "x", None, None, None)
+            with open_table(source, **more) as again:
+                assert again._plan(ClippedSum(0, 10), "x", None, None, None) is kept
+            connections.append(weakref.ref(table._connection))
+    plain, numbers, flags = [[2.0], [2.0, 1.0], 3], [[3.0]], [[1.0]]
+    high = [[7.0], [1.0, 2.0], 3]
+    for found, expected in ((seen[:6], plain), (seen[6:], high)):
+        assert found == [expected, expected, expected + numbers, expected + numbers, expected + flags, expected]
+    del table, again
+    gc.collect()
+    assert [ref() for ref in connections] == [None] * 12
+
+
+def test_what_is_asked_of_a_callers_table_is_kept_with_it() -> None:
+    connection = ibis.duckdb.connect()
+    connection.con.execute("CREATE TABLE made AS SELECT unnest([1.0, 2.0, 3.0]::DOUBLE[]) AS x")
+    with open_table(connection.table("made")) as first, open_table(connection.table("made")) as second:
+        plans = [table._plan(ClippedSum(0, 10), "x", None, None, None) for table in (first, second)]
+        assert plans[0] is not plans[1]
+        assert [len(table._plans) for table in (first, second)] == [1, 1]
 
 
 def test_a_file_that_changed_is_read_as_it_is_now(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from sottovoce.readings import Seen
 from sottovoce.tables.columns import field, is_text, numeric
 from sottovoce.tables.engine import Engine
 
-__all__ = ["PLANS", "Asked", "Plan"]
+__all__ = ["PLANS", "Asked", "KeptPlans", "Plan"]
 
 PLANS = Registry(
     "query for a reading",
@@ -66,6 +67,33 @@ class Plan:
     many: bool = False
     stream: bool = False
     words: str | None = None
+
+
+class KeptPlans:
+    """Plans by what tells their questions apart, so many of the latest; any number of threads may ask.
+
+    Parameters
+    ----------
+    most
+        How many are kept.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._plans, self._one_at_a_time = most, dict[Any, Plan](), threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._plans)
+
+    def get(self, key: Any) -> Plan | None:
+        """Return the plan that is kept for a key, if any."""
+        return self._plans.get(key)
+
+    def keep(self, key: Any, plan: Plan) -> None:
+        """Keep a plan in place of the oldest."""
+        with self._one_at_a_time:
+            while len(self._plans) >= self._most:
+                del self._plans[next(iter(self._plans))]
+            self._plans[key] = plan
 
 
 @dataclass(frozen=True)

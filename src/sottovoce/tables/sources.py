@@ -157,9 +157,9 @@ def _path(path: str, types: Mapping[str, str] | None, facts: Facts | None) -> Ta
     }
     found = _or_close(close, readers[kind], complaint)
     origin = file_origin(path, files)
-    counted = found.records if found.counted else None  # a Parquet file says how many records it has
-    ways = (found.texts, found.untyped, origin, counted, found.batches)
-    return Table(name, found.records, connection, close, *ways)
+    records, texts = found.records.unbind(), None if found.texts is None else found.texts.unbind()
+    counted = records if found.counted else None  # a Parquet file says how many records it has
+    return Table(name, records, connection, close, texts, found.untyped, origin, counted, found.batches)
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ def _csv(connection: Any, files: Sequence[str], types: Mapping[str, str], person
     from sottovoce.tables.text_files import read_csv  # noqa: PLC0415 - it brings pandas and 45 MB along
 
     records = read_csv(connection, files, types, person)
-    return Found(records, untyped=frozenset(records.columns) - types.keys())
+    return Found(records, untyped=frozenset(records.columns).difference(types))
 
 
 def _parquet(connection: Any, files: Sequence[str]) -> Found:
@@ -204,7 +204,8 @@ def _parquet(connection: Any, files: Sequence[str]) -> Found:
     # A column that a file lacks is missing in all of its records, and what a folder's name says of one (ward=A) is not
     # what the records hold.
     every = [glob.escape(file) for file in files]
-    records = connection.read_parquet(every, union_by_name=not complete, hive_partitioning=False)
+    ways = {"union_by_name": not complete, "hive_partitioning": False}
+    records = connection.read_parquet(every, table_name="numbers", **ways)
     if records.columns != tuple(known.names):
         records = records.select(known.names)
     texts = [name for name, kind in records.schema().items() if kind.is_string()]
@@ -311,7 +312,8 @@ def _frame(source: Any) -> Table:
         if person in frame.persons:
             _register(connection, frame.of(person))
 
-    return Table(f"the {type(source).__name__}", records, connection, close, untyped=frame.untyped, settle=settle)
+    name = f"the {type(source).__name__}"
+    return Table(name, records.unbind(), connection, close, untyped=frame.untyped, settle=settle)
 
 
 def _arrow(source: Any) -> Frame | None:

@@ -7,24 +7,27 @@ from dataclasses import replace
 from typing import Any, Self
 
 import ibis.expr.operations as ops
+import numpy as np
 
 from sottovoce.facts import Facts
 from sottovoce.facts.conditions import columns_of, parse_predicate
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.readings import CategoryCounts, Reading
+from sottovoce.readings import CategoryCounts, Reading, Statistics
 from sottovoce.tables.columns import field, is_text
 from sottovoce.tables.conditions import condition
 from sottovoce.tables.engine import check_exact, engine_of, fetch_batches, fetch_row, fetch_rows, guarded
 from sottovoce.tables.one_a_person import one_a_person, rows_a_person
 from sottovoce.tables.origin import Origin
 from sottovoce.tables.persons import person_of
-from sottovoce.tables.plans import PLANS, Asked, Plan
+from sottovoce.tables.plans import PLANS, Asked, KeptPlans, Plan
 from sottovoce.tables.written import Written
 
 __all__ = ["Table", "told_apart"]
 
 _PLANS = 64
-"""How many questions are kept as queries."""
+"""How many questions to a table are kept as queries."""
+_SHARED = KeptPlans(256)
+"""Those to tables that we opened, for all of the same columns: their queries name no connection and hold no record."""
 _COMPLAINT = "{} cannot be asked this; its engine does not know all of its words"
 
 
@@ -70,7 +73,9 @@ class Table:
         self._engine = engine_of(connection, untyped)
         strange = (ops.InMemoryTable, ops.ScalarUDF, ops.AggUDF)
         self._plain = connection.name == "duckdb" and not records.op().find(strange)
-        self._plans: dict[Any, Plan] = {}
+        # A caller's table is of a connection, and may hold records.
+        shared = all(isinstance(each, ops.UnboundTable) for each in records.op().find(ops.PhysicalTable))
+        self._plans = _SHARED if shared and self._plain else KeptPlans(_PLANS)
         self._open = True
 
     @property
@@ -92,12 +97,13 @@ class Table:
 
     def count(self, person: str | None = None) -> int:
         """Return n, the number of records; or, where a column says whose a row is, of persons."""
-        if person is None:
-            return self._row(self._records.aggregate(n=self._records.count().cast("string")))[0]
         self._check_open()
+        if person is None:
+            plan = self._kept(self._told_apart("records"), lambda: _number_of(self._records))
+            return int(plan.decode(fetch_row(self._connection, self._words(plan), self.name)).n)
         self._settle(person)
         whose = guarded(lambda: person_of(self._reading_of([person]), person), f"{self.name} has no such persons")
-        return self._row(whose.nunique().cast("string").name("n").as_table())[0]
+        return fetch_row(self._connection, whose.nunique().cast("string").name("n").as_table(), self.name)[0]
 
     def read(
         self,
@@ -174,18 +180,22 @@ class Table:
         if persons is not None and persons.person is not None:
             self._settle(persons.person)
         reading = getattr(reading, "reading", reading)
-        key = None if persons is not None else told_apart(reading, column, where, missing, self._batches is None)
+        key = None if persons is not None else self._told_apart(reading, column, where, missing)
+        return self._kept(key, lambda: self._planned(reading, column, where, missing, persons))
+
+    def _kept(self, key: Any, make: Callable[[], Plan]) -> Plan:
         plan = self._plans.get(key)
         if plan is None:
-            plan = guarded(
-                lambda: self._planned(reading, column, where, missing, persons),
-                f"this question does not fit the columns of {self.name}",
-            )
-            if key is not None:
-                while len(self._plans) >= _PLANS:
-                    self._plans.pop(next(iter(self._plans)), None)
-                self._plans[key] = plan
+            plan = guarded(make, f"this question does not fit the columns of {self.name}")
+            if key is not None and not (plan.stream and self._plans is _SHARED):  # which reads of this file alone
+                self._plans.keep(key, plan)
         return plan
+
+    def _told_apart(self, reading: Any, *asked: Any) -> Any:
+        """Return what tells a question to this table from others to this one, and to others of the same columns."""
+        key = told_apart(reading, *asked)
+        ways = self._records.op(), self._texts.op(), self._counted is None, self._batches is None
+        return None if key is None else (key, self._engine, ways)
 
     def _words(self, plan: Plan) -> Any:
         """Return a plan's query in the engine's own words where these can be kept: putting them together takes 10 ms.
@@ -236,9 +246,9 @@ class Table:
         if not self._open:
             raise InvalidData(f"{self.name} is closed")
 
-    def _row(self, query: Any) -> tuple[int, ...]:
-        self._check_open()
-        return fetch_row(self._connection, query, self.name)
+
+def _number_of(records: Any) -> Plan:
+    return Plan(records.aggregate(n=records.count().cast("string")), lambda row: Statistics(row[0], np.zeros(0)))
 
 
 def told_apart(reading: Any, *asked: Any) -> Any:
