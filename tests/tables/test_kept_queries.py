@@ -93,6 +93,14 @@ def test_tables_of_the_same_columns_share_words_and_nothing_else(tmp_path: Path)
     assert [ref() for ref in connections] == [None] * 12
 
 
+def test_what_facts_call_a_flag_is_one_in_their_table_alone() -> None:
+    rows = pa.table({"c": ["1", "0", "2"]})
+    with open_table(rows, facts=Facts({"c": Flag()})) as flags, open_table(rows) as texts:
+        assert flags.read(ClippedSum(0, 10), "c").total[0] == 1
+        with pytest.raises(InvalidData, match="holds text"):
+            texts.read(ClippedSum(0, 10), "c")
+
+
 def test_what_is_asked_of_a_callers_table_is_kept_with_it() -> None:
     connection = ibis.duckdb.connect()
     connection.con.execute("CREATE TABLE made AS SELECT unnest([1.0, 2.0, 3.0]::DOUBLE[]) AS x")
