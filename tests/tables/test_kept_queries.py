@@ -58,6 +58,19 @@ def test_so_many_questions_are_kept_and_no_more(table: Table) -> None:
     assert table.read(ClippedSum(0, 1), "x").total[0] == 3
 
 
+def test_a_look_where_noise_led_is_not_kept() -> None:
+    """Each takes a megabyte and more where there are many columns, and none is taken twice."""
+    formula = Formula("y ~ x", Facts(y=Flag(), x=Number(0, 10)))
+    with open_table(pa.table({"x": [1.0, 2.0, 3.0], "y": [True, False, True]})) as table:
+        table._plans = KeptPlans(64)
+        first = formula.look(3)
+        for _ in range(2):
+            table.read(first, formula.columns)
+        for centre in (0.25, 0.5):
+            table.read(formula.look_at(3, np.array([0.0, centre]), np.eye(2), 1.0, first.parts), formula.columns)
+        assert len(table._plans) == 1
+
+
 def test_tables_of_the_same_columns_share_words_and_nothing_else(tmp_path: Path) -> None:
     """What is kept outlives its table: it must name no connection, and know every type that a question is read by."""
     rows, others = ({"x": [x, 2.0, None], "c": ["1", "0", "2"]} for x in (1.0, 5.0))

@@ -161,6 +161,11 @@ class Reading(ABC):
     hides_n: ClassVar[bool] = False
     """Whether it knows how far one record added or removed moves its total: n may then be a secret."""
 
+    @property
+    def passing(self) -> bool:
+        """Whether nobody will ask it again, so that what was made to answer it need not be kept."""
+        return False
+
     # What a kind implements.
 
     @property

@@ -142,6 +142,11 @@ class Look(LookMoves):
         """T⁻¹."""
         return np.asarray(np.linalg.inv(self.matrix), dtype=np.float64)
 
+    @property
+    def passing(self) -> bool:
+        """Whether noise led here: no other look will be taken at the same place."""
+        return any(self.centre)
+
     @cached_property
     def predictors(self) -> Floats:
         """θ, one row a linear predictor."""

@@ -180,7 +180,8 @@ class Table:
         if persons is not None and persons.person is not None:
             self._settle(persons.person)
         reading = getattr(reading, "reading", reading)
-        key = None if persons is not None else self._told_apart(reading, column, where, missing)
+        once = persons is not None or getattr(reading, "passing", False)
+        key = None if once else self._told_apart(reading, column, where, missing)
         return self._kept(key, lambda: self._planned(reading, column, where, missing, persons))
 
     def _kept(self, key: Any, make: Callable[[], Plan]) -> Plan:
