@@ -89,7 +89,7 @@ def test_posterior_is_bayes_rule_for_clipped_records(system, n, scale, noisy):
     ids=lambda s: getattr(s, "word", ""),
 )
 def test_intervals_cover_though_many_records_are_clipped(system, theta, draw):
-    """Of 48 intervals two thirds as wide, three in four hold, and 42 or more once in fifty times."""
+    """Of 48 intervals half as wide two in three hold, and 42 or more, as many as pass, once in a thousand times."""
     rng, hits, repeats = seeded_rng(6), 0, 48
     mechanism = NoisyStatistics.calibrate(system, draw(rng, 1.0).size, PureDP(1.0), noise="laplace")
     for _ in range(repeats):
