@@ -131,6 +131,10 @@ def test_a_sum_with_laplace_noise_has_the_density_of_both_laws(variance: float, 
         ]
         exact = [float(mpmath.log((one + other) / 2) + s**2 / (2 * b**2)) for one, other in sides]
     assert log_density(x, np.array(variance), noise, "laplace") == pytest.approx(exact, rel=1e-12, abs=1e-12)
+    across = np.asfortranarray(x.reshape(2, 3))  # however its numbers lie in memory
+    assert log_density(across, np.full_like(across, variance), noise, "laplace").ravel() == pytest.approx(
+        exact, rel=1e-12, abs=1e-12
+    )
 
 
 def test_means_that_noise_drowns_are_as_the_prior_says() -> None:

@@ -163,10 +163,8 @@ def log_density(x: Floats, variance: Floats, noise: float, kind: NoiseKind) -> F
     far, wide = np.abs(x) / spread, spread / math.sqrt(noise / 2)
     less = wide - far
     log = np.where(less < 0, (wide / 2 - far) * wide, -(far**2) / 2)
-    near = np.flatnonzero(less > _WHOLE)
-    less, more = less.take(near), (wide + far).take(near)
+    near = less > _WHOLE
+    less, more = less[near], (wide + far)[near]
     other, one = erfcx(more / math.sqrt(2)), erfcx(np.abs(less) / math.sqrt(2))
-    log.reshape(-1)[near] += np.log(
-        np.where(less < 0, 1 + np.exp(-(less**2) / 2) * (other - one) / 2, (other + one) / 2)
-    )
+    log[near] += np.log(np.where(less < 0, 1 + np.exp(-(less**2) / 2) * (other - one) / 2, (other + one) / 2))
     return log
