@@ -105,7 +105,7 @@ def cover(n: int, epsilon: float, repeats: int, seed: int) -> tuple[float, float
 @experiment("coverage", "Intervals that keep their level through noise", source="ours")
 def run(setting: Setting) -> Outcome:
     """Measure the coverage in every cell and draw it."""
-    repeats = 100 if setting.quick else 4000
+    repeats = 150 if setting.quick else 4000
     rows: list[dict[str, Any]] = []
     cells = [(n, epsilon) for n in SIZES for epsilon in EPSILONS]
     for index, (n, epsilon) in enumerate(cells):
