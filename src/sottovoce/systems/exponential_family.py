@@ -44,6 +44,8 @@ __all__ = ["ExponentialFamily", "Worst"]
 Interval = tuple[float, float]
 _NEAR = 1e-4
 """How near the bound of a search must come to what is attained, relative to it."""
+_KEPT = 64
+"""So many claims are kept."""
 
 
 @dataclass(frozen=True)
@@ -204,9 +206,13 @@ class ExponentialFamily(Conjugate):
 
     def _profile(self, n: int, data_weight: float, prior_weight: float) -> Profile:
         given = n, data_weight, prior_weight
-        if given not in self._known:
-            self._known[given] = self._claimed(self._search(*given))
-        return self._known[given]
+        found = self._known.get(given)
+        if found is None:
+            found = self._claimed(self._search(*given))
+            if len(self._known) >= _KEPT:
+                self._known.clear()
+            self._known[given] = found
+        return found
 
     def _claimed(self, search: _Search) -> Profile:
         if math.isfinite(search.pole):
