@@ -71,7 +71,8 @@ class _Shown:
             [np.full(k, n.scale) for n, k in zip(mechanism.noises(look, scales), look.sizes.values(), strict=True)]
         )
         total = sums(look, rows, y)
-        self._last = look, total, scales
+        if "information" in look.parts:  # no look at tails alone
+            self._last = look, total, scales
         return total + noise * rng.standard_normal(noise.size)
 
     @property

@@ -34,19 +34,21 @@ FAMILIES: dict[str, type[Any]] = {kind.word: kind for kind in _KINDS}
 """Every family by its word."""
 
 
-def family_of(word: Any, response: Column, cap: float = 0, extra: float = 0.0, centred: bool = True) -> Any:
+def family_of(
+    word: Any, response: Column, cap: float = 0, extra: float = 0.0, centred: bool = True, beyond: float = 0.0
+) -> Any:
     """Return a family by its word, or raise `InvalidValue`.
 
     `cap` is where counts or residuals are cut, `extra` how much more counts vary than a Poisson law's; a response is
-    `centred` where rows have a constant that can make up for it.
+    `centred` where rows have a constant that can make up for it; `beyond` is from where on residuals count at all.
     """
     if not isinstance(word, str) or word not in FAMILIES:
         raise InvalidValue(f"family must be one of {', '.join(FAMILIES)}. Got {word!r}")
-    return _family(word, response, cap, extra, centred)
+    return _family(word, response, cap, extra, centred, beyond)
 
 
 @functools.lru_cache(maxsize=256)
-def _family(word: str, response: Column, cap: float, extra: float, centred: bool) -> Family:
+def _family(word: str, response: Column, cap: float, extra: float, centred: bool, beyond: float) -> Family:
     """Return a family, made once: looks of other norms ask for the same sums of a law."""
-    found: Family = FAMILIES[word].of(response, cap, extra)
+    found: Family = FAMILIES[word].of(response, cap, extra, beyond)
     return found if centred else found.from_zero()

@@ -49,9 +49,9 @@ class Family(ABC):
         """Say whether the response is of the kind."""
 
     @classmethod
-    def of(cls, response: Column, cap: float, extra: float) -> Self:
+    def of(cls, response: Column, cap: float, extra: float, beyond: float) -> Self:
         """Return the family of a response; see `family_of`."""
-        del cap, extra
+        del cap, extra, beyond
         return cls(response)
 
     def from_zero(self) -> Self:

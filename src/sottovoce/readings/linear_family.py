@@ -22,22 +22,24 @@ class LinearFamily(Family):
 
     Where rows have no constant it is measured from zero, in units of the bound that is farthest from it.
 
-    Where `cap` is above 0, what lies farther from t than that pulls as if it lay there (Huber 1964).
+    Where `cap` is above 0, what lies farther from t than that pulls as if it lay there (Huber 1964). Where `beyond` is
+    too, below it, only what lies farther out than that pulls, by how much farther.
     """
 
     word: ClassVar[str] = "linear"
     wants: ClassVar[str] = "a number or a count"
     curved: ClassVar[bool] = False
     missed: ClassVar[float] = 0.15
-    cutting: ClassVar[str] = "residuals cut at ±{:.3g}; skewed ones are allowed for, but not very long tails"
+    cutting: ClassVar[str] = "residuals cut at ±{:.3g}; what long tails lose is measured and allowed for"
     cap: float = 0.0
+    beyond: float = 0.0
     centred: bool = True
 
     @classmethod
-    def of(cls, response: Column, cap: float, extra: float) -> Self:
+    def of(cls, response: Column, cap: float, extra: float, beyond: float) -> Self:
         """Return the family of a response, residuals cut at `cap`."""
         del extra
-        return cls(response, float(cap))
+        return cls(response, float(cap), float(beyond))
 
     def takes(self) -> bool:
         """Say whether it is a number."""
@@ -69,8 +71,9 @@ class LinearFamily(Family):
         return np.ones_like(t)
 
     def residual(self, y: Floats, t: Floats) -> Floats:
-        """Return y − t, cut at the cap."""
-        return np.clip(y - t, -self.cap, self.cap) if self.cap else y - t
+        """Return y − t, cut at the cap; or what of it lies beyond."""
+        off = np.clip(y - t, -self.cap, self.cap) if self.cap else y - t
+        return off - np.clip(off, -self.beyond, self.beyond) if self.beyond else off
 
     def steepness(self, y: Floats, t: Floats) -> Floats:
         """Return 1, or 0 beyond the cap."""
@@ -79,5 +82,5 @@ class LinearFamily(Family):
     steepest = 1.0
 
     def bound(self, reach: float) -> float:
-        """Return 1 + reach, or the cap."""
-        return min(1.0 + reach, self.cap or math.inf)
+        """Return 1 + reach, or the cap; or how far beyond the cap is."""
+        return self.cap - self.beyond if self.beyond else min(1.0 + reach, self.cap or math.inf)

@@ -74,6 +74,8 @@ class Look(LookMoves):
         Where counts, or the residuals of a linear regression, are cut; 0 leaves it to the facts.
     extra
         α: how much more counts are taken to vary than a Poisson law's (`PoissonFamily`).
+    beyond
+        Where above 0, only what residuals of a linear regression have beyond it, up to the cap, makes the score.
 
     A record with a missing value, of which the facts do not say what it counts as, gives zeros.
 
@@ -98,12 +100,15 @@ class Look(LookMoves):
     parts: tuple[str, ...] = PARTS
     cap: float = 0
     extra: float = 0.0
+    beyond: float = 0.0
 
     def __post_init__(self) -> None:
         d, D = self.encoding.size, self.encoding.size * self.model.outputs
         real("norm", self.norm, 0.0)
         real("cap", self.cap)
         real("extra", self.extra, 0.0)
+        if real("beyond", self.beyond, 0.0) and not (self.family == "linear" and self.beyond < self.cap):
+            raise InvalidValue("beyond is of a linear regression, and below the cap")
         if not (self.norm > 0 and 2 <= self.bits <= 20):
             raise InvalidValue("a look needs norm > 0 and bits from 2 to 20")
         shape, centre = self._given
@@ -118,7 +123,9 @@ class Look(LookMoves):
     @cached_property
     def model(self) -> Family:
         """The family with its response."""
-        made: Family = family_of(self.family, self.response, self.cap, self.extra, bool(self.encoding.wholes))
+        made: Family = family_of(
+            self.family, self.response, self.cap, self.extra, bool(self.encoding.wholes), self.beyond
+        )
         return made
 
     @cached_property

@@ -57,8 +57,9 @@ class PoissonFamily(Family):
             object.__setattr__(self, "extra", 0.0)
 
     @classmethod
-    def of(cls, response: Column, cap: float, extra: float) -> Self:
+    def of(cls, response: Column, cap: float, extra: float, beyond: float) -> Self:
         """Return the family of a response, counts cut at `cap`."""
+        del beyond
         return cls(response, int(cap), float(extra))
 
     def takes(self) -> bool:

@@ -138,7 +138,7 @@ class _Turn:
         """Return the sums of one device, which may still be at work."""
         reading, model = self.reading, self.reading.model
         extra = getattr(model, "extra", 0.0)
-        numbers = (*self.scales, reading.norm, *reading.factors, reading.cap, extra)
+        numbers = (*self.scales, reading.norm, *reading.factors, reading.cap, extra, reading.beyond)
         kind = (reading.family, model.outputs, reading.parts, model.stretch, extra > 0)
         powers = np.array(getattr(model, "powers", ((0.0,), (0.0,))))
         found: tuple[Any, ...] = _program()(rows, y, self.high, self.low, np.array(numbers), powers, kind)
@@ -169,7 +169,7 @@ def _sums(rows: Any, y: Any, high: Any, low: Any, numbers: Any, powers: Any, kin
             part = numbers[2] / jnp.sqrt(jnp.maximum(squares, numbers[2] ** 2))
             v = part * jnp.minimum(stretch * part, 1.0)
         if outputs == 1:
-            pull, lean = _one(family, powers, numbers[5], numbers[6] if more else None, outcome, t[0])
+            pull, lean = _one(family, powers, numbers[5], numbers[6] if more else None, numbers[7], outcome, t[0])
             w = jnp.rint(z * (numbers[3] * v * pull))
             roots = [jnp.rint(z * (numbers[4] * jnp.sqrt(v * lean)))]
         else:
@@ -186,7 +186,7 @@ def _times(left: Any, right: Any) -> Any:
     return jnp.matmul(left, right, precision=jax.lax.Precision.HIGHEST)
 
 
-def _one(family: str, powers: Any, cap: Any, extra: Any, y: Any, t: Any) -> tuple[Any, Any]:
+def _one(family: str, powers: Any, cap: Any, extra: Any, beyond: Any, y: Any, t: Any) -> tuple[Any, Any]:
     """Return the residual and the slope of a family of one linear predictor, as `Family` has them."""
     if family == "logistic":
         p = 1 / (1 + jnp.exp(-jnp.clip(t, -FARTHEST, FARTHEST)))
@@ -206,7 +206,8 @@ def _one(family: str, powers: Any, cap: Any, extra: Any, y: Any, t: Any) -> tupl
         return jnp.minimum(y, most) - (most - e * above), s * e * below
     off = y - t
     cut = jnp.where(cap > 0, cap, jnp.inf)
-    return jnp.clip(off, -cut, cut), (jnp.abs(off) <= cut).astype(jnp.float64)
+    kept = jnp.clip(off, -cut, cut)
+    return kept - jnp.clip(kept, -beyond, beyond), (jnp.abs(off) <= cut).astype(jnp.float64)
 
 
 def _several(outputs: int, numbers: Any, y: Any, t: Any, z: Any, v: Any) -> tuple[Any, list[Any]]:

@@ -241,14 +241,15 @@ class Formula:
         parts: tuple[str, ...],
         cap: float = 0,
         extra: float = 0.0,
+        beyond: float = 0.0,
     ) -> Look:
         """Return a look at θ in the coordinates z = Tx."""
         places = centre.reshape(self.model.outputs, -1)
         moved = np.linalg.solve(shape.T, places.T).T
         rows, centres = tuple(map(tuple, shape.tolist())), tuple(moved.ravel().tolist())
         kind = PersonLook if self.averaged else Look
-        bits = fine_bits(n)
-        return kind(self.encoding, self.response, self.family, centres, rows, float(norm), bits, parts, cap, extra)
+        laws = (fine_bits(n), parts, cap, extra, beyond)
+        return kind(self.encoding, self.response, self.family, centres, rows, float(norm), *laws)
 
     def statistics(self, records: Any) -> Any:
         """Refuse: a regression looks at its records more than once."""

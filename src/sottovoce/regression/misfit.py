@@ -22,7 +22,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special
@@ -30,7 +30,10 @@ from scipy import special
 from sottovoce.facts.encodings import Encoding
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["Doubt", "apart", "doubt", "lost", "mean_squares", "thick"]
+if TYPE_CHECKING:
+    from sottovoce.regression.tails import Tail
+
+__all__ = ["Doubt", "apart", "doubt", "learned", "lost", "mean_squares", "thick"]
 
 _TAIL = 3.0
 """The degrees of freedom of the law that lengths of rows follow: t₃, the longest tails that real columns have."""
@@ -64,6 +67,8 @@ class Doubt:
         right, and of others like it.
     bent, cut
         By how much, as covariances, the score may be moved for each τ², and by what is cut off.
+    tail
+        What is known of what all residuals lose alike, where that is measured: it is not in `cut` then.
     """
 
     rows: Floats
@@ -76,6 +81,7 @@ class Doubt:
     usual: float
     bent: Floats
     cut: Floats
+    tail: Tail | None = None
 
     def told(self, score: Floats | None, off: Floats, sigma: float, before: Floats) -> tuple[Floats, float]:
         """Return by how much the score may be moved, as a covariance, by how far the two looks are apart; and how
@@ -162,12 +168,12 @@ def mean_squares(tau: float, moved: Floats, noise: Floats, gap: Floats | int) ->
     unit = axes / np.sqrt(np.maximum(sizes, 1e-12 * sizes[-1]))  # in these directions noise is one
     values, vectors = np.linalg.eigh(unit.T @ moved @ unit)
     own = np.diag(1 / np.sqrt(np.diag(noise)))
-    each = _learned(tau, np.diag(own @ moved @ own), gap if isinstance(gap, int) else gap @ own)
-    every = _learned(tau, values, gap if isinstance(gap, int) else gap @ unit @ vectors, together=True)
+    each = learned(tau, np.diag(own @ moved @ own), gap if isinstance(gap, int) else gap @ own)
+    every = learned(tau, values, gap if isinstance(gap, int) else gap @ unit @ vectors, together=True)
     return np.maximum(each, every)
 
 
-def _learned(tau: float, values: Floats, gap: Floats | int, *, together: bool = False) -> Floats:
+def learned(tau: float, values: Floats, gap: Floats | int, *, together: bool = False) -> Floats:
     """Return the mean of τ² by gaps that have a variance of 1 + τ²·value: by each alone, or by all of them."""
     count, seen = (gap, gap) if isinstance(gap, int) else (len(gap), (gap**2).sum(axis=0))
     squares = np.exp(2 * (math.log(tau) - _VARIES**2 + _VARIES * _PLACES))

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-__all__ = ["Step", "split", "steps"]
+__all__ = ["TAILS", "Step", "split", "steps"]
 
 Step = tuple[float, dict[str, float]]
 """A look's share of ρ, and of that the share of each part."""
@@ -24,6 +24,8 @@ _STRAIGHT: tuple[Step, ...] = (
 )
 """A linear regression measures at every look how far its residuals go, and cuts those of the next one there. Bounds of
 its response that are far wider than its residuals cost it one look more."""
+TAILS: Step = (0.06, {"score": 1.0})
+"""What the look is given, before the last, that says what all residuals lose alike which are cut."""
 _COUNTS: Step = (0.04, {"information": 0.3, "meat": 0.7})
 """What a look is given that says how much more counts vary than a Poisson law's."""
 _LEAST = (0.08, 0.10)
@@ -34,14 +36,18 @@ _FEWEST, _MOST = 0.05, 0.45
 """Of a look's share, what its information is given at least and at most."""
 
 
-def steps(curved: bool, n: int | None, D: int, rho: float, counts: bool = False) -> tuple[Step, ...]:
-    """Return the looks' shares, for a mean that bends or not, n records and D unknowns; of counts one look more.
+def steps(
+    curved: bool, n: int | None, D: int, rho: float, counts: bool = False, tails: bool = False
+) -> tuple[Step, ...]:
+    """Return the looks' shares, for a mean that bends or not, n records and D unknowns; of counts one look more, and of
+    the tails of residuals.
 
     >>> [[share for share, _ in steps(True, n, 5, 0.02)] for n in (1000, 10**6)]
     [[0.15, 0.25, 0.6], [0.15, 0.1, 0.75]]
     """
     if not curved:
-        return _STRAIGHT
+        *first, (share, parts) = _STRAIGHT
+        return (*first, TAILS, (share - TAILS[0], parts)) if tails else _STRAIGHT
     *before, (_, parts) = _BENDS
     noise = math.inf if not n else D / (n * math.sqrt(2 * rho))
     least = (_LEAST[0] if counts else before[0][0], _LEAST[1])

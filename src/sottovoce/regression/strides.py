@@ -22,7 +22,8 @@ from sottovoce.regression.care import RELEASED, Care
 from sottovoce.regression.glances import Glance, once_each, round_shape
 from sottovoce.regression.misfit import Doubt, doubt, lost, thick
 from sottovoce.regression.overdispersed import Extra, variation_look
-from sottovoce.regression.shares import Step, split
+from sottovoce.regression.shares import TAILS, Step, split
+from sottovoce.regression.tails import Tail, tail_look
 
 if TYPE_CHECKING:
     from sottovoce.regression.adaptive_looks import AdaptiveLooks
@@ -72,14 +73,18 @@ def strides(mechanism: AdaptiveLooks, shown: Shown, care: Care = RELEASED) -> Ge
     look, step = mechanism.reading, mechanism.plan[0]
     paid, astray = step, None
     for place in range(len(mechanism.plan)):
+        if mechanism.plan[place] is TAILS:  # it is taken with the last look, which says what is cut
+            continue
         if place:
-            look, step, astray = _next(mechanism, path, paid, care)
+            look, step, astray = _next(mechanism, path, place, paid, care)
         paid = step if "score" in step[1] else paid
         scales = mechanism.scales(look, step)
         glance = Glance.of(look, mechanism.n, shown(look, scales), scales)
         if astray is not None:
             missed, misses = _missed(astray, glance, _latest(path)[1], care)
             glance = replace(glance, missed=missed, misses=misses)
+            if astray.tail is not None:
+                glance = _filled(mechanism, glance, astray, astray.tail, shown)
         belief = None
         if place < len(mechanism.plan) - 1 and glance.score is not None:
             system, least = mechanism.system, min(mechanism.system.guesses, care.guesses)
@@ -96,19 +101,19 @@ def final(mechanism: AdaptiveLooks, path: Path, care: Care = RELEASED) -> Asked:
     return Asked(last, system.prior_sd, last, several=True, at_least=least, care=care, extra=extra, last=True)
 
 
-def _next(mechanism: AdaptiveLooks, path: Path, paid: Step, care: Care) -> tuple[Look, Step, Doubt | None]:
+def _next(mechanism: AdaptiveLooks, path: Path, place: int, paid: Step, care: Care) -> tuple[Look, Step, Doubt | None]:
     """Return the next look and how it is split, by what was released: where the last points to, and there round; and
     of the last one what may move its score.
 
     `paid` is what the last look at a score was given.
     """
     glance, belief = _latest(path)
-    step = mechanism.plan[len(path)]
+    step = mechanism.plan[place]
     if "score" not in step[1]:
         return variation_look(mechanism.system, mechanism.n, belief.mean, glance.look.cap), step, None
     shape = round_shape(glance)
     rows, records = _rows(glance, belief)
-    last = len(path) == len(mechanism.plan) - 1
+    last = place == len(mechanism.plan) - 1
     exact = mechanism.system.model.curved and last
     room = _room(mechanism, glance, paid[0] * paid[1]["score"] / (step[0] * step[1]["score"]) if exact else _LESS)
     lengths = float(records @ ((rows @ shape.T) ** 2).sum(axis=1) / records.sum()) * room**2
@@ -123,7 +128,20 @@ def _next(mechanism: AdaptiveLooks, path: Path, paid: Step, care: Care) -> tuple
     off, astray = _off(look, belief), None
     if last:
         look, astray = _wider(mechanism, look, rows, records, step, glance, off, care)
+        if TAILS in mechanism.plan and astray.tail is None:  # nothing is cut
+            step = (step[0] + TAILS[0], step[1])
     return look, _split(mechanism, look, step, off), astray
+
+
+def _filled(mechanism: AdaptiveLooks, glance: Glance, astray: Doubt, tail: Tail, shown: Shown) -> Glance:
+    """Return the last look with what all residuals lose alike put back, by a look at what it cuts off."""
+    look = tail_look(mechanism.system, mechanism.n, glance.look, tail.farther)
+    scales, row = mechanism.scales(look, TAILS), mechanism.system.encoding.wholes[0][0]
+    seen = shown(look, scales)[row] / look.pull
+    records, moved = astray.records.sum(), (astray.records * astray.now) @ astray.rows
+    mean, variance = tail.told(float(seen / records), float(records))
+    assert glance.score is not None and glance.missed is not None
+    return replace(glance, score=glance.score + mean * moved, missed=glance.missed + variance * np.outer(moved, moved))
 
 
 def _latest(path: Path) -> tuple[Glance, Belief]:
@@ -172,11 +190,13 @@ def _wider(
     squares, t = (z * z).sum(axis=1), z @ look.predictors.T
     slopes = look.model.mean_and_slope(t[:, 0] if t.shape[1] == 1 else t)[1]
     slopes = slopes if slopes.ndim == 1 else np.diagonal(slopes, axis1=1, axis2=2).mean(axis=1)
-    varies, times, losses = 1.0, np.ones(1), np.zeros((1, len(z)))  # by how many times more residuals keep
+    varies, times, losses, tails = 1.0, np.ones(1), np.zeros((1, len(z))), None  # by how many times more they keep
     if mechanism.system.family == "linear" and look.cap:
         varies, most = glance.dispersion, 1 + np.minimum(np.abs(t[:, 0]), 1.0)
         times = np.geomspace(1.0, max(1.0, float(most.max()) / look.cap), _LENGTHS)
         losses = lost(math.sqrt(varies), look.cap * times[:, None], most)
+        if TAILS in mechanism.plan:
+            tails = _tails(mechanism, look, look.cap * times, math.sqrt(varies), float(most.max()), many.sum())
     norms = np.geomspace(look.norm, max(look.norm, float(np.sqrt(squares.max()))), care.norms)
     v = np.array([look.weights(squares, float(norm)) for norm in norms])
     told, own, moved = doubt(z, many, slopes, v)
@@ -185,14 +205,29 @@ def _wider(
     size, wholes = len(z.T), [np.trace(part, axis1=1, axis2=2) for part in (told, own, tau**2 * moved)]
     noise = size * (score[:, None] * times**2 + information[:, None] * off / 2)
     cut = many.sum() * ((many * v**2 * squares) @ (losses**2).T)
+    if tails is not None:  # what all lose alike is doubted otherwise
+        alike = (losses @ many / many.sum()) ** 2
+        cut = np.maximum(cut - ((((many * v) @ z) ** 2).sum(axis=1))[:, None] * (alike - tails.left), 0.0)
     bad = (((wholes[1] + wholes[2]) * varies)[:, None] + noise + cut) / wholes[0][:, None] ** 2
     hides = np.sqrt(information) > 1 / _SEEN  # in round coordinates the information is about one
     bad[hides & (np.arange(len(norms)) > 0)] = math.inf
     place, keeps = np.unravel_index(int(np.argmin(bad)), bad.shape)
     lose = many.sum() * (z.T * (many * (v[place] * losses[keeps]) ** 2)) @ z
-    astray = Doubt(z, many, slopes, weighed(x), v[place], varies, tau, look.model.missed, varies * moved[place], lose)
+    tail = None if tails is None or not tails.before[keeps] else tails.at(int(keeps))
+    if tail is not None:
+        alike = (many * v[place] * losses[keeps]) @ z
+        lose = lose - np.outer(alike, alike)
+    bent = varies * moved[place]
+    astray = Doubt(z, many, slopes, weighed(x), v[place], varies, tau, look.model.missed, bent, lose, tail)
     look, cap = look.of_norm(float(norms[place])), look.cap * float(times[keeps])
     return look if cap == look.cap else replace(look, cap=cap), astray
+
+
+def _tails(mechanism: AdaptiveLooks, look: Look, caps: Floats, sd: float, most: float, records: float) -> Tail:
+    """Return what a look at what is cut off would leave to be doubted, for each of several cuts."""
+    one = tail_look(mechanism.system, mechanism.n, replace(look, cap=min(look.cap, most / 2)), most)
+    noise = mechanism.scales(one, TAILS)["score"] / one.pull / (one.cap - one.beyond)
+    return Tail.of(sd, caps, most, noise / records)
 
 
 def _noise(mechanism: AdaptiveLooks, look: Look, step: Step) -> tuple[float, float]:

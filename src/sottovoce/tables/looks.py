@@ -147,6 +147,8 @@ def _weighed(rows: Written, reading: Look, held: tuple[str, ...], along: tuple[s
     if word == "linear" and reading.cap:
         slope = case(f"ABS({off}) <= {double(reading.cap)}", _ONE, _ZERO)
         off = cut(off, -reading.cap, reading.cap)
+        if reading.beyond:
+            off = f"({off} - {cut(off, -reading.beyond, reading.beyond)})"
     factors = {"fw": f"{pull} * v * {off}", "fu": f"{lean} * SQRT(v * {slope})"}
     rows = rows.select({name: case("known", value, _ZERO) for name, value in factors.items()}, *held)
     steps = {f"w{i}": rows.step(f"z{i} * fw") for i in range(d)}
