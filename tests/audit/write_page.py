@@ -43,7 +43,7 @@ def table() -> str:
         if missed:
             raise SystemExit(f"{fault.name!r} was not caught by {missed}")
         counts.update(fault.caught_by)
-        said = results[0].evidence.replace("|", "/").partition(" (and ")[0]
+        said = " ".join(results[0].evidence.replace("|", "/").partition(" (and ")[0].split())
         lines.append(f"| {fault.name} | {fault.where} | {'; '.join(fault.caught_by)} | {said} |")
     results = [run(name) for name in [*known_checks(), *AUDITS]]
     fired = [result.name for result in results if not result.passed]

@@ -1,5 +1,7 @@
 """Looks at records on devices: the sums of the look itself, whatever the chunks, the devices and the order."""
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pytest
@@ -52,6 +54,18 @@ def test_the_sums_are_those_of_the_look_to_within_a_step_a_record(response: str,
         for part in ("information", "meat"):
             assert np.abs(found[part] - meant[part]).max() < 300 * 4 * 2**look.bits
             assert np.all(found[part] == np.rint(found[part]))
+
+
+def test_what_lies_beyond_a_cut_is_that_of_the_look() -> None:
+    formula, table = Formula("z ~ x*g", FACTS), records(300)
+    one = next(looks(formula, 300))
+    look = replace(one, cap=1.3, beyond=0.4, parts=("score",))
+    seen, wanted = (
+        DeviceRecords.of(formula, table, chunk=128).look(look),
+        look.read([table[k] for k in formula.columns]),
+    )
+    assert np.abs(wanted.total).max() > 1000
+    assert np.abs(seen.total - wanted.total).max() <= 2
 
 
 @pytest.mark.parametrize(("response", "family"), [("y", "logistic"), ("c", "multinomial")])

@@ -238,6 +238,44 @@ def test_residuals_are_cut_where_the_look_says_and_pull_no_farther() -> None:
     assert found["information"][0, 0] / lean**2 == pytest.approx(0.16, abs=1e-4)
 
 
+def test_of_residuals_cut_twice_what_lies_between_the_cuts_pulls() -> None:
+    reading = look("linear", (0.5, 0.2), bits=18, cap=0.6, beyond=0.25, parts=("score",))
+    y = np.array([5.0, -3.0, 0.25, 2.6, -1.5])  # less 0.2: 0.8, -0.8, -0.15, 0.32 and -0.5
+    pulls = (0.6 - 0.25, 0.25 - 0.6, 0.0, 0.32 - 0.25, 0.25 - 0.5)
+    for value, pulled in zip(y, pulls, strict=True):
+        found = reading.read([[0.4], [0.0], [value]]).total[0] / reading.factors[0]
+        assert found == pytest.approx(0.4 * pulled, abs=1e-5)
+    assert reading.bound == pytest.approx(0.35)
+    whole, cut = (replace(reading, beyond=0.0, cap=cap).model.residual(y / 5, np.full(5, 0.2)) for cap in (0.6, 0.25))
+    assert reading.model.residual(y / 5, np.full(5, 0.2)) == pytest.approx(whole - cut)
+
+
+@pytest.mark.parametrize("wrong", [{"beyond": 0.5}, {"beyond": 0.5, "cap": 0.5}, {"beyond": -0.1, "cap": 1.0}])
+def test_what_lies_beyond_no_cap_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(InvalidValue):
+        look("linear", **wrong)
+    with pytest.raises(InvalidValue, match="linear"):
+        look("logistic", beyond=0.1, cap=0.5)
+
+
+@pytest.mark.parametrize("kind", [Look, PersonLook])
+@pytest.mark.parametrize("cut", [(1.9, 1e-6), (1.0, 0.999999), (0.5, 0.1), (2.0, 1.7)])
+@pytest.mark.parametrize("size", [0.0, 1.0, 30.0])
+def test_no_record_has_more_between_two_cuts_than_noise_is_made_for(
+    kind: type[Look], cut: tuple[float, float], size: float
+) -> None:
+    """All pairs of rows within and beyond the norm, with responses at both ends and wherever the cuts are met."""
+    cap, beyond = cut
+    one = look("linear", (size, -0.5 * size), norm=0.7, cap=cap, beyond=beyond, parts=("score",))
+    reading = kind(*(getattr(one, field.name) for field in fields(one)))
+    angles = np.linspace(0, 2 * np.pi, 25)
+    rows = np.concatenate([r * np.stack([np.cos(angles), np.sin(angles)], 1) for r in (0.0, 0.3, 0.7, 1.0)])
+    y = np.linspace(-1, 1, 21)
+    w, _ = reading.contributions(np.repeat(rows, len(y), axis=0), np.tile(y, len(rows)))
+    assert np.linalg.norm(w, axis=1).max() <= reading.lengths["score"]
+    assert pdist(np.unique(w, axis=0)).max(initial=0.0) <= reading.moves["score"]
+
+
 @pytest.mark.parametrize(("family", "extra"), [*((family, 0.0) for family in FAMILIES), ("poisson", 1.5)])
 def test_one_replaced_record_moves_everything_together_no_farther_than_the_joint_bound(
     family: str, extra: float

@@ -48,6 +48,13 @@ def test_a_look_is_the_same_everywhere_to_within_a_step_a_record(
     assert look.check(seen)
 
 
+def test_what_lies_beyond_a_cut_is_the_same_everywhere(engine_table: Table, messy: pa.Table) -> None:
+    look, columns = reading("linear", parts=("score",), cap=1.1, beyond=0.3), [*NAMES, "w"]
+    seen, here = engine_table.read(look, columns), look.read([messy[name].to_pylist() for name in columns])
+    assert np.abs(here.total).max() > 1000
+    assert np.abs(seen.total - here.total).max() <= 2 * 2.0**look.bits
+
+
 def test_a_condition_leaves_n_and_takes_records_out(engine_table: Table, messy: pa.Table) -> None:
     look, columns = reading("linear", cap=0.6), [*NAMES, "w"]
     seen = engine_table.read(look, columns, where="k > 4")

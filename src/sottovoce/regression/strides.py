@@ -134,14 +134,23 @@ def _next(mechanism: AdaptiveLooks, path: Path, place: int, paid: Step, care: Ca
 
 
 def _filled(mechanism: AdaptiveLooks, glance: Glance, astray: Doubt, tail: Tail, shown: Shown) -> Glance:
-    """Return the last look with what all residuals lose alike put back, by a look at what it cuts off."""
-    look = tail_look(mechanism.system, mechanism.n, glance.look, tail.farther)
-    scales, row = mechanism.scales(look, TAILS), mechanism.system.encoding.wholes[0][0]
-    seen = shown(look, scales)[row] / look.pull
-    records, moved = astray.records.sum(), (astray.records * astray.now) @ astray.rows
-    mean, variance = tail.told(float(seen / records), float(records))
-    assert glance.score is not None and glance.missed is not None
-    return replace(glance, score=glance.score + mean * moved, missed=glance.missed + variance * np.outer(moved, moved))
+    """Return the last look with what all residuals lose alike put back, by a look at what it cuts off.
+
+    Its score is that of uncut residuals about a centre that lies higher by what they lose.
+    """
+    look, (whole, *_) = glance.look, mechanism.system.encoding.wholes
+    beyond = tail_look(mechanism.system, mechanism.n, look, tail.farther)
+    scales, records = mechanism.scales(beyond, TAILS), max(float(astray.records.sum()), 1.0)
+    seen = float(shown(beyond, scales)[whole[0]]) / beyond.pull
+    mean, variance = tail.told(seen / records, records)
+    one = glance.back[whole].sum(axis=0)  # of every row it makes 1
+    moved = glance.levelled @ one
+    assert glance.missed is not None
+    return replace(
+        glance,
+        look=replace(look, centre=tuple((look.predictors[0] + mean * one).tolist())),
+        missed=glance.missed + variance * np.outer(moved, moved),
+    )
 
 
 def _latest(path: Path) -> tuple[Glance, Belief]:
@@ -227,7 +236,7 @@ def _tails(mechanism: AdaptiveLooks, look: Look, caps: Floats, sd: float, most: 
     """Return what a look at what is cut off would leave to be doubted, for each of several cuts."""
     one = tail_look(mechanism.system, mechanism.n, replace(look, cap=min(look.cap, most / 2)), most)
     noise = mechanism.scales(one, TAILS)["score"] / one.pull / (one.cap - one.beyond)
-    return Tail.of(sd, caps, most, noise / records)
+    return Tail.of(sd, caps, most, noise / max(records, 1.0))
 
 
 def _noise(mechanism: AdaptiveLooks, look: Look, step: Step) -> tuple[float, float]:

@@ -67,7 +67,7 @@ class Tail:
         (array([1., 2.]), array([0.00152, 0.     ]), array([0.004, 0.   ]))
         """
         cap = np.minimum(cap, most)
-        cuts = cap[:, None] + (most - cap[:, None]) * _CUTS
+        cuts = np.minimum(cap[:, None] + (most - cap[:, None]) * _CUTS, most)
         whole, after = (_lost(sd, at, most) ** 2 for at in (cap[:, None], cuts))
         found = cls(cap[:, None], cuts, np.maximum(whole - after, 0.0), (noise * (cuts - cap[:, None])) ** 2, after)
         best = (np.arange(len(cap)), found.left.argmin(axis=1))
@@ -93,7 +93,8 @@ class Tail:
         >>> [round(math.sqrt(tail.told(seen, 1e6)[1]), 5) for seen in (0.0, 0.002, 0.02)]
         [0.001, 0.0012, 0.00481]
         """
-        noise = max(self.noise, 1e-300)
+        noise, far = max(self.noise, 1e-300), self.farther - self.cap
+        seen = min(max(seen, -far), far)  # no record loses more
         (times,) = learned(1.0, np.array([self.before / noise]), np.array([[seen / math.sqrt(noise)]]))
         longer = replace(self, before=self.before * times, after=self.after * times)
         mean = seen * longer.before / (longer.before + noise)

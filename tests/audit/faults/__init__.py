@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from sottovoce.tables import table
+from sottovoce.tables.plans import KeptPlans
+
 __all__ = ["Fault", "all_faults", "fault", "planted"]
 
 Patch = pytest.MonkeyPatch
@@ -57,5 +60,6 @@ def all_faults() -> list[Fault]:
 def planted(one: Fault) -> Iterator[None]:
     """Plant a fault for the length of a block."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table, "_SHARED", KeptPlans(8))  # no query is kept from before the fault, and none of it after
         one.plant(patch)
         yield

@@ -83,6 +83,12 @@ def _unrounded(patch: Patch) -> None:
     patch.setattr(Look, "_rounding", property(lambda self: 0.0))
 
 
+@fault("what is cut off with the noise of half of it", "looks", MOVES)
+def _half_beyond(patch: Patch) -> None:
+    honest = families.LinearFamily.bound
+    patch.setattr(families.LinearFamily, "bound", lambda self, reach: honest(self, reach) / (2 if self.beyond else 1))
+
+
 @fault("every look at the price of all", "adaptive looks", COST)
 def _whole_price(patch: Patch) -> None:
     honest = AdaptiveLooks.scales
@@ -98,6 +104,17 @@ def _twice(patch: Patch) -> None:
         return *first, (share + 0.15, parts)
 
     patch.setattr(AdaptiveLooks, "plan", property(plan))
+
+
+@fault("a look at what is cut off that nobody pays for", "adaptive looks", COST)
+def _unpaid_tails(patch: Patch) -> None:
+    honest = shares.steps
+
+    def steps(*given):
+        *first, (share, parts) = honest(*given)
+        return *first, (share + shares.TAILS[0] * (shares.TAILS in first), parts)
+
+    patch.setattr(adaptive_looks, "steps", steps)
 
 
 @fault("a look at how counts vary that nobody pays for", "adaptive looks", COST)

@@ -29,6 +29,11 @@ _RESPONSES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "poisson": (Count(6), (0, 6)),
     "multinomial": (Category(("a", "b", "c")), ("a", "b", "c")),
 }
+_CUTS: dict[str, tuple[dict[str, float], ...]] = {
+    "linear": ({}, {"cap": 0.5}, {"cap": 1.2, "beyond": 0.4}),
+    "poisson": ({}, {"extra": 0.8}),
+}
+"""What is cut, and taken to vary."""
 _PARTS = (("score",), ("information",), ("meat",), ("score", "information", "meat"))
 _LOOSEST = 0.9
 """Some pair comes as near as this to each claim."""
@@ -46,8 +51,8 @@ def _looks(family: str) -> Iterator[Look]:
         centres = [(centre * 2, bits) for centre, bits in centres] + [((8.0, 0.0, -8.0, 0.0), 12)]
     for centre, bits in centres:
         shape = ((1.0, 0.0), (0.0, 1.0))
-        for extra in (0.0, 0.8) if family == "poisson" else (0.0,):
-            yield Look(_SQUARE, _RESPONSES[family][0], family, centre, shape, 0.6, bits, _PARTS[-1], extra=extra)
+        for cut in _CUTS.get(family, ({},)):
+            yield Look(_SQUARE, _RESPONSES[family][0], family, centre, shape, 0.6, bits, _PARTS[-1], **cut)
 
 
 def _read(look: Look, records: list[tuple[Any, ...]]) -> dict[str, Floats]:
