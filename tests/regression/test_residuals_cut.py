@@ -44,10 +44,10 @@ def test_with_little_noise_the_line_is_that_of_least_squares(sd: float, skewed: 
         assert abs(estimate - row @ (A @ least + b)) < 0.3 * error
 
 
-def test_where_noise_is_large_residuals_are_cut_where_they_were() -> None:
-    """What skewed residuals would lose weighs nothing there; farther out the noise would only grow."""
+def test_residuals_are_cut_no_closer_than_their_spread_asks_for() -> None:
+    """What skewed residuals lose weighs nothing where noise is large, and is measured where it is not."""
     rows, y = table(10.0, skewed=True)
     caps = [last_cap(rho, rows, y) for rho in (1e-5, 1e-3, 1e-1, 50.0)]
     assert caps[0] <= 1.0
-    assert caps[1] < caps[2] < caps[3]
-    assert caps[3] > 6 * 2 * 10 / 100  # six standard deviations, in halves of the bounds
+    assert min(caps) > 3.5 * 2 * 10 / 100  # in halves of the bounds
+    assert caps[2] > caps[3]

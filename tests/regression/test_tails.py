@@ -10,12 +10,12 @@ from benchmarks.fitting import fit_all
 
 from sottovoce.facts import Category, Facts, Flag, Number
 from sottovoce.privacy.promises import ApproxDP
-from sottovoce.readings import HeldRecords, PersonLook
+from sottovoce.readings import HeldRecords, Look
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
 from sottovoce.regression.formula import Formula
 from sottovoce.regression.quick_sums import quick_sums
 from sottovoce.regression.shares import TAILS
-from sottovoce.regression.tails import Tail, tail_look
+from sottovoce.regression.tails import Tail, Weighed, tail_look
 
 N = 20_000
 FACTS = Facts(y=Number(60, 250), age=Number(0, 110), g=Category(("a", "b", "c")), f=Flag())
@@ -52,36 +52,77 @@ def test_levels_and_differences_hold_beside_long_tails_to_one_side(text: str, si
     held = np.array(
         [[low <= row @ truth <= high for row in asked for *_, low, high in [one.combined(row)]] for one in fits]
     )
-    assert held[:, 0].mean() >= 0.85  # of 60 with 95 %, one in 400 times fewer
+    assert held[:, 0].mean() >= 0.83  # of 60 with 93 %, one in 200 times fewer
     assert held.mean() >= 0.9
 
 
-def test_the_look_adds_up_what_is_cut_off_of_every_record_alike() -> None:
-    """Long rows and short: each weighs the same, and gives what it has between the cuts."""
-    for text, averaged in (("y ~ age*g", False), ("y ~ 0 + g + age", False)):
-        formula, rng = Formula(text, FACTS), np.random.default_rng(3)
-        rows, y = table(formula, 15.0, 1.0, rng)
-        last = formula.look_at(N, 0.2 * rng.normal(size=rows.shape[1]), np.eye(rows.shape[1]), 0.4, ("score",), 0.15)
-        look = tail_look(formula, N, last, 0.9)
-        off = y - rows @ (last.matrix.T @ last.predictors[0])
-        meant = np.sum(np.clip(off, -0.9, 0.9) - np.clip(off, -0.15, 0.15))
-        total = look.of_rows(rows, np.ones(N, dtype=bool), y)
-        row = formula.encoding.wholes[0][0]
-        assert abs(meant) > 20
-        assert total[row] / look.pull == pytest.approx(meant, rel=1e-3)
-        assert np.abs(np.delete(total, row)).max() < 1e-2 * abs(total[row])
-        assert look.parts == ("score",) and isinstance(look, PersonLook) is averaged
+def test_levels_of_groups_without_tails_stay_where_they_are() -> None:
+    """What one group loses had been put back into all: levels of the others were held in seven of ten tables."""
+    formula = Formula("y ~ 0 + g", FACTS)
+    mechanism = AdaptiveLooks.calibrate(formula, 100_000, ApproxDP(1.0, 1e-6))
+    rng, n, means = np.random.default_rng(8), 100_000, np.array([107.0, 111.0, 104.0])
+    mean, wide = math.exp(0.5), math.exp(0.5) * math.sqrt(math.e - 1)
+    tables = []
+    for _ in range(30):
+        g, z = rng.choice(3, n, p=[0.6, 0.3, 0.1]), rng.standard_normal(n)
+        y = means[g] + 8 * np.where(g == 0, (np.exp(z) - mean) / wide, z)
+        tables.append((np.eye(3)[g], formula.model.outcome(y.clip(60, 250))))
+    held = [
+        [low <= at <= high for row, at in zip(np.eye(3), means, strict=True) for *_, low, high in [one.combined(row)]]
+        for one in fit_all(mechanism, tables, rng)
+    ]
+    assert np.mean(held, axis=0).min() >= 0.8
+
+
+def weighed(rows: np.ndarray, look: Look) -> Weighed:
+    z = rows @ look.matrix.T
+    return Weighed(z, np.ones(len(z)), look.weights((z * z).sum(axis=1)))
+
+
+@pytest.mark.parametrize("text", ["y ~ 1", "y ~ age*g", "y ~ 0 + g + age"])
+def test_the_look_adds_up_what_is_cut_off_with_a_constant_and_little_else(text: str) -> None:
+    formula, rng = Formula(text, FACTS), np.random.default_rng(3)
+    rows, y = table(formula, 15.0, 1.0, rng)
+    size = rows.shape[1]
+    last = formula.look_at(N, 0.2 * rng.normal(size=size), np.eye(size), 0.4, ("score",), 0.15)
+    look = tail_look(formula, N, last, weighed(rows, last), 0.9)
+    off = y - rows @ (last.matrix.T @ last.predictors[0])
+    beyond = np.clip(off, -0.9, 0.9) - np.clip(off, -0.15, 0.15)
+    made = rows @ look.matrix.T
+    lengths = (made * made).sum(axis=1)
+    meant = (look.weights(lengths) * beyond) @ made
+    total = look.of_rows(rows, np.ones(N, dtype=bool), y) / look.pull
+    assert made[:, 0] == pytest.approx(1.0)
+    assert lengths.mean() == pytest.approx(1.5 if size > 1 else 1.0)
+    assert abs(meant[0]) > 20 and total == pytest.approx(meant, abs=1e-3 * abs(meant[0]))
+    assert look.parts == ("score",)
+
+
+def test_half_of_the_records_missing_halves_no_loss() -> None:
+    """What is lost is told by the records that are known, though n counts all."""
+    formula, rng = Formula("y ~ age", FACTS), np.random.default_rng(5)
+    rows, y = table(formula, 6.0, 1.5, rng)
+    known = rng.random(N) < 0.5
+    found = []
+    for some in (slice(None), known):
+        mechanism = AdaptiveLooks(formula, N, 40.0)
+        path = mechanism.walk(lambda look, scales, some=some: quick_sums(look, rows[some], y[some]))
+        mean, *_ = mechanism.conclude(path).combined(np.array([1.0, 50.0]))
+        least = np.linalg.lstsq(rows[some], y[some], rcond=None)[0]
+        A, b = formula.units
+        found.append(abs(mean - np.array([1.0, 50.0]) @ (A @ least + b)))
+    assert max(found) < 0.02  # of a standard deviation of 6; with the records of n it was off by more
 
 
 def test_it_is_taken_where_something_is_cut_and_its_share_goes_to_the_last_look_elsewhere() -> None:
-    formula = Formula("y ~ age", FACTS)
-    for sd, cut in ((5.0, True), (80.0, False)):
-        rows, y = table(formula, sd, 0.5, np.random.default_rng(1))
-        mechanism, seen = AdaptiveLooks(formula, N, 20.0 if not cut else 0.05), []
+    formula, rng = Formula("y ~ age", FACTS), np.random.default_rng(1)
+    rows, y = table(formula, 5.0, 0.5, rng)
+    for given, cut in ((y, True), (np.resize([-0.9, 0.9], N), False)):
+        mechanism, seen = AdaptiveLooks(formula, N, 5.0), []
 
-        def shown(look, scales, seen=seen, rows=rows, y=y, mechanism=mechanism):
+        def shown(look, scales, seen=seen, given=given, mechanism=mechanism):
             seen.append((look, mechanism.paid(look, scales) / mechanism.rho))
-            return quick_sums(look, rows, y)
+            return quick_sums(look, rows, given)
 
         mechanism.walk(shown)
         assert len(seen) == 4 + cut and any(look.beyond for look, _ in seen) is cut
@@ -104,18 +145,29 @@ def test_few_records_have_an_answer(n: int) -> None:
     assert np.all(np.isfinite(found.interval()))
 
 
+def told(tail: Tail, seen: list[float], noise: float, many: float = 1e6) -> tuple[np.ndarray, np.ndarray]:
+    """Return what rows of a constant and a number, as often 1 as −1, lose by what was seen of each, for a record."""
+    formula = Formula("y ~ age", FACTS)
+    rows = Weighed(np.array([[1.0, -1.0], [1.0, 1.0]]), np.full(2, many / 2), np.ones(2))
+    last = formula.look_at(N, np.zeros(2), np.eye(2), 9.0, ("score",), tail.cap)
+    look = tail_look(formula, N, last, rows, tail.farther)
+    seen = many * np.array(seen) * look.matrix.diagonal()  # a row of the look is of the constant, one of the number
+    mean, moved = tail.told(seen, noise * many, look, np.eye(2), np.array([1.0, 0.0]), rows)
+    return mean, moved / many**2
+
+
 def test_what_is_measured_replaces_the_guess_as_far_as_its_noise_allows() -> None:
     tail = Tail(0.4, 1.2, 1e-5, 1e-6, 1e-7)
-    few, many = tail.told(0.02, 1e3), tail.told(0.02, 1e9)
-    assert 0.018 < few[0] == many[0] < 0.02
-    assert few[1] > many[1] > 1e-7
-    blind = Tail(0.4, 1.2, 1e-5, 1e3, 1e-7)
-    mean, variance = blind.told(0.5, 1e9)
-    assert abs(mean) < 1e-6 and 0.9e-5 < variance < 1.1e-5
-    assert tail.told(0.0, 1e9)[1] < tail.left < tail.told(0.01, 1e9)[1]  # long tails are longer farther out too
-    for wild in (-1e300, 1e300, math.inf):
-        mean, variance = tail.told(wild, 1.0)
-        assert abs(mean) <= 0.8 and math.isfinite(variance)
+    mean, variance = told(tail, [0.02, 0.01], 1e-4)
+    assert mean == pytest.approx([0.02, 0.01], rel=0.05) and np.all(np.linalg.eigvalsh(variance) > 0)
+    assert variance[0, 0] > told(tail, [0.02, 0.01], 1e-4, 1e12)[1][0, 0]
+    mean, variance = told(tail, [0.5, 0.5], 1e3, 1e9)
+    assert np.all(np.abs(mean) < 1e-6) and np.diag(variance) == pytest.approx([1.01e-5, 0.36 * 1.01e-5], rel=0.1)
+    none, some = (told(tail, [seen, 0.0], 1e-3, 1e9)[1][0, 0] for seen in (0.0, 0.02))
+    assert none < some  # long tails are longer farther out too
+    for wild in (-1e300, 1e300):
+        mean, variance = told(tail, [wild, wild], 1e-4, 1.0)
+        assert np.all(np.abs(mean) <= 2.0) and np.all(np.isfinite(variance))
 
 
 @pytest.mark.parametrize("sd", [1e-6, 1e-2, 1.0])

@@ -23,7 +23,7 @@ from sottovoce.regression.glances import Glance, once_each, round_shape
 from sottovoce.regression.misfit import Doubt, doubt, lost, thick
 from sottovoce.regression.overdispersed import Extra, variation_look
 from sottovoce.regression.shares import TAILS, Step, split
-from sottovoce.regression.tails import Tail, tail_look
+from sottovoce.regression.tails import Tail, Weighed, tail_look
 
 if TYPE_CHECKING:
     from sottovoce.regression.adaptive_looks import AdaptiveLooks
@@ -44,6 +44,9 @@ _SEEN = 7.0
 """What the information has in a direction is to be so many times its noise, or noise would hide columns."""
 _LAST, _LESS = 0.68, 0.44
 """How much less noise a look in round coordinates has than one before it for the same price, and for a higher one."""
+_LITTLE = 0.05
+"""What cut residuals lose is not measured where it may move a level by less than this part, squared, of how far records
+move it by themselves."""
 _SHORTER, _SHORTEST = 0.8, 0.5
 """Where rows longer than the norm pull as far as any, the norm is so much shorter, and no shorter than that."""
 _NEARLY = 1.05
@@ -128,28 +131,28 @@ def _next(mechanism: AdaptiveLooks, path: Path, place: int, paid: Step, care: Ca
     off, astray = _off(look, belief), None
     if last:
         look, astray = _wider(mechanism, look, rows, records, step, glance, off, care)
-        if TAILS in mechanism.plan and astray.tail is None:  # nothing is cut
+        if TAILS in mechanism.plan and astray.tail is None:  # next to nothing is cut
             step = (step[0] + TAILS[0], step[1])
     return look, _split(mechanism, look, step, off), astray
 
 
 def _filled(mechanism: AdaptiveLooks, glance: Glance, astray: Doubt, tail: Tail, shown: Shown) -> Glance:
-    """Return the last look with what all residuals lose alike put back, by a look at what it cuts off.
+    """Return the last look with what residuals lose put back, by a look at what it cuts off.
 
-    Its score is that of uncut residuals about a centre that lies higher by what they lose.
+    Its score is that of uncut residuals about a centre that is off by what they lose.
     """
     look, (whole, *_) = glance.look, mechanism.system.encoding.wholes
-    beyond = tail_look(mechanism.system, mechanism.n, look, tail.farther)
-    scales, records = mechanism.scales(beyond, TAILS), max(float(astray.records.sum()), 1.0)
-    seen = float(shown(beyond, scales)[whole[0]]) / beyond.pull
-    mean, variance = tail.told(seen / records, records)
-    one = glance.back[whole].sum(axis=0)  # of every row it makes 1
-    moved = glance.levelled @ one
+    rows, one = Weighed(astray.rows, astray.records, astray.now), glance.back[whole].sum(axis=0)  # it makes 1 of all
+    rows = rows.counted(float(one @ glance.levelled @ one), one)
+    beyond = tail_look(mechanism.system, mechanism.n, look, rows, tail.farther)
+    scales = mechanism.scales(beyond, TAILS)
+    seen = shown(beyond, scales) / beyond.pull
+    mean, covariance = tail.told(seen, scales["score"] / beyond.pull, beyond, glance.back, one, rows)
     assert glance.missed is not None
     return replace(
         glance,
-        look=replace(look, centre=tuple((look.predictors[0] + mean * one).tolist())),
-        missed=glance.missed + variance * np.outer(moved, moved),
+        look=replace(look, centre=tuple((look.predictors[0] + mean).tolist())),
+        missed=glance.missed + covariance,
     )
 
 
@@ -205,7 +208,7 @@ def _wider(
         times = np.geomspace(1.0, max(1.0, float(most.max()) / look.cap), _LENGTHS)
         losses = lost(math.sqrt(varies), look.cap * times[:, None], most)
         if TAILS in mechanism.plan:
-            tails = _tails(mechanism, look, look.cap * times, math.sqrt(varies), float(most.max()), many.sum())
+            tails = _tails(mechanism, look, look.cap * times, math.sqrt(varies), float(most.max()), z, many)
     norms = np.geomspace(look.norm, max(look.norm, float(np.sqrt(squares.max()))), care.norms)
     v = np.array([look.weights(squares, float(norm)) for norm in norms])
     told, own, moved = doubt(z, many, slopes, v)
@@ -214,29 +217,33 @@ def _wider(
     size, wholes = len(z.T), [np.trace(part, axis1=1, axis2=2) for part in (told, own, tau**2 * moved)]
     noise = size * (score[:, None] * times**2 + information[:, None] * off / 2)
     cut = many.sum() * ((many * v**2 * squares) @ (losses**2).T)
-    if tails is not None:  # what all lose alike is doubted otherwise
-        alike = (losses @ many / many.sum()) ** 2
-        cut = np.maximum(cut - ((((many * v) @ z) ** 2).sum(axis=1))[:, None] * (alike - tails.left), 0.0)
+    if tails is not None:  # it is measured what is lost
+        alike = (((many * v) @ z) ** 2).sum(axis=1)
+        unlike = np.maximum(many.sum() * (v**2 @ (many * squares)) - alike, 0.0)
+        cut = alike[:, None] * tails.left + unlike[:, None] * tails.unlike(size)
     bad = (((wholes[1] + wholes[2]) * varies)[:, None] + noise + cut) / wholes[0][:, None] ** 2
     hides = np.sqrt(information) > 1 / _SEEN  # in round coordinates the information is about one
     bad[hides & (np.arange(len(norms)) > 0)] = math.inf
     place, keeps = np.unravel_index(int(np.argmin(bad)), bad.shape)
     lose = many.sum() * (z.T * (many * (v[place] * losses[keeps]) ** 2)) @ z
-    tail = None if tails is None or not tails.before[keeps] else tails.at(int(keeps))
-    if tail is not None:
-        alike = (many * v[place] * losses[keeps]) @ z
-        lose = lose - np.outer(alike, alike)
+    tail = None if tails is None else tails.at(int(keeps))
+    if tail is not None and tail.before + tail.after < _LITTLE * varies / max(many.sum(), 1.0):
+        tail = None
+    lose = lose if tail is None else np.zeros_like(lose)
     bent = varies * moved[place]
     astray = Doubt(z, many, slopes, weighed(x), v[place], varies, tau, look.model.missed, bent, lose, tail)
     look, cap = look.of_norm(float(norms[place])), look.cap * float(times[keeps])
     return look if cap == look.cap else replace(look, cap=cap), astray
 
 
-def _tails(mechanism: AdaptiveLooks, look: Look, caps: Floats, sd: float, most: float, records: float) -> Tail:
+def _tails(
+    mechanism: AdaptiveLooks, look: Look, caps: Floats, sd: float, most: float, z: Floats, records: Floats
+) -> Tail:
     """Return what a look at what is cut off would leave to be doubted, for each of several cuts."""
-    one = tail_look(mechanism.system, mechanism.n, replace(look, cap=min(look.cap, most / 2)), most)
+    rows = Weighed(z, records, np.ones(len(z)))
+    one = tail_look(mechanism.system, mechanism.n, replace(look, cap=min(look.cap, most / 2)), rows, most)
     noise = mechanism.scales(one, TAILS)["score"] / one.pull / (one.cap - one.beyond)
-    return Tail.of(sd, caps, most, noise / max(records, 1.0))
+    return Tail.of(sd, caps, most, noise / rows.many)
 
 
 def _noise(mechanism: AdaptiveLooks, look: Look, step: Step) -> tuple[float, float]:

@@ -1,12 +1,15 @@
-r"""What residuals lose that are cut, and one small look that measures what all of them lose alike.
+r"""What residuals lose that are cut, and one small look that measures it.
 
 Residuals of a linear regression are cut at c; what lies farther out is lost, :math:`\ell_c` for each record on average.
-Where they have a long tail to one side, that moves every level. So one look more adds up what lies between c and a
-farther cut m, with a constant for a row: one number, whose noise grows with m − c and with nothing else. It tells
-:math:`\ell_c - \ell_m`, which was only guessed before, and what to think of :math:`\ell_m`.
+Where they have a long tail to one side, that moves every level; where the tail is longer in some kinds of rows than in
+others, as that of what grows in proportion is, it moves slopes too. So one look more adds up what lies between c and a
+farther cut m, with rows of their own: a constant, of which noise hides least, and beside it what rows are otherwise,
+made small. Its noise grows with m − c. It tells :math:`\ell_c - \ell_m`, which was only guessed before, and what to
+think of :math:`\ell_m`.
 
-The guess: :math:`\ell_c` has a standard deviation of λ·sd²/c, which falls as slowly as log-normal tails do, with a λ
-that is another for every table, 0.2 in the root mean square (log-normal, as τ in `misfit`), and is learned.
+The guess: what rows z lose is b·z and more, all of them alike with a standard deviation of λ·sd²/c, which falls as
+slowly as log-normal tails do, and each kind of rows by 0.6 of that otherwise; λ is another for every table, 0.3 in the
+root mean square (log-normal, as τ in `misfit`), and is learned.
 """
 
 from __future__ import annotations
@@ -22,14 +25,45 @@ from sottovoce.readings import Look
 from sottovoce.regression.formula import Formula
 from sottovoce.regression.misfit import learned
 
-__all__ = ["Tail", "tail_look"]
+__all__ = ["Tail", "Weighed", "tail_look"]
 
-_ALIKE = 0.2
+_ALIKE = 0.3
 """λ: what all residuals that are cut at c standard deviations may lose alike, in those, is this over c."""
+_UNLIKE = 0.6
+"""By how much more or less some kinds of rows may lose, as a part of it."""
 _CUTS = np.linspace(0.0, 1.0, 25)[1:]
 """Where they may be cut the second time, from the first cut to as far as any goes."""
-_TINY = 2.0**-20
-"""What is left of all entries of a row but the constant."""
+_ASIDE = 0.5
+"""What the squares of all that rows have beside the constant add up to on average, in the look."""
+_FLAT = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Weighed:
+    """Imagined rows z, for how many records each stands, and what the last look weighs it by."""
+
+    rows: Floats
+    records: Floats
+    weights: Floats
+
+    @property
+    def many(self) -> float:
+        """How many records there are."""
+        return max(float(self.records.sum()), 1.0)
+
+    def squares(self, weights: Floats) -> Floats:
+        """Return Σzz′ with other weights."""
+        return np.asarray((self.rows.T * (self.records * weights)) @ self.rows)
+
+    def counted(self, seen: float, one: Floats) -> Self:
+        """Return rows of as many records as were seen to weigh so much: some lack a value, and give nothing."""
+        times = seen / max(float(one @ self.middle), 1e-300)
+        return replace(self, records=self.records * min(max(times, 1e-6), 1.0))
+
+    @property
+    def middle(self) -> Floats:
+        """Σvz."""
+        return np.asarray((self.records * self.weights) @ self.rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +75,7 @@ class Tail:
     cap, farther
         Where they are cut, and where for the second time.
     before, noise, after
-        The variances of what they lose between both as it is guessed and as it is measured, and of what they lose
+        The variances of what they lose alike between both as it is guessed and as it is measured, and of what they lose
         beyond.
     """
 
@@ -64,7 +98,7 @@ class Tail:
 
         >>> tail = Tail.of(0.1, np.array([0.4, 2.0]), 2.0, 0.002)
         >>> tail.farther.round(2), np.sqrt(tail.left).round(5), np.sqrt(tail.before + tail.after).round(5)
-        (array([1., 2.]), array([0.00152, 0.     ]), array([0.004, 0.   ]))
+        (array([1.13, 2.  ]), array([0.00183, 0.     ]), array([0.006, 0.   ]))
         """
         cap = np.minimum(cap, most)
         cuts = np.minimum(cap[:, None] + (most - cap[:, None]) * _CUTS, most)
@@ -80,37 +114,67 @@ class Tail:
 
     @property
     def left(self) -> Any:
-        """The variance of what is lost once it was measured."""
-        return self.before * self.noise / np.maximum(self.before + self.noise, 1e-300) + self.after
+        """The variance of what all lose alike once it was measured."""
+        return self._left(self.noise)
 
-    def told(self, seen: float, records: float) -> tuple[float, float]:
-        """Return the mean and the variance of what is lost, by what was measured of so many records.
+    def unlike(self, size: int) -> Any:
+        """Return the variance of what kinds of rows of so many entries lose otherwise once that was measured."""
+        return _UNLIKE**2 * self._left(self.noise * max(size - 1, 1) / _ASIDE / _UNLIKE**2)
+
+    def _left(self, noise: Any) -> Any:
+        return self.before * noise / np.maximum(self.before + noise, 1e-300) + self.after
+
+    def told(
+        self, seen: Floats, noise: float, look: Look, back: Floats, one: Floats, rows: Weighed
+    ) -> tuple[Floats, Floats]:
+        """Return the mean and the covariance of b: rows z lose z·b.
 
         What residuals have beyond the cut varies from record to record, and goes with the rest of them: of a tail such
         as t₃'s, by 2c(1 − c/m)² and by c for each unit of it.
 
-        >>> tail = Tail(0.4, 0.8, 1e-5, 1e-6, 1e-6)
-        >>> [round(math.sqrt(tail.told(seen, 1e6)[1]), 5) for seen in (0.0, 0.002, 0.02)]
-        [0.001, 0.0012, 0.00481]
+        Parameters
+        ----------
+        seen, noise, look
+            The sums and their noise, and the `tail_look` that saw them.
+        back, one, rows
+            From z to x, what makes 1 of every z, and what the last look weighs.
         """
-        noise, far = max(self.noise, 1e-300), self.farther - self.cap
-        seen = min(max(seen, -far), far)  # no record loses more
-        (times,) = learned(1.0, np.array([self.before / noise]), np.array([[seen / math.sqrt(noise)]]))
-        longer = replace(self, before=self.before * times, after=self.after * times)
-        mean = seen * longer.before / (longer.before + noise)
-        varies = 2 * self.cap * (1 + (1 - self.cap / self.farther) ** 2) * abs(mean)
-        return mean, float(longer.left) + varies / max(records, 1.0)
+        turn, size = look.matrix @ back, len(one)
+        made = rows.rows @ turn.T
+        tells = turn @ rows.squares(look.weights((made * made).sum(axis=1)))  # what b adds to the sums
+        once = rows.squares(rows.weights)
+        bare = np.linalg.inv(once + _FLAT * np.trace(once) * np.eye(size))
+        varies, level = bare @ rows.squares(rows.weights**2) @ bare, np.outer(one, one)
+        values, vectors = np.linalg.eigh(rows.many * varies - level)
+        guess = level + _UNLIKE**2 * (vectors * np.maximum(values, 0.0)) @ vectors.T
+        most, noise = rows.many * (self.farther - self.cap) * look.norm, max(noise, 1e-300)
+        seen = np.clip(seen, -most, most)  # records lose no more
+        expected = self.before / noise**2 * tells @ guess @ tells.T
+        (times,) = learned(1.0, expected[:1, 0], seen[None, :1] / noise)
+        prior = times * self.before * guess
+        gain = np.linalg.solve(tells @ prior @ tells.T + noise**2 * np.eye(size), tells @ prior).T
+        mean = gain @ seen
+        lost = abs(float(rows.middle @ mean)) / rows.many
+        extra = 2 * self.cap * (1 + (1 - self.cap / self.farther) ** 2) * lost
+        keeps = np.eye(size) - gain @ tells
+        left = keeps @ prior @ keeps.T + noise**2 * gain @ gain.T + times * self.after * guess + extra * varies
+        values, vectors = np.linalg.eigh(once @ (left + left.T) @ once / 2)
+        return mean, (vectors * np.maximum(values, 0.0)) @ vectors.T
+
+
+def tail_look(system: Formula, n: int | None, look: Look, rows: Weighed, farther: float) -> Look:
+    """Return a look about the centre of another at what that cuts off, up to a farther cut, and nothing else."""
+    (whole, *_), size = system.encoding.wholes, look.encoding.size
+    across = np.linalg.qr(np.column_stack([rows.middle, np.eye(size)]))[0][:, 1:]  # of the middle row they make none
+    aside = rows.records @ ((rows.rows @ across) ** 2).sum(axis=1) / rows.many
+    least = 1e-6 * float(rows.middle @ rows.middle) / rows.many**2
+    small = math.sqrt(_ASIDE / max(float(aside), least, 1e-300))
+    shape = np.vstack([np.isin(np.arange(size), whole), small * across.T @ look.matrix])
+    centre = look.matrix.T @ look.predictors[0]
+    norm = math.sqrt(1 + 2 * _ASIDE * (size > 1))
+    return system.look_at(n, centre, shape, norm, ("score",), farther, beyond=look.cap)
 
 
 def _lost(sd: float, cap: Any, most: float) -> Any:
     """Return how much residuals that are cut at `cap` and end at `most` may lose alike."""
     return _ALIKE * sd * sd * np.maximum(1 / cap - 1 / most, 0.0)
-
-
-def tail_look(system: Formula, n: int | None, look: Look, farther: float) -> Look:
-    """Return a look about the centre of another at what that cuts off, up to a farther cut, and nothing else."""
-    (whole, *_), size = system.encoding.wholes, look.encoding.size
-    shape = _TINY * np.eye(size)
-    shape[whole[0]] = np.isin(np.arange(size), whole)
-    centre = look.matrix.T @ look.predictors[0]
-    return system.look_at(n, centre, shape, 1 + size * _TINY, ("score",), farther, beyond=look.cap)
