@@ -1,4 +1,4 @@
-"""Adaptive looks: a regression from three or four noisy looks, each where the one before it says the answer lies."""
+"""Adaptive looks: a regression from three to five noisy looks, each where the one before it says the answer lies."""
 
 from __future__ import annotations
 
