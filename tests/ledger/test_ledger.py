@@ -207,8 +207,11 @@ class TestIdempotency:
 
     def test_a_key_belongs_to_one_request(self, ledger: Ledger, budget: Budget) -> None:
         ledger.commit(reserve(ledger, budget, key="k"), {})
-        for profile, request in [(QUARTER, REQUEST | {"column": "age"}), (GaussianProfile(0.25), REQUEST)]:
-            with pytest.raises(InvalidValue, match="belongs to another request"):
+        for profile, request, what in [
+            (QUARTER, REQUEST | {"column": "age", "purpose": "a plan"}, "column, purpose"),
+            (GaussianProfile(0.25), REQUEST, "cost"),
+        ]:
+            with pytest.raises(InvalidValue, match=f"belongs to another request, entry [0-9]+, which has another {what};"):
                 ledger.reserve(budget, profile, request, key="k")
         assert ledger.spent(budget) == Fraction(1, 4)
 

@@ -99,10 +99,20 @@ def charged(budget: Budget, spent: Fraction, cost: float) -> Fraction:
     raise BudgetExceeded(f"the budget of {budget.dataset} does not cover it: {why}; nothing was spent")
 
 
+def _unlike(entry: Entry, asked: Charge) -> str:
+    """Return in what two requests differ: in which parts, or in what they cost."""
+    first, second = json.loads(canonical(entry.request)), json.loads(asked.request_text)
+    parts = sorted(name for name in {*first, *second} if first.get(name) != second.get(name))
+    return f", which has another {', '.join(parts) or 'cost'}"
+
+
 def answered(entry: Entry, asked: Charge) -> Entry:
     """Return the entry that bears a request's key, if it is the answer to this very request."""
     if (canonical(entry.request), canonical(entry.profile_state)) != (asked.request_text, asked.profile_text):
-        raise KeyTaken(f"the key {entry.key!r} belongs to another request, entry {entry.id}; use a new key")
+        raise KeyTaken(
+            f"the key {entry.key!r} belongs to another request, entry {entry.id}{_unlike(entry, asked)}; "
+            "ask as then for its answer, or use a new key and pay for another"
+        )
     if entry.state is not State.COMMITTED:
         why = f"was reserved as entry {entry.id} at {entry.at} and is {entry.state}; it counts as spent."
         if entry.state is State.PENDING:
