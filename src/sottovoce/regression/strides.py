@@ -87,7 +87,7 @@ def strides(mechanism: AdaptiveLooks, shown: Shown, care: Care = RELEASED) -> Ge
             missed, misses = _missed(astray, glance, _latest(path)[1], care)
             glance = replace(glance, missed=missed, misses=misses)
             if astray.tail is not None:
-                glance = _filled(mechanism, glance, astray, astray.tail, shown)
+                glance = _filled(mechanism, glance, astray, astray.tail, shown, care)
         belief = None
         if place < len(mechanism.plan) - 1 and glance.score is not None:
             system, least = mechanism.system, min(mechanism.system.guesses, care.guesses)
@@ -136,7 +136,7 @@ def _next(mechanism: AdaptiveLooks, path: Path, place: int, paid: Step, care: Ca
     return look, _split(mechanism, look, step, off), astray
 
 
-def _filled(mechanism: AdaptiveLooks, glance: Glance, astray: Doubt, tail: Tail, shown: Shown) -> Glance:
+def _filled(mechanism: AdaptiveLooks, glance: Glance, astray: Doubt, tail: Tail, shown: Shown, care: Care) -> Glance:
     """Return the last look with what residuals lose put back, by a look at what it cuts off.
 
     Its score is that of uncut residuals about a centre that is off by what they lose.
@@ -147,7 +147,8 @@ def _filled(mechanism: AdaptiveLooks, glance: Glance, astray: Doubt, tail: Tail,
     beyond = tail_look(mechanism.system, mechanism.n, look, rows, tail.farther)
     scales = mechanism.scales(beyond, TAILS)
     seen = shown(beyond, scales) / beyond.pull
-    mean, covariance = tail.told(seen, scales["score"] / beyond.pull, beyond, glance.back, one, rows)
+    noise = scales["score"] / beyond.pull
+    mean, covariance = tail.told(seen, noise, beyond, glance.back, one, rows, drawn=care.drawn)
     assert glance.missed is not None
     return replace(
         glance,

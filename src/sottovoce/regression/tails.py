@@ -125,7 +125,7 @@ class Tail:
         return self.before * noise / np.maximum(self.before + noise, 1e-300) + self.after
 
     def told(
-        self, seen: Floats, noise: float, look: Look, back: Floats, one: Floats, rows: Weighed
+        self, seen: Floats, noise: float, look: Look, back: Floats, one: Floats, rows: Weighed, *, drawn: bool = True
     ) -> tuple[Floats, Floats]:
         """Return the mean and the covariance of b: rows z lose z·b.
 
@@ -138,6 +138,8 @@ class Tail:
             The sums and their noise, and the `tail_look` that saw them.
         back, one, rows
             From z to x, what makes 1 of every z, and what the last look weighs.
+        drawn
+            Whether λ is learned from what was seen, or from what noise alone shows on average.
         """
         turn, size = look.matrix @ back, len(one)
         made = rows.rows @ turn.T
@@ -150,7 +152,7 @@ class Tail:
         most, noise = rows.many * (self.farther - self.cap) * look.norm, max(noise, 1e-300)
         seen = np.clip(seen, -most, most)  # records lose no more
         expected = self.before / noise**2 * tells @ guess @ tells.T
-        (times,) = learned(1.0, expected[:1, 0], seen[None, :1] / noise)
+        (times,) = learned(1.0, expected[:1, 0], seen[None, :1] / noise if drawn else 1)
         prior = times * self.before * guess
         gain = np.linalg.solve(tells @ prior @ tells.T + noise**2 * np.eye(size), tells @ prior).T
         mean = gain @ seen
