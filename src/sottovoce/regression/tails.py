@@ -127,7 +127,7 @@ class Tail:
     def told(
         self, seen: Floats, noise: float, look: Look, back: Floats, one: Floats, rows: Weighed, *, drawn: bool = True
     ) -> tuple[Floats, Floats]:
-        """Return the mean of b, rows z losing z·b, and how far, as a covariance, what is not known of it moves the score.
+        """Return the mean of b, rows z losing z·b, and by how much, as a covariance, the rest of it moves the score.
 
         What residuals have beyond the cut varies from record to record, and goes with the rest of them: of a tail such
         as t₃'s, by 2c(1 − c/m)² and by c for each unit of it.
