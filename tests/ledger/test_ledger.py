@@ -211,7 +211,9 @@ class TestIdempotency:
             (QUARTER, REQUEST | {"column": "age", "purpose": "a plan"}, "column, purpose"),
             (GaussianProfile(0.25), REQUEST, "cost"),
         ]:
-            with pytest.raises(InvalidValue, match=f"belongs to another request, entry [0-9]+, which has another {what};"):
+            with pytest.raises(
+                InvalidValue, match=f"belongs to another request, entry [0-9]+, which has another {what};"
+            ):
                 ledger.reserve(budget, profile, request, key="k")
         assert ledger.spent(budget) == Fraction(1, 4)
 
