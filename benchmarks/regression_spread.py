@@ -4,11 +4,15 @@ The truth is the line through the means of responses cut to their bounds; the mi
 of the bounds from theirs.
 
     python -m benchmarks.regression_spread --out spread.csv --fits 100 --processes 16
+    python -m benchmarks.regression_spread --out long.csv --long --sizes 2000,20000,200000
+
+The second command has residuals with long tails to one side.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,13 +34,26 @@ LAWS: dict[str, Callable[[Any], Any]] = {
     "heavy (t, 3 degrees)": lambda p: special.stdtrit(3.0, p) / np.sqrt(3),
 }
 """Inverse distribution functions of residuals of variance 1."""
+
+
+def _log_normal(sigma: float) -> Callable[[Any], Any]:
+    mean, sd = math.exp(sigma**2 / 2), math.exp(sigma**2 / 2) * math.sqrt(math.expm1(sigma**2))
+    return lambda p: (np.exp(sigma * special.ndtri(p)) - mean) / sd
+
+
+LONG: dict[str, Callable[[Any], Any]] = {
+    "log-normal, 1": _log_normal(1.0),
+    "log-normal, 1.5": _log_normal(1.5),
+    "Pareto, 2.5": lambda p: ((1 - p) ** -0.4 - 5 / 3) / math.sqrt(20 / 9),
+}
+"""The same of long tails to one side."""
 GROUPS, SIZES, EPSILONS = (0, 3, 6, 30), (2_000, 20_000, 50_000), (0.5, 5.0)
 SPREADS = (0.05, 0.1, 0.18, 0.25, 0.32, 0.4)
 """The standard deviation of residuals, as a part of the bounds."""
 LOW, HIGH, SLOPE = 60.0, 250.0, 0.3
 EFFECTS = (2.0, 6.0, 15.0)
 """How far groups spread: in each table one of these."""
-_PLACES = (np.arange(400) + 0.5) / 400
+_PLACES, _MANY = ((np.arange(size) + 0.5) / size for size in (400, 20_000))
 _AGES = np.clip(50 + 15 * special.ndtri(_PLACES), 0, 110)
 _FIELDS = ("law", "groups", "n", "epsilon", "spread", "fits", "slope", "differences", "levels", "effects", "width")
 
@@ -67,16 +84,16 @@ def some_fits(job: tuple[Any, ...]) -> list[tuple[Any, ...]]:
 
 def imagined(law: str, groups: int, n: int, sd: float, rng: np.random.Generator) -> tuple[dict[str, Any], Any, Floats]:
     """Return the columns of a table, its responses, and the line through their means: one intercept, slope, effects."""
-    effects = rng.normal(0, rng.choice(EFFECTS), groups)
+    residuals, effects = (LAWS | LONG)[law], rng.normal(0, rng.choice(EFFECTS), groups)
     sizes = np.ones(max(groups, 1)) if rng.random() < 0.5 else 0.85 ** np.arange(max(groups, 1))
     shares = sizes / sizes.sum()
     middle = (LOW + HIGH) / 2 + rng.uniform(-0.2, 0.2) * (HIGH - LOW)
     own = effects if groups else np.zeros(1)
     age, ward = rng.normal(50, 15, n).clip(0, 110), rng.choice(len(own), n, p=shares)
-    y = np.clip(middle + SLOPE * (age - 50) + own[ward] + sd * LAWS[law](rng.random(n)), LOW, HIGH)
+    y = np.clip(middle + SLOPE * (age - 50) + own[ward] + sd * residuals(rng.random(n)), LOW, HIGH)
     # The means of what is cut, by group and age, and of a group in the middle of all.
     lines = np.append(own, 0.0)[:, None] + middle + SLOPE * (_AGES - 50)
-    means = np.clip(lines[:, :, None] + sd * LAWS[law](_PLACES), LOW, HIGH).mean(axis=2)
+    means = np.clip(lines[:, :, None] + sd * residuals(_MANY if law in LONG else _PLACES), LOW, HIGH).mean(axis=2)
     off = _AGES - _AGES.mean()
     slope = float(shares @ (means[:-1] @ off)) / float(off @ off)
     levels = means.mean(axis=1) - slope * _AGES.mean()
@@ -115,8 +132,10 @@ def command(words: Sequence[str] | None = None) -> None:
     """Run what the command line says."""
     parser = options(__doc__, "regression_spread.csv", SIZES, 3600.0)
     parser.add_argument("--fits", type=int, default=100)
+    parser.add_argument("--long", action="store_true", help="Residuals with long tails to one side.")
     given = parser.parse_args(words)
-    kinds = list(enumerate(itertools.product(given.sizes, GROUPS, LAWS, SPREADS)))
+    groups, laws, spreads = ((0, 3), LONG, (0.03, 0.1)) if given.long else (GROUPS, LAWS, SPREADS)
+    kinds = list(enumerate(itertools.product(given.sizes, groups, laws, spreads)))
     jobs = [
         (law, groups, n, spread, [given.seed, lot, k], 1)
         for lot in range(given.fits)

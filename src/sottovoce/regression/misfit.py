@@ -68,7 +68,7 @@ class Doubt:
     bent, cut
         By how much, as covariances, the score may be moved for each τ², and by what is cut off.
     tail
-        What is known of what all residuals lose alike, where that is measured: it is not in `cut` then.
+        What is known of what residuals lose, where that is measured: it is not in `cut` then.
     """
 
     rows: Floats

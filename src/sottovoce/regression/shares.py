@@ -25,7 +25,7 @@ _STRAIGHT: tuple[Step, ...] = (
 """A linear regression measures at every look how far its residuals go, and cuts those of the next one there. Bounds of
 its response that are far wider than its residuals cost it one look more."""
 TAILS: Step = (0.06, {"score": 1.0})
-"""What the look is given, before the last, that says what all residuals lose alike which are cut."""
+"""What the look is given that says what residuals lose which the last one cuts."""
 _COUNTS: Step = (0.04, {"information": 0.3, "meat": 0.7})
 """What a look is given that says how much more counts vary than a Poisson law's."""
 _LEAST = (0.08, 0.10)

@@ -228,8 +228,9 @@ def _wider(
     place, keeps = np.unravel_index(int(np.argmin(bad)), bad.shape)
     lose = many.sum() * (z.T * (many * (v[place] * losses[keeps]) ** 2)) @ z
     tail = None if tails is None else tails.at(int(keeps))
-    if tail is not None and tail.before + tail.after < _LITTLE * varies / max(many.sum(), 1.0):
-        tail = None
+    if tail is not None:
+        little = tail.before + tail.after < _LITTLE * varies / max(many.sum(), 1.0)
+        tail = tail if tail.cap < tail.farther and not little else None
     lose = lose if tail is None else np.zeros_like(lose)
     bent = varies * moved[place]
     astray = Doubt(z, many, slopes, weighed(x), v[place], varies, tau, look.model.missed, bent, lose, tail)
