@@ -55,14 +55,13 @@ def settle(found: Found, names: Sequence[str], epsilons: Sequence[float]) -> dic
     return rules | {"": best}
 
 
-def rule_table(rules: dict[str, str]) -> None:
-    """Show which rule was chosen without which set."""
-    rows = [[name or "none (the held sets)", rule] for name, rule in rules.items()]
+def rule_note(rules: dict[str, str]) -> str:
+    """Say which rule the library uses, and where leaving a set out chose another."""
     used = name_of(CLASSES)
-    note = f"The rule that the library uses: {used}. " + (
-        "It is the one chosen on all sets." if used == rules[""] else "Here another is best on all sets."
-    )
-    show(f"Our rule, one of {len(FAMILY)}, chosen leaving one set out", ["left out", "rule"], rows, note)
+    others = [f"{name}: {rule}" for name, rule in rules.items() if name and rule != used]
+    found = f"Ours is one rule of {len(FAMILY)}, chosen leaving out the set it is reported on. The library's is {used}"
+    found += ", best on all sets together." if used == rules[""] else f"; on all sets together {rules['']} is best."
+    return found + (f" Leaving one out chose another for {'; '.join(others)}." if others else "")
 
 
 def chosen(
@@ -139,38 +138,33 @@ def loss_table(found: Found, names: Sequence[str], epsilons: Sequence[float]) ->
 
 
 def mean_table(
-    found: Found,
-    names: Sequence[str],
-    epsilons: Sequence[float],
-    by: int,
-    *,
-    title: str,
-    note: str,
-    tuned: Sequence[str],
+    found: Found, names: Sequence[str], epsilons: Sequence[float], *, title: str, note: str, tuned: Sequence[str]
 ) -> None:
-    """Show the mean over the sets of every method at every ε."""
+    """Show the mean over the sets of every method at every ε, by error and by log loss."""
     rows = []
     for method in ["ours", *rivals_of(found, names[0], epsilons[0]), "majority", "not private"]:
-        means = []
+        row = [method]
         for epsilon in epsilons:
-            scores = scores_of(found, "classes", names, epsilon, method, by, tuned)
-            means.append(np.mean([one.mean() for one in scores.values()]))
-        rows.append([method, *(f"{mean:.4f}" for mean in means)])
-    show(f"Mean {('error', 'log loss')[by]} over {title}", ["", *(f"ε = {e:g}" for e in epsilons)], rows, note)
+            both = [scores_of(found, "classes", names, epsilon, method, by, tuned) for by in (0, 1)]
+            row.append(" / ".join(f"{np.mean([one.mean() for one in scores.values()]):.4f}" for scores in both))
+        rows.append(row)
+    show(f"{title}: error / log loss", ["", *(f"ε = {e:g}" for e in epsilons)], rows, note)
 
 
-def set_table(found: Found, names: Sequence[str], epsilons: Sequence[float], by: int) -> None:
-    """Show ours beside the best rival on each set."""
+def set_table(found: Found, names: Sequence[str], epsilons: Sequence[float]) -> None:
+    """Show ours beside the best rival on each set, by error and by log loss."""
     rows = []
     for name in names:
         row = [name]
         for epsilon in epsilons:
-            ours = np.mean(np.array(found["classes", name, epsilon]["ours"])[:, by])
-            known = rivals_of(found, name, epsilon)
-            rivals = [np.mean(chosen(found, "classes", names, epsilon, rival, by)[name]) for rival in known]
-            row.append(f"{ours:.3f} / {min(rivals):.3f}")
+            known, pairs = rivals_of(found, name, epsilon), []
+            for by in (0, 1):
+                ours = np.mean(np.array(found["classes", name, epsilon]["ours"])[:, by])
+                rivals = [np.mean(chosen(found, "classes", names, epsilon, rival, by)[name]) for rival in known]
+                pairs.append(f"{ours:.3f} ({min(rivals):.3f})")
+            row.append(" / ".join(pairs))
         rows.append(row)
-    title = f"{('Error', 'Log loss')[by]}, ours / the best of the rivals on that very set"
+    title = "Each set: error / log loss, in brackets those of the rival that is best on that very set"
     show(title, ["", *(f"ε = {epsilon:g}" for epsilon in epsilons)], rows)
 
 
@@ -218,14 +212,12 @@ def tables(found: Found, names: Sequence[str], epsilons: Sequence[float], cuts: 
         f"Replace-one, (ε, {DELTA:g}); {cuts} cuts into two thirds and one third. "
         "Rivals' settings are those best, by the very figure shown at that ε, on the other sets; ours is one "
         "rule for all ε and both figures, best by their sum on the other sets. diffprivlib keeps the stricter pure ε, "
-        f"in an environment of its own ({pins_of(PEER)})."
+        f"in an environment of its own ({pins_of(PEER)}). {rule_note(settle(found, names, epsilons))}"
     )
-    rule_table(settle(found, names, epsilons))
-    held = f"three sets on which nothing was tuned ({', '.join(sets.HELD)})"
-    for by in (0, 1):
-        mean_table(found, names, epsilons, by, title=f"{len(names)} sets", note=note, tuned=names)
-        set_table(found, names, epsilons, by)
-        mean_table(found, sets.HELD, epsilons, by, title=held, note="", tuned=names)
+    held = f"Mean over three sets on which nothing was tuned ({', '.join(sets.HELD)})"
+    mean_table(found, names, epsilons, title=f"Mean over {len(names)} sets", note=note, tuned=names)
+    mean_table(found, sets.HELD, epsilons, title=held, note="", tuned=names)
+    set_table(found, names, epsilons)
     loss_table(found, names, epsilons)
     many_table(found, epsilons)
     line_table(found, epsilons)

@@ -32,8 +32,8 @@ class PeerUnavailable(Exception):
 
 
 def pins_of(name: str) -> str:
-    """Return what stands in the peer's environment, for a table's note."""
-    return ", ".join(pin.replace("==", " ") for pin in PINS[name])
+    """Return the peer with its version, for a table's note; what it stands beside is pinned above."""
+    return PINS[name][0].replace("==", " ")
 
 
 def python_of(name: str) -> Path:
