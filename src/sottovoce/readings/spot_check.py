@@ -91,7 +91,7 @@ def _others(reading: FunctionReading, base: list[Floats], rng: np.random.Generat
 def _span(column: Any) -> tuple[float, float]:
     if hasattr(column, "categories"):
         return 0.0, float(len(column.categories) - 1)
-    return float(getattr(column, "low", 0.0)), float(getattr(column, "high", 1.0))
+    return column.bounds if hasattr(column, "bounds") else (0.0, 1.0)
 
 
 def _random(column: Any, rng: np.random.Generator, n: int) -> Floats:
