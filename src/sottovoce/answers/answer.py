@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sottovoce.answers.cells_posterior import CellsPosterior
-from sottovoce.answers.display import footing, formatted, html_table, shown
+from sottovoce.answers.display import footing, formatted, html_table, privacy_part, shown
 from sottovoce.answers.intervals import central, compared
 from sottovoce.answers.questions import Question
 from sottovoce.answers.row_names import row_name, row_of
@@ -165,6 +165,12 @@ class Answer:
     def _whole(self) -> bool:
         """Whether its numbers are whole: counts of records, and quantiles of counts."""
         return self.question.verb == "counts" or (self.question.verb == "quantiles" and self.question.whole)
+
+    def lines(self) -> tuple[list[str], list[list[str]]]:
+        """Return the header and the cells of the table as text."""
+        names = self.question.label_names
+        body = [[*(shown(row[name]) for name in names), *self.formatted(row), privacy_part(row)] for row in self.rows]
+        return [*names, "estimate", "low", "high", "of it privacy"], body
 
     def footing(self) -> str:
         """Return what holds for every row, in one line."""
