@@ -15,6 +15,7 @@ import numpy as np
 from sottovoce.answers.cells_posterior import CellsPosterior
 from sottovoce.answers.display import footing, formatted, html_table, privacy_part, shown
 from sottovoce.answers.intervals import central, compared
+from sottovoce.answers.left_out import left_out_note
 from sottovoce.answers.questions import Question
 from sottovoce.answers.row_names import row_name, row_of
 from sottovoce.answers.style import COLOURS, figure, titled, words
@@ -179,7 +180,8 @@ class Answer:
     @property
     def notes(self) -> list[str]:
         """What one must know to read the rows, in words."""
-        return [note for note in (self.question.whose, self.question.ruled_out) if note is not None]
+        told = (self.question.whose, self.question.ruled_out, left_out_note(self.posterior))
+        return [note for note in told if note is not None]
 
     def _costing(self) -> str:
         return footing(self.level, self.share, self.entry)

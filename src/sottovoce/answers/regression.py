@@ -61,7 +61,8 @@ _BADLY = 2.0
 """So many times as much."""
 _HIDDEN = (
     "noise hides {}: for all that is seen values may be nearly alike and a coefficient large, as intervals allow; "
-    "what is predicted of {} stays within its bounds, and more records or a larger share tell more"
+    "what is predicted of {} stays within its bounds, and more records or a larger share tell more. So it looks, too, "
+    "where no record has such a value, or the data write it otherwise than the facts do: compare their words"
 )
 """Said where intervals are wide for what is believed of columns beforehand; of no records they are that alone."""
 _NAMED = 6
