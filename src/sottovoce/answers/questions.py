@@ -142,6 +142,9 @@ class Question:
                 raise InvalidValue('exposure= ("per") goes with a rate; groups are named by by=')
         elif isinstance(self.facts[name := self.columns_asked[0]], Number):
             raise InvalidValue(f"a rate is of counts, and {name!r} is a {self.facts[name].word}; ask for its mean")
+        elif self.exposure is not None and isinstance(self.facts[self.exposure], Category | Flag):
+            is_a = f"{self.exposure!r} is a {self.facts[self.exposure].word}"
+            raise InvalidValue(f"a rate is per a number, such as years, and {is_a}; groups follow the word by (by=)")
 
     def _check_cells(self) -> None:
         if self.cells is None:
