@@ -112,10 +112,10 @@ class CellsPosterior:
         # Where n is a secret, so is the share of records in no cell: it has a cell's prior.
         alphas = np.append(np.broadcast_to(alpha, self.reading.cells), self.question.prior / 4 if self.n is None else 1)
         outside = None if self.n is None else _MISSING if self.question.where is None else _OUTSIDE
-        noisy, noise, room = self._noisy_counts()
+        noisy, noise, room = self.noisy_counts()
         return self._unrounded(cell_draws(noisy, noise, room, alphas, draws, rng, outside), rng)
 
-    def _noisy_counts(self) -> tuple[Floats, IntegerNoise, int | None]:
+    def noisy_counts(self) -> tuple[Floats, IntegerNoise, int | None]:
         """Return noisy counts, the noise on them and what they add up to; shares of persons as if they were counts."""
         fine = self.reading.fine
         noisy = self.reading.split(self.cells)[0].astype(np.float64) / fine
@@ -128,7 +128,7 @@ class CellsPosterior:
 
     def _counts(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
         if self.question.pool:
-            noisy, noise, room = self._noisy_counts()
+            noisy, noise, room = self.noisy_counts()
             most = most_records(noisy[:-1], noise) if room is None else room
             found = self._unrounded(pooled_counts(noisy[:-1], noise, most, self.reading.shape, draws, rng), rng)
         else:
@@ -142,7 +142,7 @@ class CellsPosterior:
         values = self.question.values
         alpha = self.question.prior / values
         counts = self._counts_of(alpha, draws, rng)[:, :-1].reshape(draws, -1, values)
-        noisy, noise, _ = self._noisy_counts()
+        noisy, noise, _ = self.noisy_counts()
         if self.question.pool and counts.shape[1] > 1:
             told = noisy[:-1].reshape(counts.shape[1:]), noise.variance
             shares = pooled_shares(counts, alpha, rng, self._crossed, told)
@@ -279,7 +279,7 @@ class CellsPosterior:
     @cached_property
     def _alone(self) -> Floats:
         """Every count as its noisy one alone tells it: a composition of all draws those that noise hides together."""
-        noisy, noise, room = self._noisy_counts()
+        noisy, noise, room = self.noisy_counts()
         inside = self.draws.sum(axis=1)
         total = None if room is None else (float(inside.mean()), float(inside.var()))
         most = most_records(noisy, noise) if room is None else room

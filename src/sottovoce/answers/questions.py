@@ -137,6 +137,9 @@ class Question:
         named = [*self._asked, *(split_group(text, self.facts)[0] for text in self.by)]
         if len(set(named)) < len(named):
             raise InvalidValue(f"a question names a column once. Got {', '.join(named)}")
+        if self.exposure is not None and isinstance(per := self.facts[self.exposure], Category | Flag):
+            is_a = f"{self.exposure!r} is a {per.word}"
+            raise InvalidValue(f"a rate is per a number, such as years, and {is_a}; groups follow the word by (by=)")
         named += check_columns(self.where, self.facts)
         object.__setattr__(self, "facts", self.facts.about(named))
         if self.facts.person in named:

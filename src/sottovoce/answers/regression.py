@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sottovoce.answers import predictions
-from sottovoce.answers.display import footing, is_minute, privacy_part
+from sottovoce.answers.display import footing, is_minute, privacy_part, sure
 from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.style import COLOURS, figure, plain_powers, titled, words
 from sottovoce.facts.encodings import levels_of
@@ -61,7 +61,8 @@ _BADLY = 2.0
 """So many times as much."""
 _HIDDEN = (
     "noise hides {}: for all that is seen values may be nearly alike and a coefficient large, as intervals allow; "
-    "what is predicted of {} stays within its bounds, and more records or a larger share tell more"
+    "what is predicted of {} stays within its bounds, and more records or a larger share tell more. So it looks, too, "
+    "where no record has such a value, or the data write it otherwise than the facts do: compare their words"
 )
 """Said where intervals are wide for what is believed of columns beforehand; of no records they are that alone."""
 _NAMED = 6
@@ -173,7 +174,7 @@ class Regression:
         head += [] if name is None else [str(self.ratio)]
         body = []
         for row in self.rows:
-            cells = [row["term"], *self.formatted(row), _sure(row["probability"]), privacy_part(row, "?")]
+            cells = [row["term"], *self.formatted(row), sure(row["probability"]), privacy_part(row, "?")]
             body.append(cells if name is None else [*cells, f"{row[name]:.3g}" if ratio_is_told(row) else "?"])
         return head, body
 
@@ -347,11 +348,6 @@ class Regression:
     def from_json(text: str) -> Regression:
         """Read a regression from `to_json`'s form."""
         return Regression.from_dict(json_object(text, "a regression"))
-
-
-def _sure(probability: float) -> str:
-    """Return a probability as text: no sign is certain."""
-    return ">0.999" if probability >= 0.9995 else f"{probability:.3f}"
 
 
 def ratio_is_told(row: Mapping[str, Any]) -> bool:
