@@ -268,22 +268,38 @@ class CellsPosterior:
         """
         flat = FAINT if self.question.verb == "quantiles" else FLAT
         ends = to_the_ends(self.draws, level, *self._range, flat)
-        if self.question.verb != "counts" or self.question.pool or self.reading.cells == 1:
+        asked = self.question
+        lone = asked.verb == "counts" or (asked.verb == "proportion" and asked.values > 2)
+        if not lone or asked.pool or self.reading.cells == 1:
             return ends
         alone = to_the_ends(self._alone, level, *self._range)
         # By chance of the draws either end may lie a little beyond the other one's: that is no reason to be wider,
         # unless it is an end of the range, where truths lie: none, or all.
-        beyond = (alone - ends) * [-1, 1] > 1 + _CHANCE * np.ptp(ends, axis=1)[:, None]
+        least = np.ptp(ends, axis=1)[:, None] * _CHANCE + (asked.verb == "counts")
+        beyond = (alone - ends) * [-1, 1] > least
         return np.where(beyond | (alone == self._range), alone, ends)
 
     @cached_property
     def _alone(self) -> Floats:
-        """Every count as its noisy one alone tells it: a composition of all draws those that noise hides together."""
+        """Every row as its noisy count alone tells it, a share as if it were asked as yes or no.
+
+        A composition of all draws together those that noise hides; and of many categories it takes those of which it
+        has seen no record, or a few, to be the rarer the more there are.
+        """
         noisy, noise, room = self.noisy_counts()
-        inside = self.draws.sum(axis=1)
+        asked = self.question
+        drawn = self._counts_of(asked.prior / asked.values, len(self.draws), seeded_rng(_SEED))[:, :-1]
+        inside = drawn.sum(axis=1)
         total = None if room is None else (float(inside.mean()), float(inside.var()))
         most = most_records(noisy, noise) if room is None else room
-        return lone_counts(noisy[:-1], noise, most, self.question.prior / 2, total, len(self.draws))
+        found = lone_counts(noisy[:-1], noise, most, asked.prior / 2, total, len(self.draws))
+        if asked.verb == "counts":
+            return found
+        rng = seeded_rng(_SEED)
+        found = rng.permuted(found, axis=0)
+        sizes = drawn.reshape(len(drawn), -1, asked.values).sum(axis=2).repeat(asked.values, axis=1)
+        yes = rng.standard_gamma(found + asked.prior / 2)
+        return np.asarray(yes / (yes + rng.standard_gamma(np.maximum(sizes - found, 0.0) + asked.prior / 2)))
 
     @property
     def _range(self) -> tuple[float, float]:
