@@ -283,8 +283,8 @@ class _Records:
         ]
 
     def walks(self, mechanism: AdaptiveLooks, level: float) -> list[Generator[Asked, Belief, Floats]]:
-        """Return looks at both answers without noise, and walks: with a pair of draws of it, with two where it hides most
-        columns, and one with none where it is next to none.
+        """Return looks at both answers without noise, and walks: with a pair of draws of it, with two where it hides
+        most columns, and one with none where it is next to none.
         """
         answers = zip(self._answers(), self.explained, strict=True)
         quiet = [(answer, self._quiet(mechanism, answer, y)) for answer, y in answers]
