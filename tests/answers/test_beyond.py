@@ -56,7 +56,7 @@ def test_the_note_is_of_the_answer_and_what_is_predicted_stays_within() -> None:
     made = mechanism.release({"ward": ward, "sbp": rng.normal(130, 10, 500)}, seeded_rng(1))
     fit = Regression(made)
     assert not any("rule that out" in note for note in fit.notes)
-    moved = replace(fit.posterior, means=fit.posterior.means + [0.0, 0.0, 300.0])
+    moved = replace(fit.posterior, means=fit.posterior.means + np.array([0.0, 0.0, 300.0]))
     off = Regression(replace(made, value=moved))
     assert [note for note in off.notes if "the mean sbp of ward C beyond its bounds, 60 to 250" in note]
     assert off.predict({"ward": ["C"]}).estimate.item() <= 250

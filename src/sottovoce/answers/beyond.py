@@ -44,8 +44,8 @@ def beyond_note(posterior: Coefficients) -> str | None:
     said = ", ".join(names[k] for k in far[:_NAMED]) + more
     return (
         f"the estimates put the mean {formula.parsed.response} of {said} beyond its bounds, {scale.low:g} to "
-        f"{scale.high:g}, which rule that out: noise did, most often with few records. Intervals allow for it, and what "
-        "is predicted stays within"
+        f"{scale.high:g}, which rule that out: noise did, most often with few records. Intervals allow for it, and "
+        "what is predicted stays within"
     )
 
 

@@ -42,8 +42,8 @@ _FITTING = "a formula that misses a little is allowed for; where it misses much,
 """Said unless one column of levels is all that explains, which fits whatever the rows weigh."""
 _UNFITTING = (
     "the formula seems to fit badly: records with unusual values point elsewhere than the others. Intervals are wider "
-    "for it, which the column privacy holds as well, and may still miss what an ordinary regression finds; let a number "
-    "bend (its square as a column of its own, in the file) or ask by its bands"
+    "for it, which the column privacy holds as well, and may still miss what an ordinary regression finds; let a "
+    "number bend (its square as a column of its own, in the file) or ask by its bands"
 )
 """Said where much more is missed than formulas miss on average."""
 _STATED = (
