@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sottovoce.answers import predictions
+from sottovoce.answers.beyond import beyond_note
 from sottovoce.answers.display import footing, is_minute, privacy_part, sure
 from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.style import COLOURS, figure, plain_powers, titled, words
@@ -41,8 +42,8 @@ _FITTING = "a formula that misses a little is allowed for; where it misses much,
 """Said unless one column of levels is all that explains, which fits whatever the rows weigh."""
 _UNFITTING = (
     "the formula seems to fit badly: records with unusual values point elsewhere than the others. Intervals are wider "
-    "for it, and may still miss what an ordinary regression finds; let a number bend (its square as a column of its "
-    "own, in the file) or ask by its bands"
+    "for it, which the column privacy holds as well, and may still miss what an ordinary regression finds; let a "
+    "number bend (its square as a column of its own, in the file) or ask by its bands"
 )
 """Said where much more is missed than formulas miss on average."""
 _STATED = (
@@ -153,7 +154,8 @@ class Regression:
         """A data frame, one row a term.
 
         After term, estimate, low and high come sd, the probability of the sign, the part of the interval's width that
-        privacy added (missing where it cannot be told), and the odds or rate ratio with its ends.
+        privacy added (missing where it cannot be told), and the odds or rate ratio with its ends. Privacy adds noise,
+        and doubt of the formula: rows are weighed for the noise's sake alone, and what a formula misses counts then.
         """
         import pandas as pd  # noqa: PLC0415 - an extra
 
@@ -219,6 +221,8 @@ class Regression:
         if hidden := [row["term"] for row in self.rows if row["privacy_share"] is None]:
             more = f" and {len(hidden) - _NAMED} more" if len(hidden) > _NAMED else ""
             found.append(_HIDDEN.format(", ".join(hidden[:_NAMED]) + more, question.parsed.response))
+        if (beyond := beyond_note(self.posterior)) is not None:
+            found.append(beyond)
         if question.whose is not None:
             found.append(question.whose)
         return found
