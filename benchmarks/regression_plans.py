@@ -31,7 +31,6 @@ RESPONSES = {
     "multinomial": Category(["p", "q", "r"]),
 }
 _WARDS = tuple("abcdefghijkl")
-_FEWER = np.geomspace(0.2, 0.01, 11).tolist()
 _FACTS = {"x": Number(-1, 1), "f": Flag(), "c": Category(["a", "b", "c"]), "w": Category(list(_WARDS))}
 TABLES: dict[str, tuple[str, dict[str, Any]]] = {
     "even": ("x + f + c", {"x": 0.25}),

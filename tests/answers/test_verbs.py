@@ -1,5 +1,6 @@
 """The questions people ask of a table, and the answers they get."""
 
+import inspect
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import sottovoce as sv
-from sottovoce.answers import Answer, parse_question, parse_spend
+from sottovoce.answers import VERBS, Answer, parse_question, parse_spend
+from sottovoce.answers.catalogue import CATALOGUE
+from sottovoce.answers.cells_posterior import CellsPosterior
 from sottovoce.answers.questions import Question
+from sottovoce.answers.verbs import Verbs
 from sottovoce.curator import Curator
 from sottovoce.facts import Day, Facts
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
@@ -26,6 +30,23 @@ FACTS = sv.Facts(
     age=sv.Number(0, 110),
     visits=sv.Count(20),
 )
+
+
+def test_every_verb_is_known_to_all_who_ask_it_and_to_who_answers():
+    for word in VERBS:
+        verb = CATALOGUE[word]
+        column = next(one for one in ("smoker", "visits") if one in verb.arguments[0].fitting(FACTS))
+        question = verb.question(FACTS, {verb.arguments[0].name: column, "by": ["ward"], "where": "age >= 40"})
+        assert question.verb == word
+        assert verb.question(FACTS, verb.arguments_of(question)) == question
+        said = parse_question(question.describe())
+        assert Question(said.pop("verb"), said.pop("columns"), FACTS, **said) == question
+        taken = set(inspect.signature(getattr(Verbs, word)).parameters)
+        assert {argument.name for argument in verb.arguments} - {"cut"} <= taken
+        size = question.reading.for_size(40).size
+        posterior = CellsPosterior(question, 40, "laplace", 2.0, np.full(size, 4, dtype=np.int64))
+        told = posterior.interval(0.95)[question.places]
+        assert told.shape == (len(question.labels), 2) and np.all(np.isfinite(told))
 
 
 def patients() -> pa.Table:

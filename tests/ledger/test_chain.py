@@ -3,8 +3,9 @@ import json
 
 import pytest
 
-from sottovoce.ledger.chain import EMPTY, Event, Head, Written, canonical, next_event, unsealed
+from sottovoce.ledger.chain import EMPTY, Event, Head, Written, canonical, unsealed
 from sottovoce.privacy.errors import LedgerCorrupt
+from support.chain import next_event
 
 
 def test_the_hash_can_be_recomputed_with_nothing_but_json_and_sha256() -> None:

@@ -13,11 +13,12 @@ import sqlalchemy as sa
 
 from sottovoce.cli import main
 from sottovoce.ledger import Budget, Entry, Head, Ledger, Reservation, State, checkpoint, transaction
-from sottovoce.ledger.chain import EMPTY, canonical, digest, next_event
+from sottovoce.ledger.chain import EMPTY, canonical, digest
 from sottovoce.ledger.replay import Replay
 from sottovoce.privacy.errors import LedgerCorrupt
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
+from support.chain import next_event
 
 from .test_replay import PROFILE, Story, commit, reserve, shared_story, story
 from .test_verification import EVENTS, Intruder

@@ -12,7 +12,6 @@ from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE
 from sottovoce.systems import BetaBernoulli, GammaPoisson
 
 PERSONS = 400
-WEAK = sv.RenyiDP(2, 0.1)
 
 
 def visits(seed=1):

@@ -71,7 +71,7 @@ def opened(data: Path, more: str) -> Dataset:
     place = data.parent / "server.toml"
     place.write_text(CONFIG.format(more=more), encoding="utf-8")
     config = read_config(place)
-    (dataset,) = config.datasets.values() if hasattr(config.datasets, "values") else config.datasets
+    (dataset,) = config.datasets.values()
     return Dataset(dataset, Ledger(str(data.parent / f"{len(more)}.ledger"), create=True), [])
 
 
@@ -85,7 +85,7 @@ def test_a_server_says_person_or_row(data, more, unit, n):
     answer = dataset.curator.proportion("smoker", spend=0.2)
     assert answer.release.profile.relation.unit == unit
     again = dataset.curator.proportion("smoker", spend=0.2)  # what was read once is known
-    assert again.entry == answer.entry + 1 or again.entry > answer.entry
+    assert again.entry > answer.entry
     dataset.close()
 
 

@@ -53,17 +53,6 @@ def test_copies_and_pickles_get_keys_of_their_own() -> None:
         rng.__setstate__({})
 
 
-def test_rekeying_changes_the_stream() -> None:
-    rng = secure_rng()
-    state = rng.bit_generator.state
-    first = rng.bytes(16)
-    rng.bit_generator.state = state
-    assert rng.bytes(16) == first  # the stream is the state's
-    rng.bit_generator.state = state
-    rng.rekey()
-    assert rng.bytes(16) != first
-
-
 def test_the_generator_is_chacha20_of_its_key() -> None:
     """The first block equals RFC 8439's quarter rounds computed here from the key the generator holds."""
     bits = ChaCha(key=int.from_bytes(bytes(range(32)), "little"), rounds=20)

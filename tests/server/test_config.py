@@ -32,7 +32,6 @@ budgets = { patients = "pure:0.5" }
 """
 
 
-PEOPLE = "".join(f'[datasets.patients.columns.{name}]\nkind = "person"\n' for name in "ab")
 AGAIN = '[datasets.again]\nsource = "{}.parquet"\nbudget = "pure:1"\n[datasets.again.columns.smoker]\nkind = "flag"\n'
 
 

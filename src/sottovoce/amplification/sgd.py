@@ -45,7 +45,7 @@ _LEAST_NOISE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class NoisyProjectedSGD(RegressionMechanism):
-    r"""Noisy projected SGD with a guarantee for each record by its place (Geumlek 2020, Algorithm 5 and Theorem 22).
+    r"""Noisy projected SGD with a profile for each record by its place (Geumlek 2020, Algorithm 5 and Theorem 22).
 
     A record with J steps after its own costs, in one pass and with L = 1 − ηρ,
 

@@ -364,7 +364,7 @@ class Question:
         return self.reading.read([records[name] for name in self.columns])
 
     def describe(self) -> str:
-        """Return the question in one line, as `sottovoce ask` takes it."""
+        """Return the question in one line: that of `sottovoce ask`, but for quotes about names and digits to spare."""
         what = ", ".join(self.columns_asked)
         verb = "median" if self.median else " ".join([self.verb, ", ".join(f"{p:g}" for p in self.at)]).rstrip()
         text = f"pooled {verb} of {what}" if self.pool else f"{verb} of {what}"

@@ -65,15 +65,15 @@ def check_reading(reading: Reading) -> tuple[CheckResult, ...]:
     return tuple(attempt(name, lambda part=part: part(reading)) for name, part in parts.items())  # type: ignore[misc]
 
 
-def typical_records(reading: Reading, most: int = _MOST) -> list[Record]:
+def typical_records(reading: Reading) -> list[Record]:
     """Return records of typical cells: all of them, or where they are many, each value once and some at random."""
     columns = reading.typical()
-    if math.prod(map(len, columns)) <= most:
+    if math.prod(map(len, columns)) <= _MOST:
         return list(itertools.product(*columns))
     deep = max(map(len, columns))
     found = [tuple(column[k % len(column)] for column in columns) for k in range(deep)]
     rng = seeded_rng(0)
-    found += [tuple(column[int(rng.integers(len(column)))] for column in columns) for _ in range(most - deep)]
+    found += [tuple(column[int(rng.integers(len(column)))] for column in columns) for _ in range(_MOST - deep)]
     return found
 
 

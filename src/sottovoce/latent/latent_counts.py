@@ -26,6 +26,8 @@ __all__ = ["CellSizes", "LatentCounts"]
 Integers = NDArray[np.int64]
 
 _SHAPES = tuple(2.0 ** (k / 2) for k in range(-4, 21))
+_ROUNDS = 5
+"""Rounds of moves of probabilities in a sweep."""
 _RATES = 0.1, 0.001
 """Nearly any size is as likely as any other on the scale of logarithms: regions of one record and of a million."""
 _MANY = 1 << 14
@@ -145,7 +147,6 @@ class LatentCounts:
         sizes: CellSizes,
         alpha: Floats,
         rng: np.random.Generator,
-        rounds: int = 5,
     ) -> Floats:
         """Return θ after some rounds of moves between random pairs of categories, each kept by Metropolis' rule.
 
@@ -164,15 +165,13 @@ class LatentCounts:
             The Dirichlet prior's parameter of each column.
         """
         runs, count = log_theta.shape[:2]
-        tries = self.probability_tries(alpha, runs, count, rng, rounds)
+        tries = self.probability_tries(alpha, runs, count, rng)
         return np.asarray(self.run(moved_probabilities, log_theta, states, sizes.logs, *tries))
 
-    def probability_tries(
-        self, alpha: Floats, runs: int, states: int, rng: np.random.Generator, rounds: int = 5
-    ) -> tuple[Any, ...]:
+    def probability_tries(self, alpha: Floats, runs: int, states: int, rng: np.random.Generator) -> tuple[Any, ...]:
         """Draw what `moved_probabilities` takes beside the states and what moves."""
-        pairs = self._pairs(rounds, rng)
-        shape = (rounds, runs, states, pairs[0].shape[1])
+        pairs = self._pairs(_ROUNDS, rng)
+        shape = (_ROUNDS, runs, states, pairs[0].shape[1])
         more = (rng.standard_normal, rng.random, rng.standard_exponential)
         draws = rng.uniform(-0.5, 2.0, shape), *(draw(shape) for draw in more)
         return alpha, self.variances, self._fresh(alpha, (runs, states), rng), (*pairs, *draws)

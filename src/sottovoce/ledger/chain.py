@@ -24,7 +24,6 @@ __all__ = [
     "canonical_object",
     "commit_body",
     "digest",
-    "next_event",
     "reserve_body",
     "unsealed",
 ]
@@ -41,6 +40,10 @@ class Head(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.count}:{self.hash}"
+
+    def after(self, body: str) -> Head:
+        """Return the head once an event of this body follows: SHA-256(hash, newline, body)."""
+        return Head(self.count + 1, digest(f"{self.hash}\n{body}"))
 
 
 _quoted = json.encoder.encode_basestring_ascii
@@ -93,22 +96,6 @@ class Event(NamedTuple):
 def digest(text: str) -> str:
     """Return the SHA-256 of a text, in hexadecimal."""
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def next_event(
-    head: Head,
-    kind: str,
-    content: dict[str, Any],
-    budget: int | None = None,
-    entry: int | None = None,
-    key: str | None = None,
-    spent: str | None = None,
-    value: str | None = None,
-) -> Event:
-    """Return the event that follows `head`: hash = SHA-256(previous hash, newline, canonical body)."""
-    sequence = head.count + 1
-    body = body_of(kind, content, sequence, budget, entry, key, spent)
-    return Event(sequence, kind, budget, entry, key, spent, body, value, digest(f"{head.hash}\n{body}"))
 
 
 def body_of(
@@ -188,7 +175,7 @@ def unsealed(head: Head, event: Event) -> dict[str, Any]:
     sequence = head.count + 1
     if event.sequence != sequence:
         raise LedgerCorrupt(f"event {sequence} is missing: event {event.sequence} follows event {head.count}")
-    if event.hash != digest(f"{head.hash}\n{event.body}"):
+    if event.hash != head.after(event.body).hash:
         raise LedgerCorrupt(f"event {sequence} was altered: its hash does not fit what it says and what came before")
     try:
         content = json.loads(event.body)

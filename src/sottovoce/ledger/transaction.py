@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from sottovoce.ledger.chain import EMPTY, Event, Head, body_of, digest
+from sottovoce.ledger.chain import EMPTY, Event, Head, body_of
 from sottovoce.privacy.errors import LedgerCorrupt
 
 __all__ = ["CLOSES", "HeadMoved", "Kept", "Transaction", "is_drivers", "leaves_it_sound"]
@@ -223,9 +223,8 @@ class Transaction:
         value: str | None = None,
     ) -> None:
         """Append the event that follows the head by its body, which says the same, and move the head."""
-        count, last = self.head
-        sequence, seal = count + 1, digest(f"{last}\n{body}")
-        self.head = Head(sequence, seal)
+        self.head = self.head.after(body)
+        sequence, seal = self.head
         self._events.append((sequence, kind, budget, entry, key, spent, body, value, seal))
         if spent is not None:
             self.totals.pop(budget, None)  # type: ignore[arg-type]

@@ -239,12 +239,12 @@ class ClippedTotal:
             low, high = float(table.points[0]), float(table.points[-1])
         return table
 
-    def posteriors(self, noisy: Floats, *, points: int = 256) -> list[Tabulated]:
+    def posteriors(self, noisy: Floats) -> list[Tabulated]:
         """Return what is known from each of several noisy totals, their likelihoods computed together."""
         at = self.within_reach(noisy)
         ranges = [self._range(total) for total in at]
-        u = self._nodes(min(low for low, _ in ranges), max(high for _, high in ranges), at, points)
-        u = np.unique(np.concatenate([u, *(np.linspace(*ends, points // 4) for ends in ranges)]))
+        u = self._nodes(min(low for low, _ in ranges), max(high for _, high in ranges), at, 256)
+        u = np.unique(np.concatenate([u, *(np.linspace(*ends, 64) for ends in ranges)]))
         likelihoods = self.log_likelihood(u, at)
         return [self._table(u, column) for column in likelihoods.T]
 

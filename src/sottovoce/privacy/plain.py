@@ -54,14 +54,14 @@ def toml_file(path: Path) -> dict[str, Any]:
         raise InvalidValue(f"{path} is not TOML: {error}") from None
 
 
-def mapping(what: str, state: Any, error: type[InvalidValue] = InvalidValue) -> dict[str, Any]:
-    """Return what `to_dict` gave as a dictionary of one's own, or raise `error` saying that it is none.
+def mapping(what: str, state: Any) -> dict[str, Any]:
+    """Return what `to_dict` gave as a dictionary of one's own, or raise `InvalidValue` saying that it is none.
 
     >>> mapping("profile", {"profile": "pure"})
     {'profile': 'pure'}
     """
     if not isinstance(state, Mapping):
-        raise error(f"a {what} is read from a mapping, as its to_dict gives. Got a {type(state).__name__}")
+        raise InvalidValue(f"a {what} is read from a mapping, as its to_dict gives. Got a {type(state).__name__}")
     return dict(state)
 
 

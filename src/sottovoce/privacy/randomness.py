@@ -26,11 +26,6 @@ class SecureGenerator(np.random.Generator):
         super().__init__(_fresh_bits())
         _LIVE.add(self)
 
-    def rekey(self) -> None:
-        """Throw the key away and take a new one from the operating system."""
-        with self.bit_generator.lock:
-            self.bit_generator.state = _fresh_bits().state
-
     def __reduce__(self) -> tuple[Callable[[], SecureGenerator], tuple[()]]:  # type: ignore[override]
         return secure_rng, ()
 

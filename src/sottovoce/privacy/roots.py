@@ -18,13 +18,12 @@ def decreasing_root(
     high: Floats,
     *,
     ends: tuple[Floats, Floats] | None = None,
-    rtol: float = 1e-13,
 ) -> Floats:
     """Return, element by element, the safe end of where a decreasing f falls to `target`.
 
     The caller knows that f has fallen to the target by `high`, and may know what f is at both `ends`. The answer r has
-    f(r) <= target, or is `high`, and is within `rtol` of the crossing (Chandrupatla 1997: inverse quadratic steps,
-    bisection when they do not help).
+    f(r) <= target, or is `high`, and is within a part in 10¹³ of the crossing (Chandrupatla 1997: inverse quadratic
+    steps, bisection when they do not help).
     """
     a, b = np.array(high, dtype=np.float64), np.array(low, dtype=np.float64)
     at_low, at_high = (f(b), f(a)) if ends is None else ends
@@ -40,7 +39,7 @@ def decreasing_root(
         a, fa = x, fx
         safe, unsafe = np.where(fa <= 0, a, b), np.where(fa <= 0, b, a)
         width = np.abs(b - a)
-        tol = rtol * np.abs(safe) + 5e-324
+        tol = 1e-13 * np.abs(safe) + 5e-324
         if np.all((width <= 2 * tol) | (unsafe == safe)):
             break
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -86,11 +86,9 @@ class Section:
             raise self.fail(name, "true or false", value)
         return value
 
-    def texts(
-        self, name: str, default: tuple[str, ...] = (), among: Mapping[str, Any] | None = None
-    ) -> tuple[str, ...]:
+    def texts(self, name: str, among: Mapping[str, Any] | None = None) -> tuple[str, ...]:
         """Return a list of texts, each of them `among` the known ones."""
-        value = self.take(name, list(default))
+        value = self.take(name, [])
         if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
             raise self.fail(name, "a list of texts", value)
         for one in value if among is not None else ():
