@@ -1,4 +1,4 @@
-"""Other ledgers in a folder, and of which data their budgets are: a quick look, for a warning, that verifies nothing."""
+"""Other ledgers in a folder, and of which data their budgets are: a quick look for a warning, that verifies nothing."""
 
 from __future__ import annotations
 
