@@ -1,7 +1,9 @@
+import contextlib
 import dataclasses
 import os
 import re
 import signal
+import sqlite3
 import threading
 from collections.abc import Callable
 from fractions import Fraction
@@ -281,6 +283,44 @@ class TestPublicFacts:
         for place, epsilon, said in (("a", 1.0, 0), ("b", 50.5, 1), ("b", 50.5, 1), ("c", 50.5, 1), ("d", 51.5, 2)):
             Curator(data, tmp_path / f"{place}.ledger", PureDP(epsilon)).close()
             assert caplog.text.count("next to no protection") == said
+
+    def test_who_opens_a_second_ledger_for_a_file_is_told_of_the_first(
+        self, data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        (away := tmp_path / "away").mkdir()
+        (others := tmp_path / "others.parquet").write_bytes(data.read_bytes())  # other people's, as far as is known
+        (tmp_path / "broken.ledger").write_text("no ledger", encoding="utf-8")
+        (tmp_path / "folder.ledger").mkdir()
+        with contextlib.closing(sqlite3.connect(tmp_path / "foreign.ledger")) as foreign, foreign:
+            foreign.execute("CREATE TABLE t (x)")
+        before = (tmp_path / "foreign.ledger").read_bytes()
+
+        def told() -> list[str]:
+            said = [one for one in caplog.messages if "together they let out more" in one]
+            caplog.clear()
+            return said
+
+        Curator(data, tmp_path / "first.ledger", BUDGET).close()
+        Curator(others, tmp_path / "other.ledger", BUDGET).close()
+        Curator(pq.read_table(data), tmp_path / "frame.ledger", BUDGET, dataset="frame").close()
+        assert told() == []
+        link = away / "link.parquet"
+        link.symlink_to(data)
+        Curator(
+            link, away / "second.ledger", BUDGET, dataset="by another name"
+        ).close()  # beside the data, not the link
+        (said,) = told()
+        assert said.startswith(f"{tmp_path / 'first.ledger'} has a budget for the data of 'by another name'")
+        Curator(data, tmp_path / "third.ledger", BUDGET).close()
+        Curator(data, tmp_path / "first.ledger", BUDGET).close()  # the one that there was
+        Curator(data, tmp_path / "third.ledger").close()
+        (said,) = told()
+        assert "third" not in said and "first.ledger has a budget" in said
+        Curator(data, tmp_path / "fourth.ledger", BUDGET).close()
+        (said,) = told()
+        assert "first.ledger, " in said and "third.ledger have budgets" in said
+        left = {path.name for path in tmp_path.iterdir() if path.name.endswith(("-wal", "-shm", "-journal"))}
+        assert not left and (tmp_path / "foreign.ledger").read_bytes() == before
 
     def test_a_budget_must_have_been_opened(self, curator: Curator, data: Path, place: Path, tmp_path: Path) -> None:
         with pytest.raises(InvalidValue, match=r"'others' has no budget .*; where these are the data of '.*', moved"):

@@ -56,7 +56,8 @@ def again(
     beside = _beside(answer, compare, probability or (), predict or (), contrast or ())
     with written((csv, table_file(answer)), (plot, lambda file: answer.plot().savefig(file))):
         if as_json:
-            emit(answer.to_dict() | {"dataset": budget.dataset} | beside.values)
+            notes = list(getattr(answer, "notes", ()))
+            emit(answer.to_dict() | {"notes": notes, "dataset": budget.dataset} | beside.values)
         else:
             show(answer, f"Asked of {budget.dataset} on {found.at[:10]}; told again, nothing was spent.")
             for line in beside.lines:

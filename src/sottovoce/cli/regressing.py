@@ -96,7 +96,7 @@ def regress(
     with written((csv, table_file(answer)), (plot, lambda file: answer.plot().savefig(file))):
         if as_json:
             told = {"dataset": curator.dataset, "left": left, "protects": whom or "a record"}
-            emit(answer.to_dict() | told | beside.values)
+            emit(answer.to_dict() | {"notes": answer.notes} | told | beside.values)
         else:
             show(answer, f"{left}." + ("" if whom is None else f" {whom}."))
             for line in beside.lines:

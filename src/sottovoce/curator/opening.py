@@ -13,7 +13,7 @@ from typing import Any
 from sottovoce.answers.explaining import is_weak
 from sottovoce.curator.protected import Protected
 from sottovoce.curator.records import Records
-from sottovoce.curator.source import Source, origin_of, same_data
+from sottovoce.curator.source import Source, origin_of, other_budgets, same_data
 from sottovoce.ledger import Budget, Ledger
 from sottovoce.ledger.opening import is_there
 from sottovoce.ledger.store import Store, read_url
@@ -73,6 +73,8 @@ def open_budget(
         public: dict[str, Any] = {"n": n, "schema": source.schema, "order": order, "who": who}
         found = ledger.open_budget(dataset, promise, **public, source=source.noted())
         _beware(promise)
+        if others := other_budgets(source.origin, ledger.path):
+            _tell_of(tuple(others), dataset)
     else:
         protected.check(found)
         _check_same(found, promise, order, n, source, protected.units)
@@ -85,6 +87,14 @@ def open_budget(
 def _beware(promise: Promise) -> None:
     if is_weak(promise):
         _log.warning("a budget of %s is next to no protection, and for good; sottovoce explain says why", promise)
+
+
+@functools.lru_cache(maxsize=256)
+def _tell_of(others: tuple[str, ...], dataset: str) -> None:
+    have = "has a budget" if len(others) == 1 else "have budgets"
+    _log.warning(
+        "%s %s for the data of %r: together they let out more than each says", ", ".join(others), have, dataset
+    )
 
 
 def check_pays(promise: Promise, order: Order | None = None) -> None:

@@ -11,10 +11,11 @@ from typing import Any
 
 from sottovoce.curator.records import Records
 from sottovoce.ledger import Budget, Ledger
+from sottovoce.ledger.beside import budgets_beside
 from sottovoce.ledger.chain import canonical, digest
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 
-__all__ = ["Source", "origin_of", "same_data"]
+__all__ = ["Source", "origin_of", "other_budgets", "same_data"]
 
 
 def origin_of(table: Records) -> Any:
@@ -45,6 +46,20 @@ def same_data(ledger: Ledger, dataset: str, origin: Any, *, named: bool) -> Budg
                 "ledger; a second one would let out more than either says"
             )
     return None
+
+
+def other_budgets(origin: Any, ledger: Path | None) -> list[str]:
+    """Return which other ledgers have a budget for some data: those that lie beside the data, or beside their ledger.
+
+    It is told by where data lie, which is public; no record is looked at, and of a frame nobody knows.
+    """
+    if origin is None:
+        return []
+    folders = [] if ledger is None else [ledger.parent]
+    if origin.is_files:
+        folders += [Path(origin.identity).parent, *(Path(part).parent for part in origin.parts[:1])]
+    found = budgets_beside(folders, ledger)
+    return list(dict.fromkeys(str(path) for path, parts in found if origin.shares(parts)))
 
 
 @dataclass(frozen=True)

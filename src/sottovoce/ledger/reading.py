@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from sottovoce.ledger import queries
@@ -60,6 +61,11 @@ class LedgerReading:
     def url(self) -> str:
         """Where the ledger is, without the password."""
         return self._store.name
+
+    @property
+    def path(self) -> Path | None:
+        """The file that it is; None of a database."""
+        return self._store.path
 
     @property
     def opened(self) -> tuple[Head, Head]:
