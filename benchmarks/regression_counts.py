@@ -30,10 +30,13 @@ LAWS: dict[str, Callable[[Any, int], Any]] = {
     "exponential": lambda rng, n: rng.exponential(size=n),
     "lognormal, variance 1": lambda rng, n: np.exp(rng.normal(-math.log(2) / 2, math.sqrt(math.log(2)), n)),
     "none or twice": lambda rng, n: 2.0 * (rng.random(n) < 0.5),
+    "lognormal, variance 4": lambda rng, n: np.exp(rng.normal(-math.log(5) / 2, math.sqrt(math.log(5)), n)),
+    "none or four times": lambda rng, n: 4.0 * (rng.random(n) < 0.25),
+    "one in fifty twenty times": lambda rng, n: np.where(rng.random(n) < 0.02, 20.0, 0.6 / 0.98),
 }
 """Laws of the rates, each of mean 1."""
 SIZES, EPSILONS = (6_000, 20_000, 200_000), (0.3, 1.0, 3.0)
-HIGH = 30
+HIGH = 60
 _FIELDS = ("law", "n", "epsilon", "fits", "slopes", "error", "intercept", "cut", "width")
 
 

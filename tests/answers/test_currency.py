@@ -146,7 +146,8 @@ def test_a_question_is_planned_as_the_command_line_plans_it(tmp_path: Path) -> N
         assert isinstance(offers[0], Offer) and offers[0] == offers[1]
         assert offers[0] == curator.plan(curator.question("mean", "sbp", by="ward"), spend=0.2)
         said = offers[0].summary()
-        assert said.startswith(f"20 % of the budget buys ± {offers[0].width:.3g}, in 95 of 100 answers; ")
+        assert said.startswith(f"20 % of the budget buys ± {offers[0].width:.3g} for each of the 2 groups, if ")
+        assert "one size, in 95 of 100 answers; " in said
         narrow = curator.plan("mean of sbp by ward", spend=0.2, imagined=["sbp=0.01"], level=0.5)
         assert isinstance(narrow, Offer) and narrow.width < 0.8 * offers[0].width and "50 of 100" in narrow.summary()
         with pytest.raises(InvalidValue, match="share of the budget"):
@@ -174,3 +175,22 @@ def test_the_share_for_a_width_buys_it(tmp_path: Path) -> None:
         assert row["high"] - row["low"] < 2 * 25 * 1.6
         with pytest.raises(SottovoceError, match="out of reach"):
             curator.share_for("mean of sbp by ward", 0.001)
+
+
+@pytest.mark.parametrize(
+    ("question", "imagined", "of"),
+    [
+        ("mean of sbp", None, ""),
+        ("mean of sbp by ward", None, "each of the 2 groups, if all are of one size"),
+        ("mean of sbp by ward", ["ward:B=5%"], "the widest of the 2 rows, if groups are as imagined"),
+        ("counts of ward", None, "the widest of the 2 rows"),
+        ("quantiles of sbp", None, "the widest of the 3 rows"),
+    ],
+)
+def test_a_plan_says_which_of_the_groups_its_width_is_of(
+    tmp_path: Path, question: str, imagined: list[str] | None, of: str
+) -> None:
+    with opened(tmp_path) as curator:
+        offer = curator.plan(question, spend=0.2, imagined=imagined)
+    assert isinstance(offer, Offer) and offer.of == of and offer.to_dict().get("of", "") == of
+    assert (f" for {of}, in 95" in offer.summary()) == bool(of)

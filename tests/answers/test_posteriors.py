@@ -101,6 +101,17 @@ def test_a_count_alone_is_told_as_beside_the_others_where_none_is_small(kind: st
         assert np.quantile(alone, rank, axis=0) == pytest.approx(np.quantile(joint, rank, axis=0), abs=1.5)
 
 
+@pytest.mark.parametrize(("values", "n"), [(3, 10), (5, 30), (20, 30), (20, 3000)])
+def test_a_share_of_which_no_record_was_seen_may_be_one_that_often_goes_unseen(values: int, n: int) -> None:
+    """However many categories there are: of a share s no record is seen (1 - s)ⁿ of the time, by no law of ours."""
+    question = Question("proportion", ("k",), sv.Facts(k=sv.Category(range(values))))
+    release = NoisyCells(question, n, "laplace", 0.05).release({"k": np.arange(n) % (values - 1)}, seeded_rng(1))
+    ends = release.value.interval()
+    assert ends[-1, 0] == 0
+    assert (1 - ends[-1, 1]) ** n < 0.1
+    assert np.all((ends >= 0) & (ends <= 1))
+
+
 def test_a_mean_without_noise_has_the_interval_of_a_normal_mean() -> None:
     t = 0.2 + 0.1 * stats.norm.ppf((np.arange(400) + 0.5) / 400)
     draws, spreads, _ = mean_draws(np.full(4000, 400.0), t.sum(), (t**2).sum(), (1e-6, 1e-6), 4000, seeded_rng(1))

@@ -180,7 +180,8 @@ def test_an_estimate_lies_in_its_interval_and_has_the_sign_that_is_likelier(cura
 def test_a_poisson_regression_says_where_it_cut_counts(curator) -> None:
     answer = curator.regress("visits ~ age", spend=0.5)
     assert 1 <= answer.posterior.cut < 12  # of the public bound of 12
-    assert f"counts cut at {answer.posterior.cut:g}, which shifts coefficients if rates vary" in answer.summary()
+    cut = f"counts cut at {answer.posterior.cut:g}: where a few records have most of all that is counted"
+    assert cut in " ".join(answer.summary().split())
     lines = Regression.from_json(answer.to_json()).summary().splitlines()
     assert any(line.startswith("counts cut at") for line in lines) and max(map(len, lines)) <= 80
 

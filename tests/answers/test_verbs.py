@@ -267,6 +267,31 @@ def test_a_table_without_facts_takes_no_questions(data: Path, tmp_path: Path) ->
         curator.mean("sbp")
 
 
+@pytest.mark.parametrize(
+    ("plain", "meant"),
+    [
+        ("average sbp per ward", "mean of sbp by ward"),
+        ("Average of sbp for each ward where age > 3", "mean of sbp by ward where age > 3"),
+        ("percentage of smoker per ward and age: under 18, 18+", "proportion of smoker by ward, age: under 18, 18+"),
+        ("shares of smoker in each ward", "proportion of smoker by ward"),
+        ("mean of sbp per ward by smoker", "mean of sbp by ward, smoker"),
+        ("quartiles of sbp", "quantiles of sbp"),
+        ("medians of sbp per ward", "median of sbp by ward"),
+        ("rates of visits per years for each ward", "rate of visits per years by ward"),
+    ],
+)
+def test_plain_words_ask_what_they_mean(plain: str, meant: str) -> None:
+    assert parse_question(plain) == parse_question(meant)
+
+
+def test_what_a_rate_is_per_is_no_group() -> None:
+    facts = sv.Facts(visits=sv.Count(20), ward=sv.Category(["A", "B"]), years=sv.Number(0, 10))
+    with pytest.raises(InvalidValue, match="a rate is per one column"):
+        parse_question("rate of visits per years, ward")
+    with pytest.raises(InvalidValue, match="a rate is per a number, such as years, and 'ward' is a category"):
+        Question("rate", ("visits",), facts, exposure="ward")
+
+
 def test_questions_in_words() -> None:
     asked = parse_question("rate of visits per age by ward, smoker where age > 3 and ward = 'by where'")
     assert asked == {
@@ -281,7 +306,7 @@ def test_questions_in_words() -> None:
     assert parse_question("counts of a and `b and c`, Hand by and-y and Sand")["columns"] == ("a", "b and c", "Hand")
     assert parse_question("""counts of 'a b', "c's" by `d` where e = 'f'""")["columns"] == ("a b", "c's")
     assert parse_question("counts of a by and-y AND sand and `and`")["by"] == ("and-y", "sand", "and")
-    for text in ("mean", "guess of x", "", "mean of sbp by"):
+    for text in ("mean", "guess of x", "", "mean of sbp by", "mean of sbp per", "mean of sbp for each"):
         with pytest.raises(InvalidValue, match="reads like"):
             parse_question(text)
     assert parse_spend("approx:1,1e-6") == "approx:1,1e-6"

@@ -184,3 +184,13 @@ def test_cuts_that_make_no_sense_are_refused(data: Path) -> None:
 def _paths() -> dict[str, str]:
     """The environment of a fresh process that finds what this one imports."""
     return os.environ | {"PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
+
+
+def test_a_plan_says_of_which_group_its_width_is(data: Path) -> None:
+    known = ["--facts", str(data.with_suffix(".facts.toml")), "--n", "2000", "--budget", "approx:1,1e-6"]
+    said = CliRunner().invoke(application("plan"), ["plan", "average sbp per ward", *known]).stdout
+    assert "each group known to" in said and "for each of the 2 groups, if all are of one size" in " ".join(
+        said.split()
+    )
+    alone = CliRunner().invoke(application("plan"), ["plan", "mean of sbp", *known]).stdout
+    assert "group" not in alone

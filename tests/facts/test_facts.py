@@ -133,3 +133,17 @@ def test_a_long_name_that_is_no_column_is_told_in_one_short_line(name):
     with pytest.raises(InvalidValue, match="the facts name no column") as caught:
         FACTS[name]
     assert len(str(caught.value)) < 300
+
+
+def test_the_template_of_a_text_file_leaves_the_kind_of_every_column_to_a_person(tmp_path):
+    text = facts_template({"age": "string", "ward": "string"}, untyped=["age", "ward"])
+    assert "A text file does not say what kind a column is" in text
+    assert 'kind = "category"' not in text and text.count('kind = "?"') == 2
+    place = tmp_path / "facts.toml"
+    place.write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidValue, match="age still needs kind"):
+        read_facts(place)
+    filled = text.replace('kind = "?"', 'kind = "number"\nlow = 0\nhigh = 110', 1)
+    place.write_text(filled.replace('kind = "?"', 'kind = "category"\ncategories = ["A"]'), encoding="utf-8")
+    assert read_facts(place) == Facts(age=Number(0, 110), ward=Category(["A"]))
+    assert "A text file" not in facts_template({"age": "int64"})

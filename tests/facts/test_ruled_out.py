@@ -1,6 +1,7 @@
 """A condition rules out the groups that it leaves no room for: by its words alone, and never one with a record."""
 
 import itertools
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,8 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.facts.bands import group_axis
+from sottovoce.facts.condition import SIGNS, Condition
+from sottovoce.facts.conditions import parse_predicate
 from sottovoce.facts.ruled_out import groups_kept
 from sottovoce.privacy.errors import InvalidValue
 
@@ -50,6 +53,51 @@ BY = ("ward", "smoker", "age: under 18, 18-64, 65+")
 def test_what_a_condition_leaves_room_for(by, where, kept):
     axis = group_axis(by, FACTS)
     assert [axis.labels[place] for place in groups_kept(where, [axis])] == list(kept)
+
+
+OPERATIONS = {
+    "month = 2": lambda x: x == 2,
+    "month != 2": lambda x: x != 2,
+    "month < 2": lambda x: x < 2,
+    "month <= 2": lambda x: x <= 2,
+    "month > 2": lambda x: x > 2,
+    "month >= 2": lambda x: x >= 2,
+    "2 < month": lambda x: x > 2,
+    "2 >= month": lambda x: x <= 2,
+    "month in (1, 3)": lambda x: x in (1, 3),
+    "month not in (1, 3)": lambda x: x not in (1, 3),
+    "month is null": lambda x: False,
+    "month is not null": lambda x: True,
+    "month > 1 and month != 3": lambda x: x == 2,
+    "month < 2 or month > 2": lambda x: x != 2,
+    "not month < 2": lambda x: x >= 2,
+    "smoker": lambda x: x,
+}
+
+
+def nodes(tree):
+    return [tree, *(node for part in getattr(tree, "parts", ()) for node in nodes(part))]
+
+
+def test_every_operation_means_the_same_to_all_who_read_conditions():
+    """A value, the group it is, a band it lies in and the engine that holds it: all four agree with Python."""
+    trees = {text: parse_predicate(text) for text in OPERATIONS}
+    every = [node for tree in trees.values() for node in nodes(tree)]
+    assert {type(node) for node in every} == set(get_args(Condition)), "an operation that nobody tries here"
+    assert {node.sign for node in every if hasattr(node, "sign")} == set(SIGNS)
+    facts = FACTS.about(["month", "smoker"])
+    banded, cuts = sv.Facts(month=sv.Number(0, 4)), "month: under 2, 2 to under 3, 3+"
+    for text, meant in OPERATIONS.items():
+        name = "smoker" if text == "smoker" else "month"
+        axis = group_axis(name, facts)
+        true = [x for x in axis.labels if meant(x)]
+        assert [x for x in axis.labels if trees[text].holds(x)] == true, text
+        assert [axis.labels[place] for place in groups_kept(text, [axis])] == true, text
+        frame = pd.DataFrame({"month": [1, 2, 3], "smoker": [False, True, True]}).drop_duplicates(name)
+        seen = sv.open_table(frame).read(sv.answers.Question("counts", (name,), facts).reading, [name], where=text)
+        assert [x for x, count in zip(axis.labels, seen.total, strict=False) if count] == true, text
+        if name == "month":
+            assert {x - 1 for x in true} <= set(groups_kept(text, [group_axis(cuts, banded)])), text
 
 
 def test_no_group_that_a_record_is_in_is_ruled_out():

@@ -13,8 +13,15 @@ pytest.importorskip("numpyro")
 
 from sottovoce.mechanisms.compiling import compiler_options  # noqa: E402
 from sottovoce.mechanisms.integer_noise import IntegerNoise  # noqa: E402
-from sottovoce.models.comparing import cell_log_likelihood  # noqa: E402
-from sottovoce.models.likelihood import Plan, choose_form, exact, log_normaliser, normal, plan_for  # noqa: E402
+from sottovoce.models.likelihood import (  # noqa: E402
+    Plan,
+    cell_log_likelihood,
+    choose_form,
+    exact,
+    log_normaliser,
+    normal,
+    plan_for,
+)
 from sottovoce.models.observation import Observed  # noqa: E402
 
 

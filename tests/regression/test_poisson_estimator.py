@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import PoissonRegressor
 
 from sottovoce.curator import Curator
@@ -99,3 +100,16 @@ def test_what_is_no_count_is_refused_by_what_was_asked(counts):
         PoissonRegression(1.0, 1e-6, data_norm=1.0, response_bound=0.5).fit(X, y)
     with pytest.raises(InvalidValue, match="magic"):
         PoissonRegression(**PUBLIC, data_norm=1.0, mechanism="magic").fit(X, y)
+
+
+def test_how_much_a_formula_may_miss_is_told_as_to_a_table(counts):
+    X, y = counts
+    usual, right = (PoissonRegression(**PUBLIC, data_norm=1.8, misses=misses).fit(X, y) for misses in (None, 0))
+    assert usual.mechanism_.system.misses == 0.15 and right.mechanism_.system.misses == 0
+    assert clone(right).get_params()["misses"] == 0
+    with pytest.raises(InvalidValue, match="misses"):
+        PoissonRegression(**PUBLIC, data_norm=1.8, misses=-1).fit(X, y)
+    with pytest.raises(InvalidValue, match="goes with mechanism='looks'"):
+        PoissonRegression(**PUBLIC, data_norm=1.8, misses=0, mechanism="noisy-moments").fit(X, y)
+    with pytest.raises(PromiseUnreachable):  # rather than by a chain, which allows for nothing
+        PoissonRegression(target=GaussianDP(1.0), data_norm=1.8, response_bound=20, misses=0.1).fit(X, y)

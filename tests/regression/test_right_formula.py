@@ -46,6 +46,12 @@ def test_every_zero_is_the_same_question_in_the_same_words(misses: float) -> Non
     assert json.dumps(asked.to_dict()) == json.dumps(Formula("y ~ x", FACTS, misses=0.0).to_dict())
 
 
+@pytest.mark.parametrize("prior", [2, 2.0, Fraction(2), np.float32(2), np.int64(2)])
+def test_one_prior_is_the_same_question_however_its_number_is_written(prior: float) -> None:
+    said = json.dumps(Formula("y ~ x", FACTS, prior=2.0, spread=1.0).to_dict())
+    assert json.dumps(Formula("y ~ x", FACTS, prior=prior, spread=1).to_dict()) == said
+
+
 @pytest.mark.parametrize("misses", [-0.1, math.nan, math.inf, 10.0, "0", [0.0], True])
 def test_what_is_no_part_is_refused(misses: object) -> None:
     with pytest.raises(InvalidValue, match="misses"):

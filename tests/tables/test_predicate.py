@@ -25,7 +25,7 @@ A, B, C = Column("a"), Column("b"), Column("c")
         ("NOT a AND b Or c", Or((And((Not(A), B)), C))),
         ("a == 3", Compare("=", A, Literal(3))),
         ("a <> -3.5e2", Compare("!=", A, Literal(-350.0))),
-        ("3 < a", Compare("<", Literal(3), A)),
+        ("3 < a", Compare(">", A, Literal(3))),
         ("a=.5", Compare("=", A, Literal(0.5))),
         ("a >= b", Compare(">=", A, B)),
         ("a = 'it''s'", Compare("=", A, Literal("it's"))),

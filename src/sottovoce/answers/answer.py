@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from sottovoce.answers.cells_posterior import CellsPosterior
-from sottovoce.answers.display import footing, formatted, html_table, shown
+from sottovoce.answers.display import footing, formatted, html_table, privacy_part, shown
 from sottovoce.answers.intervals import central, compared
+from sottovoce.answers.left_out import left_out_note
 from sottovoce.answers.questions import Question
 from sottovoce.answers.row_names import row_name, row_of
 from sottovoce.answers.style import COLOURS, figure, titled, words
@@ -166,6 +167,12 @@ class Answer:
         """Whether its numbers are whole: counts of records, and quantiles of counts."""
         return self.question.verb == "counts" or (self.question.verb == "quantiles" and self.question.whole)
 
+    def lines(self) -> tuple[list[str], list[list[str]]]:
+        """Return the header and the cells of the table as text."""
+        names = self.question.label_names
+        body = [[*(shown(row[name]) for name in names), *self.formatted(row), privacy_part(row)] for row in self.rows]
+        return [*names, "estimate", "low", "high", "of it privacy"], body
+
     def footing(self) -> str:
         """Return what holds for every row, in one line."""
         return "; ".join([*self.notes, self._costing()])
@@ -173,7 +180,8 @@ class Answer:
     @property
     def notes(self) -> list[str]:
         """What one must know to read the rows, in words."""
-        return [note for note in (self.question.whose, self.question.ruled_out) if note is not None]
+        told = (self.question.whose, self.question.ruled_out, left_out_note(self.posterior))
+        return [note for note in told if note is not None]
 
     def _costing(self) -> str:
         return footing(self.level, self.share, self.entry)

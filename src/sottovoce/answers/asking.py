@@ -22,13 +22,20 @@ _GROUPS = rf"{_GROUP}(?:{_NEXT}{_GROUP})*+"
 _GRAMMAR = re.compile(
     rf"""\s*+(?:(?P<pool>pooled)\s++)?+(?P<verb>\w++)\s*+(?P<at>[\d.]++%?+(?:\s*+,\s*+[\d.]++%?+)*+)?+\s*+(?:of\s++)?+
     (?P<columns>{_NAME}(?:{_NEXT}{_NAME})*+)
-    (?:\s++per\s++(?P<exposure>{_NAME}))?+
-    (?:\s++by\s++(?P<by>{_GROUPS}))?+
+    (?:\s++per\s++(?P<per>{_GROUPS}))?+
+    (?:\s++(?:by|for\s++each|in\s++each)\s++(?P<by>{_GROUPS}))?+
     (?:\s++where\s++(?P<where>\S.*+))?+\s*+""",
     _FLAGS,
 )
 _BANDED = "; bands read like by age: under 18, 18-64, 65+"
-_SAME = {"count": "counts", "quantile": "quantiles", "median": "quantiles", "average": "mean", "share": "proportion"}
+_SAME = {
+    **dict.fromkeys(("means", "average", "averages"), "mean"),
+    **dict.fromkeys(("proportions", "share", "shares", "percentage", "percent", "fraction"), "proportion"),
+    **dict.fromkeys(("quantile", "quartiles", "median", "medians"), "quantiles"),
+    "rates": "rate",
+    "count": "counts",
+}
+"""Other words for the verbs, of which nobody means anything else."""
 
 
 def parse_question(text: str) -> dict[str, Any]:
@@ -36,12 +43,15 @@ def parse_question(text: str) -> dict[str, Any]:
 
     The grammar: ``[pooled] VERB [PROBABILITIES] of COLUMNS [per EXPOSURE] [by GROUPS] [where CONDITION]``. A name
     that is no identifier, or is ``and``, stands in quotes or backticks, which a shell takes for a command of its own.
-    A group is a column, or bands of one: ``age: under 18, 18-64, 65+``, ``age: 12 bands``.
+    A group is a column, or bands of one: ``age: under 18, 18-64, 65+``, ``age: 12 bands``. Of all verbs but a rate,
+    ``per`` means ``by``, as ``for each`` and ``in each`` do; ``average``, ``percentage`` and the like are verbs too.
 
     >>> parse_question("mean of sbp by ward and sex where age >= 40")
     {'verb': 'mean', 'columns': ('sbp',), 'by': ('ward', 'sex'), 'where': 'age >= 40'}
     >>> parse_question("mean of sbp by age: under 18, 18-64, 65+ and ward")["by"]
     ('age: under 18, 18-64, 65+', 'ward')
+    >>> parse_question("average sbp per ward") == parse_question("mean of sbp by ward")
+    True
     >>> parse_question("quantiles 0.1, 0.9 of `blood pressure`")
     {'verb': 'quantiles', 'columns': ('blood pressure',), 'at': (0.1, 0.9)}
     """
@@ -61,11 +71,17 @@ def parse_question(text: str) -> dict[str, Any]:
     if found["at"]:
         asked["at"] = tuple(_probability(part) for part in found["at"].split(","))
     elif known == "quantiles":
-        asked["at"] = (0.5,) if verb == "median" else (0.25, 0.5, 0.75)
-    if found["exposure"]:
-        asked["exposure"] = _names(found["exposure"])[0]
-    if found["by"]:
-        asked["by"] = parse_groups(found["by"])
+        asked["at"] = (0.5,) if verb in ("median", "medians") else (0.25, 0.5, 0.75)
+    groups = parse_groups(found["by"]) if found["by"] else ()
+    if found["per"]:
+        per = parse_groups(found["per"])
+        if known == "rate" and len(per) > 1:
+            raise InvalidValue(f"a rate is per one column; groups follow the word by. Got per {found['per']}")
+        if known == "rate":
+            asked["exposure"] = per[0]
+        groups = groups if known == "rate" else (*per, *groups)
+    if groups:
+        asked["by"] = groups
     if found["where"]:
         asked["where"] = found["where"].rstrip()
     if found["pool"]:

@@ -64,6 +64,8 @@ class Offer:
         ``"laplace"`` or ``"gaussian"``: where the second gives way to the first, as exact, the risk falls.
     level, baseline
         Of the intervals, and of the guess.
+    of
+        Which of several groups the width is of, in words; empty where there is one row alone.
     """
 
     share: float
@@ -74,12 +76,14 @@ class Offer:
     noise: NoiseKind
     level: float = 0.95
     baseline: float = 0.01
+    of: str = ""
 
     def summary(self) -> str:
         """Return the offer in a sentence."""
         before, after = (people(chance, self.baseline) for chance in (self.baseline, self.success))
         return (
-            f"{percent(self.share)} of the budget buys ± {self.width:.3g}, in {in_hundred(self.level)} of 100 answers; "
+            f"{percent(self.share)} of the budget buys ± {self.width:.3g}{self.of and ' for '}{self.of}, "
+            f"in {in_hundred(self.level)} of 100 answers; "
             f"a guess that is right for {before} people without it is right for {after} with it, at most."
         )
 
@@ -89,7 +93,7 @@ class Offer:
     def to_dict(self) -> dict[str, Any]:
         """Return the offer as plain values."""
         numbers = {"share": self.share, "width": self.width, "success": self.success, "advantage": self.advantage}
-        return numbers | {"promise": str(self.promise), "noise": self.noise}
+        return numbers | {"promise": str(self.promise), "noise": self.noise} | ({"of": self.of} if self.of else {})
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +165,20 @@ class Balance:
         ends = posterior.interval(self.level)[self.question.places]
         width = float(np.max(ends[:, 1] - ends[:, 0])) / 2
         told = (self._success(share), advantage(mechanism.profile), target, mechanism.noise)
-        return Offer(share, width, *told, self.level, self.baseline)
+        return Offer(share, width, *told, self.level, self.baseline, self.of)
+
+    @cached_property
+    def of(self) -> str:
+        """Which of several rows a width is of, in words: all of them, where all are imagined alike."""
+        question, imagined = self.question, self.imagined
+        groups, rows = len(question.kept), len(question.labels)
+        if rows == 1:
+            return ""
+        if imagined.smallest is not None or any(name in imagined.columns for name in question.groups.names):
+            return f"the widest of the {rows} rows, if groups are as imagined"
+        if groups == rows:
+            return f"each of the {groups} groups, if all are of one size"
+        return f"the widest of the {rows} rows" + (", if groups are of one size" if groups > 1 else "")
 
     def _mechanism(self, share: float) -> NoisyCells:
         if share not in self._made:

@@ -112,10 +112,10 @@ class CellsPosterior:
         # Where n is a secret, so is the share of records in no cell: it has a cell's prior.
         alphas = np.append(np.broadcast_to(alpha, self.reading.cells), self.question.prior / 4 if self.n is None else 1)
         outside = None if self.n is None else _MISSING if self.question.where is None else _OUTSIDE
-        noisy, noise, room = self._noisy_counts()
+        noisy, noise, room = self.noisy_counts()
         return self._unrounded(cell_draws(noisy, noise, room, alphas, draws, rng, outside), rng)
 
-    def _noisy_counts(self) -> tuple[Floats, IntegerNoise, int | None]:
+    def noisy_counts(self) -> tuple[Floats, IntegerNoise, int | None]:
         """Return noisy counts, the noise on them and what they add up to; shares of persons as if they were counts."""
         fine = self.reading.fine
         noisy = self.reading.split(self.cells)[0].astype(np.float64) / fine
@@ -128,7 +128,7 @@ class CellsPosterior:
 
     def _counts(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
         if self.question.pool:
-            noisy, noise, room = self._noisy_counts()
+            noisy, noise, room = self.noisy_counts()
             most = most_records(noisy[:-1], noise) if room is None else room
             found = self._unrounded(pooled_counts(noisy[:-1], noise, most, self.reading.shape, draws, rng), rng)
         else:
@@ -142,7 +142,7 @@ class CellsPosterior:
         values = self.question.values
         alpha = self.question.prior / values
         counts = self._counts_of(alpha, draws, rng)[:, :-1].reshape(draws, -1, values)
-        noisy, noise, _ = self._noisy_counts()
+        noisy, noise, _ = self.noisy_counts()
         if self.question.pool and counts.shape[1] > 1:
             told = noisy[:-1].reshape(counts.shape[1:]), noise.variance
             shares = pooled_shares(counts, alpha, rng, self._crossed, told)
@@ -268,22 +268,38 @@ class CellsPosterior:
         """
         flat = FAINT if self.question.verb == "quantiles" else FLAT
         ends = to_the_ends(self.draws, level, *self._range, flat)
-        if self.question.verb != "counts" or self.question.pool or self.reading.cells == 1:
+        asked = self.question
+        lone = asked.verb == "counts" or (asked.verb == "proportion" and asked.values > 2)
+        if not lone or asked.pool or self.reading.cells == 1:
             return ends
         alone = to_the_ends(self._alone, level, *self._range)
         # By chance of the draws either end may lie a little beyond the other one's: that is no reason to be wider,
         # unless it is an end of the range, where truths lie: none, or all.
-        beyond = (alone - ends) * [-1, 1] > 1 + _CHANCE * np.ptp(ends, axis=1)[:, None]
+        least = np.ptp(ends, axis=1)[:, None] * _CHANCE + (asked.verb == "counts")
+        beyond = (alone - ends) * [-1, 1] > least
         return np.where(beyond | (alone == self._range), alone, ends)
 
     @cached_property
     def _alone(self) -> Floats:
-        """Every count as its noisy one alone tells it: a composition of all draws those that noise hides together."""
-        noisy, noise, room = self._noisy_counts()
-        inside = self.draws.sum(axis=1)
+        """Every row as its noisy count alone tells it, a share as if it were asked as yes or no.
+
+        A composition of all draws together those that noise hides; and of many categories it takes those of which it
+        has seen no record, or a few, to be the rarer the more there are.
+        """
+        noisy, noise, room = self.noisy_counts()
+        asked = self.question
+        drawn = self._counts_of(asked.prior / asked.values, len(self.draws), seeded_rng(_SEED))[:, :-1]
+        inside = drawn.sum(axis=1)
         total = None if room is None else (float(inside.mean()), float(inside.var()))
         most = most_records(noisy, noise) if room is None else room
-        return lone_counts(noisy[:-1], noise, most, self.question.prior / 2, total, len(self.draws))
+        found = lone_counts(noisy[:-1], noise, most, asked.prior / 2, total, len(self.draws))
+        if asked.verb == "counts":
+            return found
+        rng = seeded_rng(_SEED)
+        found = rng.permuted(found, axis=0)
+        sizes = drawn.reshape(len(drawn), -1, asked.values).sum(axis=2).repeat(asked.values, axis=1)
+        yes = rng.standard_gamma(found + asked.prior / 2)
+        return np.asarray(yes / (yes + rng.standard_gamma(np.maximum(sizes - found, 0.0) + asked.prior / 2)))
 
     @property
     def _range(self) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -46,6 +47,13 @@ class Contrast:
         if self.factor is not None:
             said.append(f"{self.first} is {_told(self.factor, level)} times {self.second}.")
         return [*said, self._which()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as plain values: difference and factor with their ends, and which row is higher."""
+        told: dict[str, Any] = {"first": self.first, "second": self.second}
+        for name, one in (("difference", self.difference), ("ratio", self.factor)):
+            told[name] = None if one is None else {"estimate": one.estimate, "low": one.low, "high": one.high}
+        return told | {"higher": self.higher, "level": self.difference.level}
 
     def _which(self) -> str:
         name, other, p = self.first, self.second, self.higher

@@ -29,6 +29,7 @@ __all__ = [
     "privacy_part",
     "scale_of",
     "shown",
+    "sure",
 ]
 
 _NUMBERS = ("estimate", "low", "high")
@@ -97,6 +98,15 @@ def privacy_part(row: Mapping[str, Any], unknown: str = "") -> str:
     if row["low"] == row["high"]:
         return "–"
     return unknown if share is None else "less than 1 %" if share < 0.01 else percent(share, whole=True)
+
+
+def sure(probability: float) -> str:
+    """Return a probability as text: nothing is certain.
+
+    >>> sure(0.97), sure(1.0), sure(0.0)
+    ('0.970', '>0.999', '<0.001')
+    """
+    return ">0.999" if probability >= 0.9995 else "<0.001" if probability < 0.0005 else f"{probability:.3f}"
 
 
 def is_minute(numbers: Sequence[float]) -> bool:

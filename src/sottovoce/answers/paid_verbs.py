@@ -83,20 +83,15 @@ class PaidVerbs(Verbs, Purse):
 
     def _foreseen(
         self,
-        formula: str,
+        formula: Formula,
         spend: Spend,
         *,
-        family: str | None,
-        where: str | None,
-        prior: float | None,
-        misses: float | None,
         part: Budget | None,
         level: float | str,
         records: int | None,
         imagined: Imagined | Iterable[str] | None,
     ) -> RegressionPlan:
-        asked = self.formula(formula, family=family, where=where, prior=prior, misses=misses)
-        mechanism = self.looks_for(asked, spend, part)
+        mechanism = self.looks_for(formula, spend, part)
         made: RegressionPlan = regression_room().plan_looks(
             mechanism, self.share(spend, part), records, checked_level(level), imagined
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -92,71 +93,55 @@ class Question:
     def __post_init__(self) -> None:
         if self.verb not in VERBS:
             raise InvalidValue(f"a question is one of {', '.join(VERBS)}. Got {self.verb!r}")
-        object.__setattr__(self, "columns_asked", names_of(self.columns_asked))
         by: Any = self.by
-        self._check_cut(by)
-        object.__setattr__(self, "by", group_texts(by if isinstance(by, Cells) else names_of(by), self.facts))
-        if not self.columns_asked or (self.verb != "counts" and len(self.columns_asked) != 1):
-            raise InvalidValue(f"{self.verb} takes one column. Got {len(self.columns_asked)}")
-        grouped = [split_group(text, self.facts)[0] for text in self.by]
-        named = [*self.columns_asked, *grouped, *([self.exposure] if self.exposure else [])]
-        if len(set(named)) < len(named):
-            raise InvalidValue(f"a question names a column once. Got {', '.join(named)}")
-        conditions = check_columns(self.where, self.facts)
-        object.__setattr__(self, "facts", self.facts.about([*named, *conditions]))
-        object.__setattr__(self, "prior", float(as_floats("prior", self.prior, 0.0)))
-        if not _PRIOR[0] <= self.prior <= _PRIOR[1]:
-            raise InvalidValue(f"prior must lie between {_PRIOR[0]:g} and {_PRIOR[1]:g} records. Got {self.prior!r}")
-        self._check_rate()
-        at: Any = self.at
-        parts = (at,) if isinstance(at, str | int | float) else tuple(at)
-        read = tuple(read_share("a quantile", one) if isinstance(one, str) else one for one in parts)
-        object.__setattr__(self, "at", read)
-        if self.verb == "quantiles":
-            at = np.atleast_1d(as_floats("at", self.at, 0.0))
-            if not at.size or not np.all((at > 0) & (at < 1)) or not np.all(np.diff(at) > 0):
-                raise InvalidValue(f"quantiles are rising probabilities between 0 and 1. Got {list(self.at)}")
-            object.__setattr__(self, "at", tuple(at.tolist()))
-            if self.bins and not (isinstance(self.bins, int) and 2 <= self.bins <= 4096):
-                raise InvalidValue(f"bins must be a whole number from 2 to 4096. Got {self.bins!r}")
-        elif self.at or self.bins:
-            raise InvalidValue("at= and bins= go with quantiles")
-        if self.pool and self.verb == "quantiles":
-            raise InvalidValue("quantiles of groups are not pooled")
-        if self.verb == "proportion" and self.values < 2:
-            raise InvalidValue(f"{self.columns_asked[0]!r} has one category, whose share is 1; ask for its counts")
-        if self.verb != "counts" and self.groups.size > _MOST_GROUPS:
-            raise InvalidValue(
-                f"{self.verb} is told of at most {_MOST_GROUPS} groups, and these are {self.groups.size}; ask by fewer"
-            )
-        self._check_cells()
-        self._check_persons([*named, *conditions])
-        if not self.kept:
-            check_levels(self.where, self.facts)  # most likely a slip, which is better said as one
-            raise InvalidValue(f"the condition rules out every group by {', '.join(grouped)}: {self.where}")
+        for cells in (by, self.cells):
+            if isinstance(cells, Cells) and any(self.facts[name] != cells.facts[name] for name in cells.names):
+                raise InvalidValue("these cells were cut by other facts than those of the table")
+        told = {
+            "columns_asked": names_of(self.columns_asked),
+            "by": group_texts(by if isinstance(by, Cells) else names_of(by), self.facts),
+            "at": _probabilities(self.at),
+            "prior": float(as_floats("prior", self.prior, 0.0)),
+        }
+        for name, value in told.items():
+            object.__setattr__(self, name, value)
+        self._check_arguments()
+        self._check_columns()
+        self._check_groups()
         self.reading  # noqa: B018 - a column of the wrong kind is refused here
 
-    def _check_rate(self) -> None:
-        if self.verb != "rate":
-            if self.exposure is not None:
-                raise InvalidValue('exposure= ("per") goes with a rate; groups are named by by=')
-        elif isinstance(self.facts[name := self.columns_asked[0]], Number):
-            raise InvalidValue(f"a rate is of counts, and {name!r} is a {self.facts[name].word}; ask for its mean")
-
-    def _check_cells(self) -> None:
-        if self.cells is None:
-            return
-        if not isinstance(self.cells, Cells) or self.verb != "counts" or self.by:
+    def _check_arguments(self) -> None:
+        """Refuse what goes with another verb, and numbers out of their range."""
+        if self.verb != "rate" and self.exposure is not None:
+            raise InvalidValue('exposure= ("per") goes with a rate; groups are named by by=')
+        if self.verb != "quantiles" and (self.at or self.bins):
+            raise InvalidValue("at= and bins= go with quantiles")
+        if self.verb == "quantiles" and self.pool:
+            raise InvalidValue("quantiles of groups are not pooled")
+        rising = all(low < high for low, high in itertools.pairwise((0.0, *self.at, 1.0)))
+        if not rising or (self.verb == "quantiles" and not self.at):
+            raise InvalidValue(f"quantiles are rising probabilities between 0 and 1. Got {list(self.at)}")
+        if self.bins and not (isinstance(self.bins, int) and 2 <= self.bins <= 4096):
+            raise InvalidValue(f"bins must be a whole number from 2 to 4096. Got {self.bins!r}")
+        if self.cells is not None and (not isinstance(self.cells, Cells) or self.verb != "counts" or self.by):
             raise InvalidValue("cells= goes with counts, and says itself by which columns")
-        if self.cells.names != self.columns_asked:
+        if not _PRIOR[0] <= self.prior <= _PRIOR[1]:
+            raise InvalidValue(f"prior must lie between {_PRIOR[0]:g} and {_PRIOR[1]:g} records. Got {self.prior!r}")
+
+    def _check_columns(self) -> None:
+        """Refuse columns that cannot be asked about, or not together; keep the facts of those that are named."""
+        if not self.columns_asked or (self.verb != "counts" and len(self.columns_asked) != 1):
+            raise InvalidValue(f"{self.verb} takes one column. Got {len(self.columns_asked)}")
+        if self.cells is not None and self.cells.names != self.columns_asked:
             raise InvalidValue("these cells are of other columns than are asked about")
-        self._check_cut(self.cells)
-
-    def _check_cut(self, cells: Any) -> None:
-        if isinstance(cells, Cells) and any(self.facts[name] != cells.facts[name] for name in cells.names):
-            raise InvalidValue("these cells were cut by other facts than those of the table")
-
-    def _check_persons(self, named: list[str]) -> None:
+        named = [*self._asked, *(split_group(text, self.facts)[0] for text in self.by)]
+        if len(set(named)) < len(named):
+            raise InvalidValue(f"a question names a column once. Got {', '.join(named)}")
+        if self.exposure is not None and isinstance(per := self.facts[self.exposure], Category | Flag):
+            is_a = f"{self.exposure!r} is a {per.word}"
+            raise InvalidValue(f"a rate is per a number, such as years, and {is_a}; groups follow the word by (by=)")
+        named += check_columns(self.where, self.facts)
+        object.__setattr__(self, "facts", self.facts.about(named))
         if self.facts.person in named:
             raise InvalidValue(f"{self.facts.person!r} says whose a row is; nobody is asked about it")
         if self.rows > 1 and self.verb != "counts":
@@ -164,6 +149,19 @@ class Question:
                 f"{self.verb} takes one record a person, for rows of one person go together: Person() averages their "
                 f"rows, Person(rows=1) takes one. Person(rows={self.rows}) is for counts"
             )
+
+    def _check_groups(self) -> None:
+        """Refuse groups that are too many, of which there is none, or whose shares there is nothing to ask of."""
+        if self.verb == "proportion" and self.values < 2:
+            raise InvalidValue(f"{self.columns_asked[0]!r} has one category, whose share is 1; ask for its counts")
+        if self.verb != "counts" and self.groups.size > _MOST_GROUPS:
+            raise InvalidValue(
+                f"{self.verb} is told of at most {_MOST_GROUPS} groups, and these are {self.groups.size}; ask by fewer"
+            )
+        if not self.kept:
+            check_levels(self.where, self.facts)  # most likely a slip, which is better said as one
+            by = ", ".join(split_group(text, self.facts)[0] for text in self.by)
+            raise InvalidValue(f"the condition rules out every group by {by}: {self.where}")
 
     @property
     def cut(self) -> str:
@@ -193,9 +191,13 @@ class Question:
     @property
     def columns(self) -> list[str]:
         """The columns to read, in the reading's order; whose a row is, last."""
-        exposure = [self.exposure] if self.exposure else []
         person = [self.facts.person] if self.reading.persons and self.facts.person else []
-        return [*self.groups.names, *self.columns_asked, *exposure, *person]
+        return [*self.groups.names, *self._asked, *person]
+
+    @property
+    def _asked(self) -> list[str]:
+        """The columns asked about, and the exposure."""
+        return [*self.columns_asked, *([self.exposure] if self.exposure else [])]
 
     @property
     def rows(self) -> int:
@@ -235,12 +237,7 @@ class Question:
             return self._counted(Groups(self.cells.axes))
         if self.verb == "counts" and self.facts.person is not None:
             return self._counted(self.valued)
-        if self.shares_of_yes:
-            filler = _filler(self.facts[self.columns_asked[0]])
-            counted = bool(self.by) or self.where is not None or filler is None
-            bounds = ((0.0, 1.0),)
-            return self._grouped(self.groups, measures=bounds, fillers=(filler,), squared=True, counted=counted)
-        if self.verb in ("proportion", "counts"):
+        if self.verb in ("proportion", "counts") and not self.shares_of_yes:
             return self._grouped(self.valued)
         if self.verb == "quantiles":
             column = self.facts[self.columns_asked[0]]
@@ -251,10 +248,9 @@ class Question:
             else:
                 edges = tuple(np.linspace(low, high, bins + 1).tolist())
             return self._grouped(self.groups, edges=edges, fillers=(_filler(column),))
-        names = [self.columns_asked[0], *([self.exposure] if self.exposure else [])]
-        fillers = tuple(_filler(self.facts[name]) for name in names)
+        fillers = tuple(_filler(self.facts[name]) for name in self._asked)
         counted = bool(self.by) or self.where is not None or None in fillers
-        measures = tuple(self._bounds(name) for name in names)
+        measures = tuple(map(self._bounds, self._asked))
         return self._grouped(self.groups, measures=measures, fillers=fillers, squared=True, counted=counted)
 
     def _grouped(self, groups: Groups, **rest: Any) -> GroupMoments:
@@ -276,14 +272,16 @@ class Question:
 
     def _bounds(self, name: str) -> tuple[float, float]:
         column = self.facts[name]
-        if isinstance(column, Count):
-            return 0.0, float(column.high)
-        if isinstance(column, Number):
-            if name == self.exposure and column.low < 0:
-                raise InvalidValue(f"an exposure is never below zero; {name!r} may be")
-            return column.low, column.high
-        hint = "; ask for its proportion" if isinstance(column, Category | Flag) else ""
-        raise InvalidValue(f"{self.verb} needs a column of numbers; {name!r} is a {column.word}{hint}")
+        if self.shares_of_yes:
+            return 0.0, 1.0
+        if not isinstance(column, Number | Count):
+            hint = "; ask for its proportion" if isinstance(column, Category | Flag) else ""
+            raise InvalidValue(f"{self.verb} needs a column of numbers; {name!r} is a {column.word}{hint}")
+        if name == self.exposure and column.bounds[0] < 0:
+            raise InvalidValue(f"an exposure is never below zero; {name!r} may be")
+        if self.verb == "rate" and name != self.exposure and isinstance(column, Number):
+            raise InvalidValue(f"a rate is of counts, and {name!r} is a {column.word}; ask for its mean")
+        return column.bounds
 
     def with_bins(self, n: int | None, deviation: float) -> Question:
         """Return the question with as many bins as the noise lets one tell apart: public numbers only."""
@@ -408,6 +406,13 @@ def names_of(given: Any) -> tuple[str, ...]:
     if not all(isinstance(name, str) for name in found):
         raise InvalidValue("columns are named by texts")
     return found
+
+
+def _probabilities(given: Any) -> tuple[float, ...]:
+    """Return quantiles, one or several, some of them perhaps in percent."""
+    parts = (given,) if isinstance(given, str | int | float) else tuple(given)
+    read = [read_share("a quantile", one) if isinstance(one, str) else one for one in parts]
+    return tuple(as_floats("at", read, 0.0).tolist())
 
 
 def _filler(column: Column) -> float | None:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sottovoce.answers import predictions
-from sottovoce.answers.display import footing, is_minute, privacy_part
+from sottovoce.answers.beyond import beyond_note
+from sottovoce.answers.display import footing, is_minute, privacy_part, sure
 from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.style import COLOURS, figure, plain_powers, titled, words
 from sottovoce.facts.encodings import levels_of
@@ -41,8 +42,8 @@ _FITTING = "a formula that misses a little is allowed for; where it misses much,
 """Said unless one column of levels is all that explains, which fits whatever the rows weigh."""
 _UNFITTING = (
     "the formula seems to fit badly: records with unusual values point elsewhere than the others. Intervals are wider "
-    "for it, and may still miss what an ordinary regression finds; let a number bend (its square as a column of its "
-    "own, in the file) or ask by its bands"
+    "for it, which the column privacy holds as well, and may still miss what an ordinary regression finds; let a "
+    "number bend (its square as a column of its own, in the file) or ask by its bands"
 )
 """Said where much more is missed than formulas miss on average."""
 _STATED = (
@@ -61,7 +62,8 @@ _BADLY = 2.0
 """So many times as much."""
 _HIDDEN = (
     "noise hides {}: for all that is seen values may be nearly alike and a coefficient large, as intervals allow; "
-    "what is predicted of {} stays within its bounds, and more records or a larger share tell more"
+    "what is predicted of {} stays within its bounds, and more records or a larger share tell more. So it looks, too, "
+    "where no record has such a value, or the data write it otherwise than the facts do: compare their words"
 )
 """Said where intervals are wide for what is believed of columns beforehand; of no records they are that alone."""
 _NAMED = 6
@@ -152,7 +154,8 @@ class Regression:
         """A data frame, one row a term.
 
         After term, estimate, low and high come sd, the probability of the sign, the part of the interval's width that
-        privacy added (missing where it cannot be told), and the odds or rate ratio with its ends.
+        privacy added (missing where it cannot be told), and the odds or rate ratio with its ends. Privacy adds noise,
+        and doubt of the formula: rows are weighed for the noise's sake alone, and what a formula misses counts then.
         """
         import pandas as pd  # noqa: PLC0415 - an extra
 
@@ -173,7 +176,7 @@ class Regression:
         head += [] if name is None else [str(self.ratio)]
         body = []
         for row in self.rows:
-            cells = [row["term"], *self.formatted(row), _sure(row["probability"]), privacy_part(row, "?")]
+            cells = [row["term"], *self.formatted(row), sure(row["probability"]), privacy_part(row, "?")]
             body.append(cells if name is None else [*cells, f"{row[name]:.3g}" if ratio_is_told(row) else "?"])
         return head, body
 
@@ -218,6 +221,8 @@ class Regression:
         if hidden := [row["term"] for row in self.rows if row["privacy_share"] is None]:
             more = f" and {len(hidden) - _NAMED} more" if len(hidden) > _NAMED else ""
             found.append(_HIDDEN.format(", ".join(hidden[:_NAMED]) + more, question.parsed.response))
+        if (beyond := beyond_note(self.posterior)) is not None:
+            found.append(beyond)
         if question.whose is not None:
             found.append(question.whose)
         return found
@@ -347,11 +352,6 @@ class Regression:
     def from_json(text: str) -> Regression:
         """Read a regression from `to_json`'s form."""
         return Regression.from_dict(json_object(text, "a regression"))
-
-
-def _sure(probability: float) -> str:
-    """Return a probability as text: no sign is certain."""
-    return ">0.999" if probability >= 0.9995 else f"{probability:.3f}"
 
 
 def ratio_is_told(row: Mapping[str, Any]) -> bool:

@@ -256,8 +256,8 @@ class Verbs(ABC):
         check_options(Verbs.plan, options, ())
         told: dict[str, Any] = {"part": part, "level": level, "records": records, "imagined": imagined}
         if isinstance(question, str) and "~" in question:
-            asked: dict[str, Any] = {"family": family, "where": where, "prior": prior, "misses": misses}
-            return self._foreseen(question, spend, **asked, **told)
+            asked = self.formula(question, family=family, where=where, prior=prior, misses=misses)
+            return self._foreseen(asked, spend, **told)
         if any(value is not None for value in (family, where, prior, misses)):
             raise InvalidValue(
                 "family=, where=, prior= and misses= are of a formula; write a condition into the question"
@@ -270,13 +270,9 @@ class Verbs(ABC):
     @abstractmethod
     def _foreseen(
         self,
-        formula: str,
+        formula: Formula,
         spend: Spend,
         *,
-        family: str | None,
-        where: str | None,
-        prior: float | None,
-        misses: float | None,
         part: Budget | None,
         level: float | str,
         records: int | None,

@@ -31,6 +31,10 @@ COMMANDS = {
         "sottovoce.cli.regressing:regress",
         "Print a regression table with an interval in every row.",
     ),
+    "again": (
+        "sottovoce.cli.again:again",
+        "Tell an answer that was paid for again, and what follows from it: nothing is read, and nothing spent.",
+    ),
     "release": ("sottovoce.cli.releasing:release", "Release a posterior from a table."),
     "ledger": ("sottovoce.cli.ledgers:app", "Open, show, verify and export a ledger."),
     "profile-graph": (

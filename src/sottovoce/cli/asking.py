@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.cli import shared
-from sottovoce.cli.console import AsJson, console, emit, table, waiting
+from sottovoce.cli.console import AsJson, console, emit, waiting
+from sottovoce.cli.showing import of_rows, row_places, show, table_file
 from sottovoce.cli.writing import check_places, written
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.shares import read_share
@@ -57,17 +58,13 @@ def ask(
     idempotency_key: shared.Key = None,
     who: shared.Who = None,
     purpose: shared.Purpose = None,
-    compare: Annotated[
-        tuple[str, str] | None,
-        typer.Option(metavar="ROW ROW", help="Also say how two rows differ, such as A B or 'A / yes' 'B / yes'."),
-    ] = None,
+    compare: shared.Compare = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw the answer into this file (PNG, SVG, PDF).")] = None,
     csv: shared.Csv = None,
     as_json: AsJson = False,
 ) -> None:
     """Answer a question with an interval in every row. The budget is charged, durably, before any record is read."""
     from sottovoce.answers import parse_question  # noqa: PLC0415 - needs the data extra
-    from sottovoce.answers.contrast import contrast  # noqa: PLC0415
     from sottovoce.answers.intervals import checked_level  # noqa: PLC0415
     from sottovoce.answers.questions import Question  # noqa: PLC0415
     from sottovoce.facts import Cells, Facts  # noqa: PLC0415
@@ -102,7 +99,8 @@ def ask(
     def check(whom: Protected, records: Records) -> Callable[[PaidVerbs], Mechanism]:
         asking = asking_of(whom.facts or Facts({}))
         check_levels(asking.where, asking.facts)
-        _places(asking, compare)
+        if compare is not None:
+            row_places(asking, compare)
         records.check(asking, asking.columns, where=asking.where, **whom.asked)
         return lambda purse: purse.mechanism_for(asking, paid)
 
@@ -112,42 +110,12 @@ def ask(
         with waiting("asking"):
             answer = curator.answer(asking, spend=paid, level=certain, idempotency_key=idempotency_key, purpose=purpose)
         left, whom = curator.left(), curator.whom
-    rows = (csv, lambda file: _as_shown(answer.table, asking.label_names).to_csv(file, index=False))
-    beside = [contrast(answer, *places) for places in _places(asking, compare)]
-    with written(rows, (plot, lambda file: answer.plot().savefig(file))):
+    beside = of_rows(answer, compare)
+    with written((csv, table_file(answer)), (plot, lambda file: answer.plot().savefig(file))):
         if as_json:
             told = {"dataset": curator.dataset, "left": left, "protects": whom or "a record"}
-            emit(answer.to_dict() | told | ({"compared": beside[0].sentences()} if beside else {}))
+            emit(answer.to_dict() | told | beside.values)
         else:
-            _print(answer, f"{left}." + ("" if whom is None else f" {whom}."))
-            for one in beside:
-                console.print("\n" + " ".join(one.sentences()), markup=False)
-
-
-def _places(asking: Question, compare: tuple[str, str] | None) -> list[tuple[int, int]]:
-    """Return the places of the rows to compare, if any; a row that is not there is refused before anything is paid."""
-    from sottovoce.answers.row_names import row_of  # noqa: PLC0415 - needs the data extra
-
-    if compare is None:
-        return []
-    first, second = (row_of(asking, name) for name in compare)
-    if first == second:
-        raise InvalidValue(f"--compare takes two different rows. Got {compare[0]!r} twice")
-    return [(first, second)]
-
-
-def _print(answer: Any, left: str) -> None:
-    from sottovoce.answers.display import privacy_part, shown  # noqa: PLC0415 - numpy
-
-    names = answer.question.label_names
-    rows = [(*(shown(row[name]) for name in names), *answer.formatted(row), privacy_part(row)) for row in answer.rows]
-    header = (*names, "estimate", "low", "high", "of it privacy")
-    console.print(table(answer.question.describe(), header, rows, left=max(len(names), 0)))
-    console.print(f"{answer.footing()}. {left}")
-
-
-def _as_shown(frame: Any, names: list[str]) -> Any:
-    """Return a table whose groups are called in a file what they are called on the screen: yes and no."""
-    from sottovoce.answers.display import shown  # noqa: PLC0415 - numpy
-
-    return frame.assign(**{name: [shown(value) for value in frame[name]] for name in names})
+            show(answer, f"{left}." + ("" if whom is None else f" {whom}."))
+            for line in beside.lines:
+                console.print(line, markup=False)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from sottovoce.cli.console import AsJson, console, emit, table
+from sottovoce.cli.told import Told, ask
 from sottovoce.facts import Category, Count, Facts, Flag
-from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
+from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.privacy.shares import percent
 
-if TYPE_CHECKING:
-    from sottovoce.answers import Answer
-
-__all__ = ["Told", "demo"]
+__all__ = ["demo"]
 
 BUDGET = ApproxDP(1.0, 1e-6)
 FACTS = Facts(
@@ -36,19 +33,6 @@ QUESTIONS = (
     ("How many people are hurt in one collision?", "mean of n_casualties by rain", 0.1),
     ("And by what was hit, as exactly as can be?", "mean of n_casualties by collision_with", 0.95),
 )
-
-
-@dataclass(frozen=True)
-class Told:
-    """A question with its answer, or with the refusal; the true numbers, which a real curator never prints."""
-
-    title: str
-    text: str
-    spend: float
-    answer: Answer | None
-    refusal: str = ""
-    truth: tuple[float, ...] = ()
-    left: str = ""
 
 
 def demo(
@@ -74,7 +58,7 @@ def demo(
         say("[bold]Answers[/] by group, each charged, on disk, before a single record is read.\n")
         records, found = hk_collisions(), []
         for title, text, spend in QUESTIONS:
-            told = _ask(curator, records, title, text, spend)
+            told = ask(curator, records, title, text, spend)
             found.append(told)
             _tell(say, told)
         share = curator.share_for("proportion of hit_and_run", 0.005)
@@ -102,31 +86,6 @@ def _fresh(output: Path) -> None:
         output.mkdir(parents=True)
     except OSError as error:
         raise InvalidValue(f"cannot make {output}: {error.strerror}") from None
-
-
-def _ask(curator: Any, records: Any, title: str, text: str, spend: float) -> Told:
-    try:
-        answer = curator.ask(text, spend=spend)
-    except BudgetExceeded:
-        return Told(
-            title,
-            text,
-            spend,
-            None,
-            f"it would take {percent(spend)} of the budget, and only {curator.left().split(' left')[0]} is left",
-        )
-    return Told(title, text, spend, answer, truth=_truths(answer, records), left=curator.left())
-
-
-def _truths(answer: Answer, records: Any) -> tuple[float, ...]:
-    """Return the true number of every row. The collisions are public; of private data nobody may see this."""
-    question, (column,) = answer.question, answer.question.columns_asked
-    frame = records.select([*question.by, column]).to_pandas()
-    found = []
-    for row in answer.rows:
-        values = frame[(frame[list(question.by)] == [row[name] for name in question.by]).all(axis=1)][column]
-        found.append(float((values == row[column]).mean() if column in row else values.clip(upper=10).mean()))
-    return tuple(found)
 
 
 def _tell(say: Any, told: Told) -> None:

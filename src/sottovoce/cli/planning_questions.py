@@ -99,15 +99,17 @@ def plan_question(
         ("→" if one.share == chosen.share else "", percent(one.share), f"± {number(one.width, 3)}")
         for one in {offer.share: offer for offer in offers}.values()
     ]
-    console.print(table(balance.question.describe(), ("", "share of the budget", "known to"), rows))
+    row = "" if not chosen.of else "each group " if chosen.of.startswith("each") else "widest row "
+    console.print(table(balance.question.describe(), ("", "share of the budget", f"{row}known to"), rows))
     held = "" if balance.question.where is None else f", if the condition holds for {percent(kept)} of them"
     but = ", but for what was imagined" if imagine else ""
+    whose = f" for {chosen.of}" if chosen.of else ""
     few = "" if rare is None else f" A group with a quarter of an even part is known to ± {number(rare, 3)}"
     few += "" if rare is None else f"; say --imagine {shlex.quote(_hint(balance.question))} if you know how small."
     console.print(
-        f"\n{percent(chosen.share)} of {budget} buys ± {number(chosen.width, 3)}, in {in_hundred(balance.level)} of "
-        f"100 answers, for {whom.many(n)}{held}, if groups are equal, flags even and numbers spread over a quarter of "
-        f"their bounds{but}.{escape(few)} Nothing was read."
+        f"\n{percent(chosen.share)} of {budget} buys ± {number(chosen.width, 3)}{whose}, in "
+        f"{in_hundred(balance.level)} of 100 answers, of {whom.many(n)}{held}, if flags are even and numbers spread "
+        f"over a quarter of their bounds{but}.{escape(few)} Nothing was read."
     )
 
 

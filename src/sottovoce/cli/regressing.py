@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.cli import shared
-from sottovoce.cli.console import AsJson, console, emit, table, waiting
+from sottovoce.cli.console import AsJson, console, emit, waiting
+from sottovoce.cli.showing import of_regression, show, table_file
 from sottovoce.cli.writing import check_places, written
 from sottovoce.privacy.shares import read_share
 
@@ -52,17 +53,16 @@ def regress(
     idempotency_key: shared.Key = None,
     who: shared.Who = None,
     purpose: shared.Purpose = None,
-    predict: Annotated[
-        list[str] | None,
-        typer.Option(help="Also say what is expected of such a row: 'age=70, ward=Surgery'; repeat for several."),
-    ] = None,
+    predict: shared.Predicting = None,
+    contrast: shared.Contrasts = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw a forest plot into this file (PNG, SVG, PDF).")] = None,
     csv: shared.Csv = None,
     as_json: AsJson = False,
 ) -> None:
     """Print a regression table with an interval in every row. It is charged once, before any record is read."""
-    from sottovoce.answers.intervals import checked_level  # noqa: PLC0415 - needs the data extra
-    from sottovoce.answers.predictions import expected, parse_rows, sentence  # noqa: PLC0415
+    from sottovoce.answers.contrast_words import parse_contrast  # noqa: PLC0415 - needs the data extra
+    from sottovoce.answers.intervals import checked_level  # noqa: PLC0415
+    from sottovoce.answers.predictions import parse_rows  # noqa: PLC0415
     from sottovoce.answers.verbs import regression_room  # noqa: PLC0415
     from sottovoce.facts import Facts  # noqa: PLC0415
     from sottovoce.facts.conditions import check_levels  # noqa: PLC0415
@@ -80,6 +80,8 @@ def regress(
         asking = regression_room().Formula(formula, known, **said)
         check_levels(where, known)
         parse_rows(asking, predict or ())
+        for one in contrast or ():
+            parse_contrast(one, asking.terms)
         if where is not None:
             records.check(ClippedSum(0, 1), where=where, **whom.asked)
         return lambda purse: purse.looks_for(asking, paid)
@@ -90,15 +92,12 @@ def regress(
                 formula, **said, spend=paid, level=certain, idempotency_key=idempotency_key, purpose=purpose
             )
         left, whom = curator.left(), curator.whom
-    predicted = expected(answer.posterior, predict or (), certain)
-    terms = (csv, lambda file: answer.table.to_csv(file, index=False))
-    with written(terms, (plot, lambda file: answer.plot().savefig(file))):
+    beside = of_regression(answer, predict or (), contrast or ())
+    with written((csv, table_file(answer)), (plot, lambda file: answer.plot().savefig(file))):
         if as_json:
             told = {"dataset": curator.dataset, "left": left, "protects": whom or "a record"}
-            emit(answer.to_dict() | told | ({"predicted": predicted} if predicted else {}))
+            emit(answer.to_dict() | told | beside.values)
         else:
-            header, rows = answer.lines()
-            console.print(table(answer.question.describe(), header, rows, left=1))
-            console.print(f"{answer.footing()}. {left}." + ("" if whom is None else f" {whom}."))
-            for one in predicted:
-                console.print(sentence(answer.question.parsed.response, certain, one), markup=False)
+            show(answer, f"{left}." + ("" if whom is None else f" {whom}."))
+            for line in beside.lines:
+                console.print(line, markup=False)

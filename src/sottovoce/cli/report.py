@@ -9,7 +9,7 @@ from typing import Any
 
 from sottovoce.answers.card import asked as asked_in
 from sottovoce.answers.display import drawn_rows, plain_words
-from sottovoce.cli.demo import Told
+from sottovoce.cli.told import Told
 from sottovoce.ledger import Budget, Entry
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.shares import percent

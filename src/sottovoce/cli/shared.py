@@ -49,6 +49,18 @@ Key = Annotated[
 ]
 Who = Annotated[str | None, typer.Option(help="Who asks. (By default your user name.)")]
 Purpose = Annotated[str | None, typer.Option(help="What the answer is for; recorded, and on the card.")]
+Compare = Annotated[
+    tuple[str, str] | None,
+    typer.Option(metavar="ROW ROW", help="Also say how two rows differ, such as A B or 'A / yes' 'B / yes'."),
+]
+Predicting = Annotated[
+    list[str] | None,
+    typer.Option(help="Also say what is expected of such a row: 'age=70, ward=Surgery'; repeat for several."),
+]
+Contrasts = Annotated[
+    list[str] | None,
+    typer.Option(help="Also combine terms: 'age=10, sex=1', or one less another, 'age - sex'; repeat for several."),
+]
 Csv = Annotated[Path | None, typer.Option(help="Also write the table to this CSV file.")]
 
 

@@ -149,13 +149,9 @@ class Client(Verbs):
 
     def _foreseen(
         self,
-        formula: str,
+        formula: Formula,
         spend: Spend,
         *,
-        family: str | None,
-        where: str | None,
-        prior: float | None,
-        misses: float | None,
         part: Budget | None,
         level: float | str,
         records: int | None,
@@ -163,8 +159,7 @@ class Client(Verbs):
     ) -> RegressionPlan:
         _own(part, {})
         said = imagined_of(imagined, self.facts)
-        asked = self.formula(formula, family=family, where=where, prior=prior, misses=misses)
-        body: dict[str, Any] = CATALOGUE["regress"].arguments_of(asked) | {"records": records}
+        body: dict[str, Any] = CATALOGUE["regress"].arguments_of(formula) | {"records": records}
         body |= {"spend": _paid(spend), "level": checked_level(level)}
         body |= {"imagine": said.texts, "share": said.share, "spread": said.spread, "kept": said.kept}
         given = {name: value for name, value in body.items() if value is not None}

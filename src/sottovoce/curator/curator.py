@@ -10,6 +10,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
+from sottovoce.answers.again import answer_again, entry_of
+from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.notebook import curator_html
 from sottovoce.answers.paid_verbs import PaidVerbs
 from sottovoce.answers.rows_kept import RowsOfPersons
@@ -146,6 +148,15 @@ class Curator(Door, PaidVerbs, RowsOfPersons):
         if (n := self._protected.count(self._table)) == 0:
             raise InvalidData(f"{self.dataset!r} has no {self._protected.units}")
         return n
+
+    def again(self, entry: int, *, level: float | str = 0.95) -> Any:
+        """Return an answer that was paid for before, by the number of its entry, with intervals of a level; free.
+
+        It is made of what the ledger kept: nothing is read and nothing spent. `history` lists the entries.
+        """
+        wanted = checked_level(level)
+        mine = [one for one in self._ledger.budgets() if self.budget.id in (one.id, one.whole)]
+        return answer_again(*entry_of(self._ledger, entry, mine), wanted)
 
     @property
     def whom(self) -> str | None:

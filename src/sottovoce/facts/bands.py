@@ -130,16 +130,12 @@ def split_group(text: str, facts: Facts) -> tuple[str, str]:
 
 def _how(name: str, column: Column) -> str:
     """Return how bands of this column can be said."""
-    low, high = _bounds(column) if isinstance(column, Number | Count) else (0.0, 110.0)
+    low, high = column.bounds if isinstance(column, Number | Count) else (0.0, 110.0)
     whole = isinstance(column, Count)
     few = int(min(12, high + 1)) if whole else 12
     middle = _short(math.ceil(low / 2 + high / 2) if whole or high - low >= 2 else low / 2 + high / 2)
     bands = "under 18, 18-64, 65+" if low < 18 and high >= 65 else f"under {middle}, {middle}+"
     return f"say bands, such as '{name}: {bands}' or '{name}: {few} bands'"
-
-
-def _bounds(column: Number | Count) -> tuple[float, float]:
-    return (0.0, float(column.high)) if isinstance(column, Count) else (column.low, column.high)
 
 
 def _even(name: str, column: Number | Count, bands: int) -> tuple[float, ...]:
@@ -157,7 +153,7 @@ def _even(name: str, column: Number | Count, bands: int) -> tuple[float, ...]:
 
 def _edges(name: str, column: Number | Count, said: str) -> tuple[float, ...]:
     """Return the inner edges of bands that are written out, or say which of them does not fit the one before it."""
-    low, high = _bounds(column)
+    low, high = column.bounds
     bands = list(_bands(name, column, said))
     first, last = bands[0], bands[-1]
     if first[0] > low:

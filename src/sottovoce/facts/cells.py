@@ -241,7 +241,7 @@ def _categories(name: str, column: Category | Flag, cut: Any) -> tuple[Any, ...]
 
 
 def _edges(name: str, column: Number | Count, cut: Any) -> tuple[float, ...]:
-    low, high = (0.0, float(column.high)) if isinstance(column, Count) else (column.low, column.high)
+    low, high = column.bounds
     if isinstance(cut, bool) or cut is ... or cut is None:
         raise InvalidValue(f"{name!r} holds numbers: say into how many cells it is cut, or the edges between them")
     if isinstance(cut, int | np.integer):

@@ -114,6 +114,11 @@ class Number(Column):
                 raise InvalidValue(f"missing must lie between low and high. Got {missing:g}")
             object.__setattr__(self, "missing", missing)
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and the most that it may be."""
+        return self.low, self.high
+
 
 @dataclass(frozen=True)
 class Count(Column):
@@ -138,6 +143,11 @@ class Count(Column):
             if not missing.is_integer() or not 0 <= missing <= high:
                 raise InvalidValue(f"missing must be a whole number from 0 to {int(high)}. Got {self.missing!r}")
             object.__setattr__(self, "missing", int(missing))
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and the most that it may be."""
+        return 0.0, float(self.high)
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,40 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-__all__ = ["And", "Column", "Compare", "Condition", "IsMissing", "Literal", "Not", "OneOf", "Or", "Value"]
+__all__ = [
+    "MIRRORED",
+    "SIGNS",
+    "And",
+    "Column",
+    "Compare",
+    "Condition",
+    "IsMissing",
+    "Leaf",
+    "Literal",
+    "Not",
+    "OneOf",
+    "Or",
+    "Value",
+]
 
 Value = int | float | str | bool
+
+SIGNS = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+"""Every sign of a comparison, and what it says of two values, or of two expressions."""
+MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""What a sign is where the sides change places."""
 
 
 @dataclass(frozen=True)
@@ -29,14 +56,9 @@ class _Leaf:
         """The columns and the values that it speaks of, in the order they are written."""
         return tuple(side for side in vars(self).values() if isinstance(side, Column | Literal))
 
-    def leaves(self) -> Iterator[_Leaf]:
+    def leaves(self: Leaf) -> Iterator[Leaf]:  # type: ignore[misc]
         """Yield the condition itself."""
         yield self
-
-    def holds(self, x: object) -> bool:
-        """Say whether it holds where every column has the value x."""
-        del x
-        return False
 
 
 @dataclass(frozen=True)
@@ -50,13 +72,17 @@ class Column(_Leaf):
         """The column itself."""
         return (self,)
 
+    def holds(self, x: Any) -> bool:
+        """Say whether x is true."""
+        return bool(x == 1)
+
 
 @dataclass(frozen=True)
 class Compare(_Leaf):
-    """``left sign right`` with sign one of = != < <= > >=."""
+    """``left sign right`` with one of the `SIGNS`; a value is on the right, wherever it was written."""
 
     sign: str
-    left: Column | Literal
+    left: Column
     right: Column | Literal
 
     @property
@@ -64,14 +90,9 @@ class Compare(_Leaf):
         """Whether the sign is = or !=."""
         return self.sign in ("=", "!=")
 
-    def holds(self, x: object) -> bool:
+    def holds(self, x: Any) -> bool:
         """Say whether it holds where every column has the value x."""
-        a, b = (side.value if isinstance(side, Literal) else x for side in (self.left, self.right))
-        if self.equates:
-            return (a == b) == (self.sign == "=")
-        low, high = (a, b) if self.sign in ("<", "<=") else (b, a)
-        assert isinstance(low, int | float) and isinstance(high, int | float)
-        return low < high or (self.sign in ("<=", ">=") and low == high)
+        return bool(SIGNS[self.sign](x, self.right.value if isinstance(self.right, Literal) else x))
 
 
 @dataclass(frozen=True)
@@ -88,7 +109,7 @@ class OneOf(_Leaf):
         """The column, and the values it may have."""
         return (self.column, *self.values)
 
-    def holds(self, x: object) -> bool:
+    def holds(self, x: Any) -> bool:
         """Say whether it holds where the column has the value x."""
         return (x in [literal.value for literal in self.values]) != self.negated
 
@@ -100,13 +121,18 @@ class IsMissing(_Leaf):
     column: Column
     negated: bool
 
+    def holds(self, x: Any) -> bool:
+        """Say whether it holds where the column has the value x, which is there."""
+        del x
+        return self.negated
+
 
 class _Branch:
     """A condition that is made of others."""
 
     parts: tuple[Condition, ...]
 
-    def leaves(self) -> Iterator[_Leaf]:
+    def leaves(self) -> Iterator[Leaf]:
         """Yield the conditions at its ends, in the order they are written."""
         for part in self.parts:
             yield from part.leaves()
@@ -123,7 +149,7 @@ class Not(_Branch):
         """The one part."""
         return (self.part,)
 
-    def holds(self, x: object) -> bool:
+    def holds(self, x: Any) -> bool:
         """Say whether the part does not hold."""
         return not self.part.holds(x)
 
@@ -134,7 +160,7 @@ class And(_Branch):
 
     parts: tuple[Condition, ...]
 
-    def holds(self, x: object) -> bool:
+    def holds(self, x: Any) -> bool:
         """Say whether all parts hold."""
         return all(part.holds(x) for part in self.parts)
 
@@ -145,9 +171,10 @@ class Or(_Branch):
 
     parts: tuple[Condition, ...]
 
-    def holds(self, x: object) -> bool:
+    def holds(self, x: Any) -> bool:
         """Say whether some part holds."""
         return any(part.holds(x) for part in self.parts)
 
 
-Condition = Column | Compare | OneOf | IsMissing | Not | And | Or
+Leaf = Column | Compare | OneOf | IsMissing
+Condition = Leaf | Not | And | Or

@@ -11,7 +11,20 @@ from collections.abc import Iterator, Mapping
 
 from sottovoce.facts.columns import Category, Flag
 from sottovoce.facts.columns import Column as Fact
-from sottovoce.facts.condition import And, Column, Compare, Condition, IsMissing, Literal, Not, OneOf, Or, Value
+from sottovoce.facts.condition import (
+    MIRRORED,
+    SIGNS,
+    And,
+    Column,
+    Compare,
+    Condition,
+    IsMissing,
+    Literal,
+    Not,
+    OneOf,
+    Or,
+    Value,
+)
 from sottovoce.facts.tokens import TokenReader
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import shown
@@ -92,13 +105,15 @@ class _Parser(TokenReader):
 
     def comparison(self) -> Condition:
         left = self.operand()
-        if self.kind == "sign" and self.token in ("=", "==", "!=", "<>", "<", "<=", ">", ">="):
-            sign = {"==": "=", "<>": "!="}.get(self.token, self.token)
+        sign = {"==": "=", "<>": "!="}.get(self.token, self.token)
+        if sign in SIGNS:
             self.advance()
             right = self.operand()
-            if isinstance(left, Literal) and isinstance(right, Literal):
-                self.fail("a comparison needs a column, in backticks where its name has several words,")
-            return Compare(sign, left, right)
+            if isinstance(left, Column):
+                return Compare(sign, left, right)
+            if isinstance(right, Column):
+                return Compare(MIRRORED[sign], right, left)
+            self.fail("a comparison needs a column, in backticks where its name has several words,")
         if isinstance(left, Literal):
             self.fail("a value alone is no condition; expected a comparison")
         if self.accept("is"):

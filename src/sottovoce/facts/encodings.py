@@ -40,7 +40,7 @@ def scale_of(column: Column, *, centred: bool) -> Scale:
     """Return the scale of a number, a count or a flag; from the middle of its bounds where `centred`, else from 0."""
     if isinstance(column, Flag):
         return Scale(0.0, 1.0, 0.0, 1.0)
-    low, high = (0.0, float(column.high)) if isinstance(column, Count) else (column.low, column.high)  # type: ignore[attr-defined]
+    low, high = column.bounds  # type: ignore[attr-defined]
     middle = low + (high - low) / 2 if centred else 0.0
     return Scale(low, high, middle, max(abs(high - middle), abs(low - middle)))
 

@@ -16,6 +16,7 @@ __all__ = ["facts_template", "read_facts"]
 
 _FILL = "?"
 """What a template leaves to a person."""
+_UNTYPED = "# A text file does not say what kind a column is, and records are not asked: say it, and what stands in ()."
 
 
 def read_facts(path: str | os.PathLike[str]) -> Facts:
@@ -46,6 +47,7 @@ def facts_template(schema: Mapping[str, str], untyped: Collection[str] = ()) -> 
     # What is public about this table. Fill in every "?", and leave out the columns that nobody may ask about.
     # Nothing here may be read off the data: write what you knew before you saw it.
     # Where a person may have several rows, the column that says whose a row is has kind = "person", and no more.
+    # A text file does not say what kind a column is, and records are not asked: say it, and what stands in ().
     <BLANKLINE>
     [age] # int64; number (low, high), count (high), category (categories), person
     kind = "number"
@@ -57,14 +59,15 @@ def facts_template(schema: Mapping[str, str], untyped: Collection[str] = ()) -> 
     categories = ["?"]
     <BLANKLINE>
     [sbp] # string; category (categories), day (first, last), flag, person, number (low, high), count (high)
-    kind = "category"
-    categories = ["?"]
+    kind = "?"
     """
     lines = [
         '# What is public about this table. Fill in every "?", and leave out the columns that nobody may ask about.',
         "# Nothing here may be read off the data: write what you knew before you saw it.",
         '# Where a person may have several rows, the column that says whose a row is has kind = "person", and no more.',
     ]
+    if untyped:
+        lines.append(_UNTYPED)
     for name, kind in schema.items():
         shown = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
         lines += ["", *_column(shown, kind, untyped=name in untyped)]
@@ -81,4 +84,6 @@ def _column(name: str, kind: str, *, untyped: bool) -> list[str]:
         return [f"[{name}] # {kind}; {choices}", 'kind = "number"', f'low = "{_FILL}"', f'high = "{_FILL}"']
     choices = "category (categories), day (first, last), flag, person"
     choices += ", number (low, high), count (high)" if untyped else ""
+    if untyped:
+        return [f"[{name}] # {kind}; {choices}", f'kind = "{_FILL}"']
     return [f"[{name}] # {kind}; {choices}", 'kind = "category"', f'categories = ["{_FILL}"]']

@@ -7,12 +7,24 @@ import math
 from collections.abc import Mapping, Sequence
 
 from sottovoce.facts.cells import Axis
-from sottovoce.facts.condition import And, Column, Compare, Condition, IsMissing, Literal, Not, OneOf, Or, Value
+from sottovoce.facts.condition import (
+    SIGNS,
+    And,
+    Column,
+    Compare,
+    Condition,
+    IsMissing,
+    Leaf,
+    Literal,
+    Not,
+    OneOf,
+    Or,
+    Value,
+)
 from sottovoce.facts.conditions import columns_of, parse_predicate
 
 __all__ = ["groups_kept"]
 
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _Band = tuple[float, float]
 """From a number to just below another."""
 _Known = Mapping[str, Value | _Band]
@@ -70,7 +82,7 @@ def _opposite(outcomes: _Outcomes) -> _Outcomes:
     return fail, hold
 
 
-def _of_one(leaf: Condition, known: Value | _Band) -> _Outcomes:
+def _of_one(leaf: Leaf, known: Value | _Band) -> _Outcomes:
     """Return how a comparison of one column, of which something is known, may end; a known value is not missing."""
     match leaf:
         case IsMissing(_, negated):
@@ -79,11 +91,10 @@ def _of_one(leaf: Condition, known: Value | _Band) -> _Outcomes:
             found = [_compared("=", known, value.value) for value in values]
             either = any(hold for hold, _ in found), all(fail for _, fail in found)
             return _opposite(either) if negated else either
-        case Compare(sign, Column(_), Literal(value)):
-            return _compared(sign, known, value)
-        case Compare(sign, Literal(value), _):
-            return _compared(_MIRRORED.get(sign, sign), known, value)
-    return _compared("=", known, True)
+        case Compare(sign, _, right):
+            return _compared(sign, known, right.value) if isinstance(right, Literal) else _EITHER
+        case Column():
+            return _compared("=", known, True)
 
 
 def _compared(sign: str, known: Value | _Band, value: Value) -> _Outcomes:
@@ -95,19 +106,15 @@ def _compared(sign: str, known: Value | _Band, value: Value) -> _Outcomes:
     kinds = {str if isinstance(one, str) else bool if isinstance(one, bool) else float for one in (known, value)}
     if len(kinds) > 1 or (sign != "=" and kinds != {float}):
         return _EITHER
-    holds = Compare(sign, Literal(known), Literal(value)).holds(None)
+    holds = bool(SIGNS[sign](known, value))
     return holds, not holds
 
 
 def _banded(sign: str, low: float, high: float, value: float) -> _Outcomes:
-    match sign:
-        case "=":
-            return low <= value < high, True
-        case "<":
-            return low < value, high > value
-        case "<=":
-            return low <= value, high > value
-        case ">":
-            return high > value, low <= value
-        case _:
-            return high > value, low < value
+    return {
+        "=": (low <= value < high, True),
+        "<": (low < value, high > value),
+        "<=": (low <= value, high > value),
+        ">": (high > value, low <= value),
+        ">=": (high > value, low < value),
+    }[sign]

@@ -6,9 +6,9 @@ from sottovoce.privacy.lazily import lazily
 
 if TYPE_CHECKING:
     from sottovoce.ledger.chain import Head
-    from sottovoce.ledger.charging import EntryPending, KeyTaken
+    from sottovoce.ledger.charging import EntryPending, KeyTaken, Reservation
     from sottovoce.ledger.ledger import Ledger
-    from sottovoce.ledger.records import Budget, Entry, Reservation, State
+    from sottovoce.ledger.records import Budget, Entry, State
 
 __all__ = ["Budget", "Entry", "EntryPending", "Head", "KeyTaken", "Ledger", "Reservation", "State"]
 

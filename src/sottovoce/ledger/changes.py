@@ -14,9 +14,9 @@ from typing import Any
 
 from sottovoce.ledger import queries
 from sottovoce.ledger.chain import Head, Written, canonical, commit_body, digest, reserve_body
-from sottovoce.ledger.charging import Charge, answered, charged
+from sottovoce.ledger.charging import Charge, Reservation, answered, charged
 from sottovoce.ledger.grouping import About, Change
-from sottovoce.ledger.records import Budget, Entry, Reservation, State
+from sottovoce.ledger.records import Budget, Entry, State
 from sottovoce.ledger.schema import now
 from sottovoce.ledger.transaction import Transaction
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt

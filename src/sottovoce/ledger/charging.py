@@ -9,6 +9,7 @@ import functools
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.shares import percent
 
-__all__ = ["Charge", "EntryPending", "KeyTaken", "answered", "charged", "price", "what_is_left"]
+__all__ = ["Charge", "EntryPending", "KeyTaken", "Reservation", "answered", "charged", "price", "what_is_left"]
 
 
 class EntryPending(LedgerUnavailable):
@@ -69,6 +70,24 @@ class Charge(NamedTuple):
         asked = dict(request)
         whole_cost = None if whole is None else price(whole, profile)
         return cls(budget, whole, asked, profile, canonical(asked), profile.text, price(budget, profile), whole_cost)
+
+
+@dataclass
+class Reservation:
+    """The right to release once, held by the process that reserved it and by no other.
+
+    `token` never leaves the process unless it voids: the ledger holds only its hash, so nobody else can give
+    the budget back. `reserved` is what was reserved: the charge, by whom, when, under which key.
+    """
+
+    entry: int
+    token: str = field(repr=False)
+    touched: bool = False
+    reserved: tuple[Charge, str, str, str | None] | None = field(default=None, repr=False)
+
+    def touch(self) -> None:
+        """Say that the data is about to be read; from here on the cost is never given back."""
+        self.touched = True
 
 
 def price(budget: Budget, profile: Profile) -> float:

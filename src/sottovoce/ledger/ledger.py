@@ -11,11 +11,11 @@ from typing import Any, Self
 from sottovoce.ledger import changes
 from sottovoce.ledger.anchor import Anchor, Noting
 from sottovoce.ledger.chain import Head, canonical
-from sottovoce.ledger.charging import Charge
+from sottovoce.ledger.charging import Charge, Reservation
 from sottovoce.ledger.grouping import About, Change, Group
 from sottovoce.ledger.opening import open_store
 from sottovoce.ledger.reading import LedgerReading, check_name
-from sottovoce.ledger.records import Budget, Entry, Reservation, check_n
+from sottovoce.ledger.records import Budget, Entry, check_n
 from sottovoce.ledger.store import Store, read_url
 from sottovoce.ledger.transaction import Transaction
 from sottovoce.privacy.errors import InvalidValue, UnprovenPrivacy

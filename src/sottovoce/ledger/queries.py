@@ -8,7 +8,8 @@ from fractions import Fraction
 from typing import Any
 
 from sottovoce.ledger.chain import EMPTY, Event, Head, digest, unsealed
-from sottovoce.ledger.records import Budget, Entry, Reservation, closed_entry, opened_budget, reserved_entry
+from sottovoce.ledger.charging import Reservation
+from sottovoce.ledger.records import Budget, Entry, closed_entry, opened_budget, reserved_entry
 from sottovoce.ledger.transaction import CLOSES, Transaction
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt
 

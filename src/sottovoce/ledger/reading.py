@@ -113,6 +113,12 @@ class LedgerReading:
         with self._looking() as transaction:
             return self._told_again(transaction, queries.find_entry(transaction, budget, number))
 
+    def find_key(self, budget: Budget, key: str) -> Entry | None:
+        """Return the entry that bears an idempotency key and still counts, if one was charged to this budget."""
+        check_name("an idempotency key", key)
+        with self._looking() as transaction:
+            return self._told_again(transaction, queries.earlier_entry(transaction, budget, key))
+
     def pending(self, dataset: str | None = None) -> list[Entry]:
         """Return what was reserved and has not ended: under way now, or left by a process that died."""
         return [entry for entry in self.entries(dataset) if entry.state is State.PENDING]

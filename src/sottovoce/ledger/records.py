@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sottovoce.ledger.chain import Event
 from sottovoce.privacy.errors import InvalidValue
@@ -17,10 +17,7 @@ from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.relation import Relation
 
-if TYPE_CHECKING:
-    from sottovoce.ledger.charging import Charge
-
-__all__ = ["Budget", "Entry", "Reservation", "State", "check_n", "closed_entry", "opened_budget", "reserved_entry"]
+__all__ = ["Budget", "Entry", "State", "check_n", "closed_entry", "opened_budget", "reserved_entry"]
 
 
 class State(enum.StrEnum):
@@ -171,24 +168,6 @@ class Entry:
             "note": self.note,
             "whole_cost": self.whole_cost,
         }
-
-
-@dataclass
-class Reservation:
-    """The right to release once, held by the process that reserved it and by no other.
-
-    `token` never leaves the process unless it voids: the ledger holds only its hash, so nobody else can give
-    the budget back. `reserved` is what was reserved: the charge, by whom, when, under which key.
-    """
-
-    entry: int
-    token: str = field(repr=False)
-    touched: bool = False
-    reserved: tuple[Charge, str, str, str | None] | None = field(default=None, repr=False)
-
-    def touch(self) -> None:
-        """Say that the data is about to be read; from here on the cost is never given back."""
-        self.touched = True
 
 
 def check_n(n: int | None, promise: Promise) -> None:

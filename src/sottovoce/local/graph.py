@@ -203,9 +203,9 @@ class ProfileGraph:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the profiles as rows of bars and the edges as arcs beside them; return the axes."""
-        from sottovoce.local.plotting import plot_graph  # noqa: PLC0415 - matplotlib is an extra
+        from sottovoce.local.plotting import plot_profiles  # noqa: PLC0415 - matplotlib is an extra
 
-        return plot_graph(self, ax)
+        return plot_profiles(self.names, self.categories, self.matrix, self.edge_indices.tolist(), ax)
 
     # What one asks of a graph.
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, logsumexp, xlog1py, xlogy
+from scipy.special import logsumexp
 
 from sottovoce.models.fit import ModelFit
-from sottovoce.models.likelihood import log_normaliser
-from sottovoce.models.observation import Observed
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats
 
-__all__ = ["cell_log_likelihood", "compare_models"]
+__all__ = ["compare_models"]
 
 
 def compare_models(fits: Mapping[str, ModelFit]) -> Any:
@@ -62,26 +58,3 @@ def compare_models(fits: Mapping[str, ModelFit]) -> Any:
         for name, fit in fits.items()
     ]
     return pd.DataFrame(rows).sort_values("log_evidence", ascending=False, ignore_index=True)
-
-
-def cell_log_likelihood(shares: Floats, seen: Observed) -> Floats:
-    """Return log p(ñ_k | π) of every noisy count alone, (draws, counts): a binomial count and its noise, summed."""
-    pi, noise, n = np.clip(np.atleast_2d(shares), 1e-30, 1 - 1e-12), seen.law, seen.n
-    found = np.empty(pi.shape)
-    for k, noisy in enumerate(seen.all.astype(np.float64)):
-        p = pi[:, k, None]
-        mean, variance = n * p, n * p * (1 - p)
-        if noise.kind == "laplace":
-            slope = math.exp(min(1 / noise.scale, 30.0))
-            centre = np.clip(noisy, mean / slope, mean * slope)
-        else:
-            centre = (mean * noise.variance + noisy * variance) / (noise.variance + variance)
-        half = min(7.5 * math.sqrt(float(variance.max())) + 12, n)
-        step = max(1.0, math.floor(half / 250))
-        values = np.clip(np.rint(centre), 0, n) + step * np.arange(-math.ceil(half / step), math.ceil(half / step) + 1)
-        inside = (values >= 0) & (values <= n)
-        held = np.clip(values, 0, n)
-        logs = gammaln(n + 1) - gammaln(held + 1) - gammaln(n - held + 1) + xlogy(held, p) + xlog1py(n - held, -p)
-        logs = logs + noise.log_weight(noisy - held) - log_normaliser(noise) + math.log(step)
-        found[:, k] = logsumexp(np.where(inside, logs, -np.inf), axis=1)
-    return found

@@ -12,6 +12,7 @@ import numpy as np
 from sottovoce.answers.intervals import central, checked_level
 from sottovoce.models.checking import PredictiveCheck, predictive_check
 from sottovoce.models.evidence import Evidence, bridge
+from sottovoce.models.likelihood import cell_log_likelihood
 from sottovoce.models.observation import Observed
 from sottovoce.models.program import Program
 from sottovoce.privacy.errors import InvalidValue
@@ -160,12 +161,26 @@ class ModelFit:
 
     def to_arviz(self) -> Any:
         """Return an ArviZ `InferenceData`: posterior, posterior predictive, log likelihood of each noisy cell."""
-        from sottovoce.models.faces import to_arviz  # noqa: PLC0415 - an extra
+        import arviz  # noqa: PLC0415 - an extra
 
-        return to_arviz(self)
+        chains, size = next(iter(self.draws.values())).shape[:2]
+        logs, made, seen = [], {}, {}
+        for name, part in self.program.sites.items():
+            logs.append(cell_log_likelihood(self.whole(name), part))
+            label = self.program._label(name, "noisy counts")
+            made[label] = self.predictive(name).reshape(chains, size, -1)
+            seen[label] = part.counts
+        return arviz.from_dict(
+            posterior=dict(self.draws),
+            posterior_predictive=made,
+            observed_data=seen,
+            log_likelihood={"noisy counts": np.concatenate(logs, axis=1).reshape(chains, size, -1)},
+            attrs={"likelihood": self.form, "diverged": self.diverged},
+        )
 
     def plot(self, name: str | None = None, *, level: float = 0.95) -> Any:
         """Return a figure of the noisy cells, the band of their noise, and the model's fit to them."""
-        from sottovoce.models.faces import plot  # noqa: PLC0415 - an extra
+        from sottovoce.models.plotting import plot_cells  # noqa: PLC0415 - an extra
 
-        return plot(self, name, level)
+        seen = self.seen(name)
+        return plot_cells(seen, self.whole(name), seen.name if self.program.single else f"{name}: {seen.name}", level)

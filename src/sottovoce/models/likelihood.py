@@ -16,10 +16,24 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.special import gammaln, logsumexp, xlog1py, xlogy
 
 from sottovoce.mechanisms.integer_noise import IntegerNoise
+from sottovoce.models.observation import Observed
+from sottovoce.privacy.numbers import Floats
 
-__all__ = ["LEAST", "Form", "Plan", "choose_form", "exact", "log_normaliser", "normal", "plan_for", "two_sided"]
+__all__ = [
+    "LEAST",
+    "Form",
+    "Plan",
+    "cell_log_likelihood",
+    "choose_form",
+    "exact",
+    "log_normaliser",
+    "normal",
+    "plan_for",
+    "two_sided",
+]
 
 Form = Literal["exact", "normal"]
 
@@ -257,3 +271,26 @@ def normal(probabilities: Any, counts: Any, n: int, variance: Any) -> Any:
     squares = jnp.sum(gap**2 / spread) + n * jnp.sum(pi * gap / spread) ** 2 / left
     logs = jnp.sum(jnp.log(spread)) + jnp.log(left)
     return -0.5 * (squares + logs + noisy.size * math.log(2 * math.pi))
+
+
+def cell_log_likelihood(shares: Floats, seen: Observed) -> Floats:
+    """Return log p(ñ_k | π) of every noisy count alone, (draws, counts): a binomial count and its noise, summed."""
+    pi, noise, n = np.clip(np.atleast_2d(shares), 1e-30, 1 - 1e-12), seen.law, seen.n
+    found = np.empty(pi.shape)
+    for k, noisy in enumerate(seen.all.astype(np.float64)):
+        p = pi[:, k, None]
+        mean, variance = n * p, n * p * (1 - p)
+        if noise.kind == "laplace":
+            slope = math.exp(min(1 / noise.scale, 30.0))
+            centre = np.clip(noisy, mean / slope, mean * slope)
+        else:
+            centre = (mean * noise.variance + noisy * variance) / (noise.variance + variance)
+        half = min(7.5 * math.sqrt(float(variance.max())) + 12, n)
+        step = max(1.0, math.floor(half / 250))
+        values = np.clip(np.rint(centre), 0, n) + step * np.arange(-math.ceil(half / step), math.ceil(half / step) + 1)
+        inside = (values >= 0) & (values <= n)
+        held = np.clip(values, 0, n)
+        logs = gammaln(n + 1) - gammaln(held + 1) - gammaln(n - held + 1) + xlogy(held, p) + xlog1py(n - held, -p)
+        logs = logs + noise.log_weight(noisy - held) - log_normaliser(noise) + math.log(step)
+        found[:, k] = logsumexp(np.where(inside, logs, -np.inf), axis=1)
+    return found

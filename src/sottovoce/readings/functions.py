@@ -120,7 +120,7 @@ class FunctionValue(FunctionReading):
         """Raise unless the sensitivity withstands generated neighbours."""
         super().check_sums(n)
         if callable(self.function) and n:
-            spot_check(self, n)
+            spot_check(self, n, self.sensitivity, self.norm)
 
     def pairs(self, n: int) -> list[tuple[Statistics, Statistics]]:
         """Return totals as far apart as the sensitivity says: the first coordinate alone, or all of them."""

@@ -335,11 +335,10 @@ def scaled(column: Column, values: Floats) -> Floats:
 
 def span(column: Column) -> tuple[float, float, float]:
     """Return the bounds of a number or a count, and what a missing one counts as."""
-    if isinstance(column, Count):
-        return 0.0, float(column.high), float(column.missing or 0)
-    assert isinstance(column, Number)
-    middle = column.low + (column.high - column.low) / 2
-    return column.low, column.high, middle if column.missing is None else column.missing
+    assert isinstance(column, Number | Count)
+    low, high = column.bounds
+    usual = 0.0 if isinstance(column, Count) else low + (high - low) / 2
+    return low, high, usual if column.missing is None else float(column.missing)
 
 
 def scale_down(rows: Floats, norm: float, dtype: Any = np.float64) -> Floats:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
-
-if TYPE_CHECKING:
-    from sottovoce.readings.function_reading import FunctionReading
-    from sottovoce.readings.functions import FunctionValue
+from sottovoce.readings.function_reading import FunctionReading
 
 __all__ = ["spot_check"]
 
@@ -22,7 +19,7 @@ _WORK = 200_000
 _SLACK = 1 + 1e-9
 
 
-def spot_check(reading: FunctionValue, n: int) -> None:
+def spot_check(reading: FunctionReading, n: int, sensitivity: float, norm: str) -> None:
     """Raise `InvalidValue` where a generated data set of n records and a neighbour of it lie farther apart than said.
 
     Bases are all records alike at each end, two camps of every split, and random ones; the last record becomes each
@@ -38,7 +35,12 @@ def spot_check(reading: FunctionValue, n: int) -> None:
         for other in _others(reading, base, rng):
             tried += 1
             failures += reading.evaluated(records) is None
-            _compare(reading, before, reading.answered(reading.tame(other)))
+            moved = _moved(reading.answered(reading.tame(other)) - before, norm)
+            if moved > sensitivity * _SLACK:
+                raise InvalidValue(
+                    f"one record of a generated data set moves {reading.name} by {moved:.4g}, beyond the declared "
+                    f"sensitivity of {sensitivity:.4g}; declare more, or cut the function down"
+                )
     if tried and failures == tried:
         raise InvalidValue(
             f"{reading.name} fails on every generated data set, or returns something else than {reading.entries} "
@@ -46,14 +48,9 @@ def spot_check(reading: FunctionValue, n: int) -> None:
         )
 
 
-def _compare(reading: FunctionValue, before: Floats, after: Floats) -> None:
-    gap = np.abs(after - before)
-    moved = {"max": gap.max(initial=0.0), "l1": gap.sum(), "l2": np.sqrt((gap**2).sum())}[reading.norm]
-    if moved > reading.sensitivity * _SLACK:
-        raise InvalidValue(
-            f"one record of a generated data set moves {reading.name} by {moved:.4g}, beyond the declared sensitivity "
-            f"of {reading.sensitivity:.4g}; declare more, or cut the function down"
-        )
+def _moved(by: Floats, norm: str) -> float:
+    gap = np.abs(by)
+    return float({"max": gap.max(initial=0.0), "l1": gap.sum(), "l2": np.sqrt((gap**2).sum())}[norm])
 
 
 def _ends(reading: FunctionReading, rng: np.random.Generator) -> Iterator[list[float]]:
@@ -94,7 +91,7 @@ def _others(reading: FunctionReading, base: list[Floats], rng: np.random.Generat
 def _span(column: Any) -> tuple[float, float]:
     if hasattr(column, "categories"):
         return 0.0, float(len(column.categories) - 1)
-    return float(getattr(column, "low", 0.0)), float(getattr(column, "high", 1.0))
+    return column.bounds if hasattr(column, "bounds") else (0.0, 1.0)
 
 
 def _random(column: Any, rng: np.random.Generator, n: int) -> Floats:

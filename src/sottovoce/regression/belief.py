@@ -27,7 +27,7 @@ from sottovoce.regression.glances import Glance
 from sottovoce.regression.guesses import Guesses
 from sottovoce.regression.imagined import Imagined
 from sottovoce.regression.overdispersed import Extra
-from sottovoce.regression.ways import Way, squares, times
+from sottovoce.regression.ways import Way, times
 
 __all__ = ["Asked", "Belief", "believe", "believe_all"]
 
@@ -232,9 +232,9 @@ def _unsure(imagined: Imagined, extra: Extra | None) -> Floats:
     """Return by how much the score may vary because nobody knows quite how much counts do."""
     (family,) = imagined.families
     assert isinstance(family, PoissonFamily) and extra is not None
-    shift = extra.shift(family, imagined.predictors[:, :, 0])
-    moves = np.einsum("mr,mr,mri->mi", imagined.records, shift, imagined.rows)
-    return squares(moves)
+    shifts = extra.shift(family, imagined.predictors[:, :, 0])
+    moves = np.einsum("mr,kmr,mri->kmi", imagined.records, shifts, imagined.rows)
+    return np.asarray(moves.transpose(1, 2, 0) @ moves.transpose(1, 0, 2))
 
 
 def _roots(glance: Glance, guesses: Guesses, sds: Floats) -> Floats:

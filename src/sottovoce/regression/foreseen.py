@@ -25,18 +25,21 @@ from sottovoce.regression.care import PLANNED
 from sottovoce.regression.coefficients import Coefficients
 from sottovoce.regression.formula import Formula
 from sottovoce.regression.glances import Glance
-from sottovoce.regression.guesses import out_of_sight
+from sottovoce.regression.guesses import loudest, out_of_sight
 from sottovoce.regression.quick_sums import quick_sums
 from sottovoce.regression.strides import final, strides, together
 
 __all__ = ["Foreseen", "foresee", "foresee_all", "rarely"]
 
-_LATTICES = {1021: 76, 2039: 1487, 4093: 1516}
+_LATTICES = {1021: 76, 2039: 1487}
 """How many records are imagined, each for a part of n, and what takes one column's place in its law to the next one's:
 the good lattices of Korobov's form (L'Ecuyer). Columns meet each other more evenly than by chance."""
 _EACH, _NARROWEST = 64, 1e-3
 """How many records are imagined for each entry of a row, where a lattice has so many; and the least spread of a column,
 in half its range, with which anything goes."""
+_CLEAR = 0.01
+"""Where noise is no more than this part of what every column tells by itself, and what is explained is as likely this
+way as the other, a draw of it and its mirror image do the same the other way: a walk without any tells the middle."""
 _QUIET, _NEVER = 1e-9, 1e-9
 """Next to no noise, in steps, and the share of what is never met."""
 _EFFECT = 0.3
@@ -248,6 +251,15 @@ class _Records:
         size = np.where(ones, 1.0, np.maximum(x.std(axis=0), _NARROWEST))
         return np.asarray((x - x.mean(axis=0)) @ (np.resize([1.0, -1.0], len(size)) / size))
 
+    @property
+    def _even(self) -> bool:
+        """Whether what is explained is as likely one way as the other."""
+        formula = self.formula
+        if levels_of(formula.response) is None:
+            return not formula.model.curved
+        shares = self.said.shares(formula.parsed.response, formula.response)
+        return len(shares) == 2 and bool(abs(shares[0] - shares[1]) < _NEAR)
+
     def _responses(self, effect: float) -> Floats:
         found = _response(self.formula, self.said, effect * self._moves, self.places)
         return as_columns([self.formula.response], [found])[0]
@@ -271,12 +283,16 @@ class _Records:
         ]
 
     def walks(self, mechanism: AdaptiveLooks, level: float) -> list[Generator[Asked, Belief, Floats]]:
-        """Return looks without noise, and walks with a pair of draws of it; with two where noise hides most columns."""
+        """Return looks at both answers without noise, and walks: with a pair of draws of it, with two where it hides
+        most columns, and one with none where it is next to none.
+        """
         answers = zip(self._answers(), self.explained, strict=True)
         quiet = [(answer, self._quiet(mechanism, answer, y)) for answer, y in answers]
-        pairs = 2 if _veiled(mechanism, quiet[0][1]) else 1
         walks = [self._seen(mechanism, *one, level) for one in quiet]
-        return walks + [walk for seed in range(pairs) for walk in self.pair(mechanism, seed, level)]
+        hidden, loudest = _hidden(mechanism, quiet[0][1])
+        if self._even and loudest < _CLEAR:
+            return [*walks, self._walked(mechanism, self.explained[0], np.zeros, level)]
+        return walks + [walk for seed in range(2 if hidden > 0.5 else 1) for walk in self.pair(mechanism, seed, level)]
 
     def pair(self, mechanism: AdaptiveLooks, seed: int, level: float) -> list[Generator[Asked, Belief, Floats]]:
         """Return walks with a draw of the noise and with its mirror image: what the one hides the other shows."""
@@ -330,17 +346,18 @@ class _Records:
         return np.asarray(np.diff(found.interval(level, _NEAR), axis=1)[:, 0] / 2)
 
 
-def _veiled(mechanism: AdaptiveLooks, quiet: Glance) -> bool:
-    """Say whether noise such as the last look's, in the coordinates of the first, would hide most columns.
+def _hidden(mechanism: AdaptiveLooks, quiet: Glance) -> tuple[float, float]:
+    """Return which part of the columns noise such as the last look's, in the coordinates of the first, would hide; and
+    how large a part it is of what the column that tells least by itself does.
 
-    Where counts will be cut, and so how loud noise will be, no look has said yet.
+    Where counts will be cut, and so how loud noise will be, no look has said yet: none is taken to be hidden.
     """
     look = mechanism.reading
-    if isinstance(look.model, PoissonFamily):
-        return False
     noise = mechanism.scales(look, mechanism.plan[-1])["information"] / look.factors[1] ** 2
     glance = replace(quiet, tau=noise)
-    return bool(out_of_sight(glance, glance.averaged(np.asarray(glance.information))).mean() > 0.5)
+    average = glance.averaged(np.asarray(glance.information))
+    hidden = 0.0 if isinstance(look.model, PoissonFamily) else float(out_of_sight(glance, average).mean())
+    return hidden, loudest(glance, average)
 
 
 def _predictors(formula: Formula, said: Imagined) -> tuple[Floats, Floats]:

@@ -100,10 +100,10 @@ class Formula:
         object.__setattr__(self, "family", self.family or _usual(self.response))
         if self.prior is None:
             object.__setattr__(self, "prior", self.usual_prior)
-        real("prior", self.prior, above=0.0)
-        real("spread", self.spread, above=0.0)
+        # One number in one way: 1 and 1.0, and 0, 0.0 and -0.0, are the same question.
+        object.__setattr__(self, "prior", real("prior", self.prior, above=0.0))
+        object.__setattr__(self, "spread", real("spread", self.spread, above=0.0))
         self.model  # noqa: B018 - a response of the wrong kind is refused here
-        # One number in one way: 0, 0.0 and -0.0 are the same question.
         misses = self.model.missed if self.misses is None else real("misses", self.misses, below=10.0) + 0.0
         object.__setattr__(self, "misses", misses)
         with np.errstate(all="ignore"):

@@ -24,7 +24,7 @@ from sottovoce.regression.care import RELEASED, Care
 from sottovoce.regression.glances import Glance, know
 from sottovoce.regression.veil import NARROWEST, Veil, turns
 
-__all__ = ["Guesses", "out_of_sight", "whole_weight"]
+__all__ = ["Guesses", "loudest", "out_of_sight", "whole_weight"]
 
 _TOGETHER = 192
 """So many guesses are worked on together: of more the numbers would not stay near the processor."""
@@ -164,6 +164,12 @@ def out_of_sight(glance: Glance, average: Floats) -> NDArray[np.bool_]:
         np.where(glance.look.encoding.numbers, hidden, varies) & np.array([bool(entry) for entry in entries]),
         dtype=bool,
     )
+
+
+def loudest(glance: Glance, average: Floats) -> float:
+    """Return how large the noise is of the information that some column has for itself, beside that, at most."""
+    g = glance.look.matrix
+    return float(_along(g, np.zeros_like(average), _own(g, average), glance.noise)[1].max())
 
 
 def _left(glance: Glance, average: Floats) -> Floats:

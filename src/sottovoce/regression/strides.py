@@ -6,6 +6,7 @@ once: the plan of a regression takes six and more.
 
 from __future__ import annotations
 
+import bisect
 import functools
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -51,6 +52,8 @@ _SHORTER, _SHORTEST = 0.8, 0.5
 """Where rows longer than the norm pull as far as any, the norm is so much shorter, and no shorter than that."""
 _NEARLY = 1.05
 """Counts are cut at the highest place that is so near to the best: rows have longer tails than imagined ones."""
+_HEARD = 0.3
+"""How much counts vary is looked at with noise of no more than this part of their mean, where that can be."""
 _CAPS = (*range(1, 17), *range(18, 41, 2), *range(44, MOST_COUNTED + 1, 4))
 """Where counts may be cut."""
 
@@ -113,7 +116,7 @@ def _next(mechanism: AdaptiveLooks, path: Path, place: int, paid: Step, care: Ca
     glance, belief = _latest(path)
     step = mechanism.plan[place]
     if "score" not in step[1]:
-        return variation_look(mechanism.system, mechanism.n, belief.mean, glance.look.cap), step, None
+        return _variation(mechanism, glance, belief, step), step, None
     shape = round_shape(glance)
     rows, records = _rows(glance, belief)
     last = place == len(mechanism.plan) - 1
@@ -328,10 +331,28 @@ def _cut(mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, st
     score = mechanism.scales(highest, step)["score"] / highest.pull * np.maximum(caps - low, high) / highest.bound
     _, slope, variance = (part[caps - 1] for part in family.by_cap(t))
     varies = variance @ (records * v**2 * squares)
-    doubt = (((records * v * extra.shifts(family, t)[caps - 1]) @ z) ** 2).sum(axis=1)
+    doubt = (((records * v * extra.shifts(family, t)[:, caps - 1]) @ z) ** 2).sum(axis=(0, 2))
     told = np.maximum(slope @ (records * v * squares), 1e-300)
     bad = (varies + look.dimension * score**2 + doubt) / told**2
     return replace(look, cap=int(caps[bad <= _NEARLY * bad.min()].max()), extra=extra.mean)
+
+
+def _variation(mechanism: AdaptiveLooks, glance: Glance, belief: Belief, step: Step) -> Look:
+    """Return a look at how much counts vary, cut as high as noise hides no more of it than a part of their mean."""
+    rows, records = _rows(glance, belief)
+    mean = records @ mechanism.system.model.expected(rows @ belief.mean)
+    most = min(int(mechanism.system.response.high), MOST_COUNTED)  # type: ignore[attr-defined]
+    first = glance.look.model.most  # type: ignore[attr-defined]
+    caps = [first, *sorted({min(cap, most) for cap in _CAPS if cap > first})]
+
+    def look(cap: float) -> Look:
+        return variation_look(mechanism.system, mechanism.n, belief.mean, cap)
+
+    def hidden(cap: float) -> bool:
+        asked = look(cap)
+        return bool(mechanism.scales(asked, step)["meat"] / asked.factors[0] ** 2 > _HEARD * mean)
+
+    return look(caps[max(bisect.bisect_left(caps, True, key=hidden) - 1, 0)])
 
 
 def _own(glance: Glance) -> Glance | None:

@@ -99,9 +99,9 @@ class NormalMean(Conjugate):
             spread = 2 * column.radius
             bounds: dict[str, Any] = {"radius": column.radius, "dimension": len(column.of), "prior_mean": 0.0}
         elif isinstance(column, Number | Count):
-            low = column.low if isinstance(column, Number) else 0.0
-            spread = column.high - low
-            bounds = {"bounds": (low, float(column.high)), "prior_mean": low + spread / 2}
+            low, high = column.bounds
+            spread = high - low
+            bounds = {"bounds": (low, high), "prior_mean": low + spread / 2}
         else:
             return None
         return bounds | {"variance": (spread / 4) ** 2, "prior_variance": (spread / 2) ** 2}

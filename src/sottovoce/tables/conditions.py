@@ -15,16 +15,26 @@ from typing import Any
 
 import ibis
 
-from sottovoce.facts.condition import And, Column, Compare, Condition, IsMissing, Literal, Not, OneOf, Or
+from sottovoce.facts.condition import (
+    MIRRORED,
+    SIGNS,
+    And,
+    Column,
+    Compare,
+    Condition,
+    IsMissing,
+    Literal,
+    Not,
+    OneOf,
+    Or,
+)
 from sottovoce.facts.conditions import parse_predicate
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.tables.columns import WIDE, field, is_text, numeric, whole
-from sottovoce.tables.days import SIGNS, days, is_day, written_days
+from sottovoce.tables.days import days, is_day, written_days
 from sottovoce.tables.engine import Engine, number
 
 __all__ = ["condition"]
-
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def condition(engine: Engine, table: Any, text: str) -> Any:
@@ -79,14 +89,12 @@ class _Translator:
                     raise InvalidData(f"column {name!r} holds no truth values; compare it with something")
                 return field(self.table, name)
 
-    def compare(self, sign: str, left: Column | Literal, right: Column | Literal) -> Any:
-        if isinstance(left, Literal):
-            left, right, sign = right, left, _MIRRORED.get(sign, sign)
-        if isinstance(left, Column) and self.holds_days(left):
+    def compare(self, sign: str, left: Column, right: Column | Literal) -> Any:
+        if self.holds_days(left):
             return days(self.table, sign, left, right)
         if isinstance(right, Column) and self.holds_days(right):
-            return days(self.table, _MIRRORED.get(sign, sign), right, left)
-        if sign in _MIRRORED and isinstance(left, Column) and isinstance(right, Literal) and is_day(right.value):
+            return days(self.table, MIRRORED[sign], right, left)
+        if sign not in ("=", "!=") and isinstance(right, Literal) and is_day(right.value):
             return written_days(self.table, sign, left, right)
         sides = self.sides(sign, left, right)
         return _known(sides, SIGNS[sign](*sides))
@@ -104,7 +112,7 @@ class _Translator:
         empty = value.isnull()
         return empty | value.isnan().fill_null(False) if value.type().is_floating() else empty
 
-    def sides(self, sign: str, left: Column | Literal, right: Column | Literal) -> list[Any]:
+    def sides(self, sign: str, left: Column, right: Column | Literal) -> list[Any]:
         """Return both sides of a comparison as texts or as numbers; what has no type follows the other side."""
         sides = (left, right)
         kinds = [self.holds_text(side) for side in sides]

@@ -5,26 +5,16 @@ can fail to be.
 from __future__ import annotations
 
 import datetime
-import operator
 import re
 from typing import Any
 
 import ibis
 
-from sottovoce.facts.condition import Column, Literal
+from sottovoce.facts.condition import SIGNS, Column, Literal
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.tables.columns import field
 
-__all__ = ["SIGNS", "days", "is_day", "written_days"]
-
-SIGNS = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+__all__ = ["days", "is_day", "written_days"]
 
 _WRITTEN = r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
 

@@ -133,8 +133,7 @@ def _held(asked: Asked, name: str, column: Column) -> Any:
         value = asked.value(name, cut=False).cast("float64")
         return ibis.cases((value.isnull(), -1), (value.isnan(), -1), (value != number(0.0), 1), else_=0).cast("int64")
     if isinstance(column, Number | Count):
-        low = column.low if isinstance(column, Number) else 0.0
-        (steps,) = measured(asked, [name], [Scale(low, float(column.high))], [None])
+        (steps,) = measured(asked, [name], [Scale(*column.bounds)], [None])
         return steps.fill_null(STEPS + 1)
     assert isinstance(column, Day)
     value = field(asked.records, name)

@@ -59,4 +59,4 @@ def _no_others(patch: Patch) -> None:
 
 @fault("declared sensitivities taken at their word", "functions of a table", "declared sensitivities are tried")
 def _untried(patch: Patch) -> None:
-    patch.setattr(functions, "spot_check", lambda reading, n: None)
+    patch.setattr(functions, "spot_check", lambda reading, n, sensitivity, norm: None)

@@ -22,6 +22,7 @@ __all__ = [
     "first_values",
     "imagined_mean",
     "likely_system",
+    "number_in",
     "prior_fields",
     "prior_values",
     "purse_of",
@@ -88,9 +89,9 @@ def question_of(form: Mapping[str, str], purse: PrivacyFilter | None, most_draws
     for name in known[kind].settings if kind in known else ():
         text = form.get(name, "").strip()
         if text:
-            several = [_number(name, part) for part in text.split(",")]
+            several = [number_in(name.replace("_", " "), part) for part in text.split(",")]
             settings[name] = several if len(several) > 1 else several[0]
-    draws = _number("draws", form.get("draws") or "1")
+    draws = number_in("draws", form.get("draws") or "1")
     if draws != int(draws) or not 1 <= draws <= most_draws:
         raise InvalidValue(f"draws must be a whole number from 1 to {most_draws}. Got {draws:g}")
     return Question(
@@ -134,12 +135,12 @@ def imagined_mean(form: Mapping[str, str]) -> float | list[float] | None:
     text = form.get("imagined", "").strip()
     if not text:
         return None
-    numbers = [_number("imagined mean", part) for part in text.split(",")]
+    numbers = [number_in("imagined mean", part) for part in text.split(",")]
     return numbers if len(numbers) > 1 else numbers[0]
 
 
 def _target(form: Mapping[str, str], purse: PrivacyFilter | None) -> Promise:
-    word, strength = form.get("promise", "share"), _number("strength", form.get("strength", ""))
+    word, strength = form.get("promise", "share"), number_in("strength", form.get("strength", ""))
     second = form.get("second", "").strip()
     if word == "share":
         if purse is None:
@@ -151,9 +152,9 @@ def _target(form: Mapping[str, str], purse: PrivacyFilter | None) -> Promise:
         raise InvalidValue(f"the strength of a promise must be > 0. Got {strength:g}")
     match word:
         case "approx":
-            return ApproxDP(strength, _number("delta", second or "1e-6"))
+            return ApproxDP(strength, number_in("delta", second or "1e-6"))
         case "renyi":
-            return RenyiDP(_number("order", second or "2"), strength)
+            return RenyiDP(number_in("order", second or "2"), strength)
         case "pure":
             return PureDP(strength)
         case "zcdp":
@@ -163,13 +164,14 @@ def _target(form: Mapping[str, str], purse: PrivacyFilter | None) -> Promise:
     raise InvalidValue(f"no promise is called {word!r}")
 
 
-def _number(name: str, text: str) -> float:
+def number_in(name: str, text: str) -> float:
+    """Return the number that a field of a form holds."""
     try:
         value = float(text)
     except ValueError:
-        raise InvalidValue(f"{name.replace('_', ' ')} must be a number. Got {text!r}") from None
+        raise InvalidValue(f"{name} must be a number. Got {text.strip()!r}") from None
     if not math.isfinite(value):
-        raise InvalidValue(f"{name.replace('_', ' ')} must be finite. Got {text!r}")
+        raise InvalidValue(f"{name} must be finite. Got {text.strip()!r}")
     return value
 
 

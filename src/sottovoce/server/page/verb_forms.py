@@ -15,6 +15,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.shares import read_share
 from sottovoce.server.config import DatasetConfig
 from sottovoce.server.foreseeing import Imagining
+from sottovoce.server.page.forms import number_in
 from sottovoce.server.verbs import VerbQuestion, verbs_of
 
 __all__ = ["column_words", "first_answers", "form_fields", "imagining", "row_fields", "row_of", "verb_question"]
@@ -166,7 +167,7 @@ def _value(argument: Argument, form: Mapping[str, str]) -> Any:
     if argument.kind == "flag":
         return True
     if argument.kind in ("number", "numbers", "whole"):
-        numbers = [_number(argument.label, part) for part in text.split(",")]
+        numbers = [number_in(argument.label, part) for part in text.split(",")]
         if argument.kind == "whole" and numbers[0].is_integer():
             return int(numbers[0])
         return numbers if argument.kind == "numbers" else numbers[0]
@@ -175,18 +176,8 @@ def _value(argument: Argument, form: Mapping[str, str]) -> Any:
 
 def _percent(name: str, text: str) -> float:
     bare = text.strip().removesuffix("%")
-    _number(name, bare)  # which says what is wrong with it in the words of a form, where no sign is needed
+    number_in(name, bare)  # which says what is wrong with it in the words of a form, where no sign is needed
     share = read_share(name, f"{bare}%")
     if not 0 < share <= 1:
         raise InvalidValue(f"{name} lies above 0 and at most at 100 %. Got {100 * share:g}")
     return share
-
-
-def _number(name: str, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise InvalidValue(f"{name} must be a number. Got {text.strip()!r}") from None
-    if not math.isfinite(value):
-        raise InvalidValue(f"{name} must be finite. Got {text.strip()!r}")
-    return value
