@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from pathlib import Path
 
@@ -25,7 +26,8 @@ def _anchors(page: Path) -> set[str]:
     text = page.read_text(encoding="utf-8")
     named = set(re.findall(r"\{ #([\w-]+) \}", text))
     for heading in re.findall(r"^#+ (.*?)(?: \{.*\})?$", text, re.M):
-        plain = re.sub(r"[^\w\s-]", "", heading.lower()).strip()
+        letters = unicodedata.normalize("NFKD", heading).encode("ascii", "ignore").decode()  # the site keeps no others
+        plain = re.sub(r"[^\w\s-]", "", letters.lower()).strip()
         named.add(re.sub(r"[\s-]+", "-", plain))
     return named
 

@@ -44,7 +44,7 @@ def moment_posterior(
     covariance m·((σ², 2μσ² + m₃), (2μσ² + m₃, m₄ - σ⁴ + 4μm₃ + 4μ²σ²)); to that the noise is added. Columns crowded
     against a bound are skewed: the third central moment m₃ is that of the Beta law between the bounds, the fourth m₄
     that of the Gamma law that begins at the nearer one, 3σ⁴ and a little where that is far; and t² ≤ 1 varies by no
-    more than E[t²](1 - E[t²]). Laplace noise is normal noise of exponential variance, and that variance one more
+    more than E[t²]·(1 - E[t²]). Laplace noise is normal noise of exponential variance, and that variance one more
     unknown. The prior is flat over all (μ, σ) with μ² + σ² <= 1.
 
     Parameters
