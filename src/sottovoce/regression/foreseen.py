@@ -51,7 +51,7 @@ _NEAR = 1e-4
 """How near, as a part of its width, an interval's ends are found: a plan tells three digits."""
 _LUCK = 1.5
 """Where noise may make an interval so many times as wide as in the middle, a plan says how wide."""
-_APART, _ALIKE = 1.8, 1.1
+_APART, _ALIKE = 1.8, 1.2
 """Where widths differ altogether by so much between a draw of the noise and its mirror image, another pair is drawn; it
 walks beside the first where noise is sure to hide most columns. To how far responses of a straight mean, or groups,
 seem to spread both do the same: there the second is enough."""
@@ -198,7 +198,8 @@ def _told(system: Formula, one: Floats, other: Floats, *several: Floats) -> list
     """Return what is expected of each term, by half the widths that were found without noise, twice, and with some."""
     # The middle of two in proportion: with a column that noise may hide one is now and then a thousand times the other.
     width = np.exp(np.median(np.log(np.maximum(several, 1e-300)), axis=0))
-    widths = zip(system.terms, width, np.max(several, axis=0), np.minimum(np.sqrt(one * other), width), strict=True)
+    widest, plain = np.maximum(np.max(several, axis=0), width), np.minimum(np.sqrt(one * other), width)
+    widths = zip(system.terms, width, widest, plain, strict=True)
     return [Foreseen(term, *map(float, each)) for term, *each in widths]
 
 
@@ -265,6 +266,11 @@ class _Records:
         return as_columns([self.formula.response], [found])[0]
 
     @cached_property
+    def _quick(self) -> Any:
+        """The rows in single precision: noise is far larger than what that rounds off."""
+        return self.rows.astype(np.float32)
+
+    @cached_property
     def _longest(self) -> float:
         """The length of the longest row, in the coordinates of the first look."""
         return float(np.sqrt(((self.rows @ self.formula.start[0].T) ** 2).sum(axis=1).max()))
@@ -283,16 +289,18 @@ class _Records:
         ]
 
     def walks(self, mechanism: AdaptiveLooks, level: float) -> list[Generator[Asked, Belief, Floats]]:
-        """Return looks at both answers without noise, and walks: with a pair of draws of it, with two where it hides most
-        columns, and one with none where it is next to none.
+        """Return looks at both answers without noise, and walks: with a pair of draws of it, with two pairs where it
+        hides most columns, and one alone where it is next to none.
         """
         answers = zip(self._answers(), self.explained, strict=True)
         quiet = [(answer, self._quiet(mechanism, answer, y)) for answer, y in answers]
         walks = [self._seen(mechanism, *one, level) for one in quiet]
-        hidden, loudest = _hidden(mechanism, quiet[0][1])
-        if self._even and loudest < _CLEAR:
+        heard = _heard(mechanism, quiet[0][1])
+        if self._even and loudest(*heard) < _CLEAR:
             return [*walks, self._walked(mechanism, self.explained[0], np.zeros, level)]
-        return walks + [walk for seed in range(2 if hidden > 0.5 else 1) for walk in self.pair(mechanism, seed, level)]
+        counts = isinstance(mechanism.reading.model, PoissonFamily)  # where they are cut noise is less
+        pairs = 2 if not counts and out_of_sight(*heard).mean() > 0.5 else 1
+        return walks + [walk for seed in range(pairs) for walk in self.pair(mechanism, seed, level)]
 
     def pair(self, mechanism: AdaptiveLooks, seed: int, level: float) -> list[Generator[Asked, Belief, Floats]]:
         """Return walks with a draw of the noise and with its mirror image: what the one hides the other shows."""
@@ -332,7 +340,7 @@ class _Records:
                 self.pause()
             noises = zip(mechanism.noises(look, scales), look.sizes.values(), strict=True)
             scale = np.concatenate([np.full(size, noise.scale) for noise, size in noises])
-            total = quick_sums(look, self.rows, look.model.outcome(y))
+            total = quick_sums(look, self._quick, look.model.outcome(y).astype(np.float32))
             return np.asarray(np.rint(self.each * total + scale * noise(len(scale))))
 
         path = yield from strides(mechanism, shown, PLANNED)
@@ -346,18 +354,14 @@ class _Records:
         return np.asarray(np.diff(found.interval(level, _NEAR), axis=1)[:, 0] / 2)
 
 
-def _hidden(mechanism: AdaptiveLooks, quiet: Glance) -> tuple[float, float]:
-    """Return which part of the columns noise such as the last look's, in the coordinates of the first, would hide; and
-    how large a part it is of what the column that tells least by itself does.
+def _heard(mechanism: AdaptiveLooks, quiet: Glance) -> tuple[Glance, Floats]:
+    """Return a look as loud as the last one, in the coordinates of the first, and its information.
 
-    Where counts will be cut, and so how loud noise will be, no look has said yet: none is taken to be hidden.
+    Where counts are cut, and so how loud noise is, no look has said yet: it is no louder than this.
     """
     look = mechanism.reading
     noise = mechanism.scales(look, mechanism.plan[-1])["information"] / look.factors[1] ** 2
-    glance = replace(quiet, tau=noise)
-    average = glance.averaged(np.asarray(glance.information))
-    hidden = 0.0 if isinstance(look.model, PoissonFamily) else float(out_of_sight(glance, average).mean())
-    return hidden, loudest(glance, average)
+    return replace(quiet, tau=noise), quiet.averaged(np.asarray(quiet.information))
 
 
 def _predictors(formula: Formula, said: Imagined) -> tuple[Floats, Floats]:

@@ -58,7 +58,7 @@ class Extra:
     def shifts(self, family: PoissonFamily, t: Floats) -> Floats:
         """Return the same of counts cut at 1, at 2 and so on, a row each."""
         high, low = self._sides(family)
-        return np.asarray((high.by_cap(t)[0] - low.by_cap(t)[0]) / 2)
+        return np.asarray((high.means_by_cap(t) - low.means_by_cap(t)) / 2)
 
     def _sides(self, family: PoissonFamily) -> list[PoissonFamily]:
         return [replace(family, extra=max(self.mean + side * self.doubt, 0.0)) for side in (1, -1)]
