@@ -77,7 +77,7 @@ def flagged_rows(
     free = (np.diagonal(L, axis1=1, axis2=2) > 10 * _ALIKE * sd) & (varies < _FLAG * told) & (told < _FLAG * varies)
     rest, numbers = noise[:, flags:], skews[..., each, order][..., flags:]
     drawn, odds = np.repeat(noise.T[None, :flags], len(mean), axis=0), np.ones((len(mean), rows))
-    every, ever = free.all(axis=0).tolist(), free.any(axis=0).tolist()
+    every, ever = np.logical_and.reduce(free), np.logical_or.reduce(free)
     for k, places in enumerate(_places(flags, rows)):
         if not ever[k]:
             continue
