@@ -42,6 +42,13 @@ PLANS = {
     "of three": ("y ~ age + hours + sex + school + origin + work", 50_000, 1.0),
     "counts": ("k ~ age + hours + sex", 50_000, 1.0),
     "columns that noise hides": ("y ~ age + hours + sex + school + origin", 5_000, 0.3),
+    "linear": ("z ~ age + hours", 50_000, 1.0),
+    "linear of six": ("z ~ age + hours + sex + age:sex + hours:sex", 50_000, 1.0),
+    "linear of three columns of categories": (
+        "z ~ age + hours + sex + school + origin + work + age:school",
+        50_000,
+        1.0,
+    ),
 }
 """Formulas, n and ε; δ = 10⁻⁶."""
 PLAN = "plan --system beta-bernoulli:alpha=6,beta=12 --n 95821 --target approx:0.5,1e-6"
@@ -133,7 +140,7 @@ def plans(repeats: int) -> None:
     """Show how long plans of regressions take beside one regression of records as they imagine them."""
     rows = []
     for name, (text, n, epsilon) in PLANS.items():
-        formula = Formula(text, Facts(_COLUMNS | {"y": Flag(), "k": Count(12)}))
+        formula = Formula(text, Facts(_COLUMNS | {"y": Flag(), "k": Count(12), "z": Number(0, 100)}))
         promise = ApproxDP(epsilon, 1e-6)
         mechanism = AdaptiveLooks.calibrate(formula, n, promise)
         beside = []
@@ -157,9 +164,9 @@ def plans(repeats: int) -> None:
         ("", "terms", "n", "ε", "processor time", "one regression of even records, beside it", "of rare ones"),
         rows,
         "A plan takes the looks of four regressions, of even and of rare columns with a draw of the noise and with its "
-        "mirror image, and of two more where these differ much, or at once where noise hides most columns; and one "
-        "look at each answer without noise. Each plan is the first of its regression. A regression takes what it does "
-        "in the middle of several draws of the noise.",
+        "mirror image, and of two more where these differ much, or at once where noise hides most columns; of one "
+        "where noise is next to none; and one look at each answer without noise. Each plan is the first of its "
+        "regression. A regression takes what it does in the middle of several draws of the noise.",
     )
 
 

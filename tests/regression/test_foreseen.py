@@ -16,6 +16,8 @@ from sottovoce.regression import AdaptiveLooks, Formula
 from sottovoce.regression.belief import believe
 from sottovoce.regression.foreseen import _Records, foresee, rarely
 from sottovoce.regression.planned import plan_looks
+from sottovoce.regression.quick_sums import quick_sums
+from sottovoce.regression.strides import together
 from support.side_by_side import released
 
 N = 20_000
@@ -198,8 +200,39 @@ def test_looks_at_the_answer_itself_say_the_same_whether_rows_are_imagined_or_no
     formula = Formula(f"{response} ~ age + married", FACTS.of_rows())
     mechanism = AdaptiveLooks.calibrate(formula, N, sv.ApproxDP(2.0, 1e-6))
     records = _Records.of(formula, N, Imagined(), None)
-    for walk in records.walks(mechanism, 0.95)[:2]:
+    for walk in records.walks(mechanism, 0.95)[0]:
         asked = next(walk)
         without, on_rows = (believe(replace(asked, whole=whole)).covariance for whole in (True, False))
         sds = [np.sqrt(np.diag(one)) for one in (without, on_rows)]
         np.testing.assert_allclose(*sds, rtol=0.02)  # imagined rows may be longer than any record, and be cut
+
+
+@pytest.mark.parametrize("response", ["smoker", "sbp"])
+def test_where_noise_is_next_to_none_a_walk_without_any_tells_what_many_draws_do(response):
+    formula = Formula(f"{response} ~ age + married + C(ward)", FACTS.of_rows())
+    mechanism = AdaptiveLooks.calibrate(formula, 10 * N, sv.ApproxDP(2.0, 1e-6))
+    records = _Records.of(formula, 10 * N, Imagined(), None)
+    assert [len(some) for some in records.walks(mechanism, 0.95)] == [1, 1]
+    drawn = together([walk for seed in range(6) for walk in records.pair(mechanism, seed, 0.95)])
+    told = foresee(mechanism)
+    np.testing.assert_allclose([one.width for one in told], np.median(drawn, axis=0), rtol=0.06)
+    np.testing.assert_allclose([one.widest for one in told], [one.width for one in told])
+
+
+def test_what_goes_more_with_one_outcome_than_with_the_other_is_drawn_both_ways():
+    formula = Formula("smoker ~ age + married", FACTS.of_rows())
+    mechanism = AdaptiveLooks.calibrate(formula, 10 * N, sv.ApproxDP(2.0, 1e-6))
+    rare = _Records.of(formula, 10 * N, Imagined(columns={"smoker": 0.1}), None)
+    assert [len(some) for some in rare.walks(mechanism, 0.95)] == [2, 2]
+
+
+def test_single_precision_moves_a_look_by_far_less_than_its_noise():
+    formula = Formula("sbp ~ age + married + C(ward)", FACTS.of_rows())
+    mechanism = AdaptiveLooks.calibrate(formula, N, sv.ApproxDP(2.0, 1e-6))
+    records, look = _Records.of(formula, N, rarely(formula), None), mechanism.reading
+    y = look.model.outcome(records.explained[0])
+    exact = quick_sums(look, records.rows, y)
+    single = quick_sums(look, records.rows.astype(np.float32), y.astype(np.float32))
+    noises = zip(mechanism.noises(look, mechanism.scales(look, mechanism.plan[0])), look.sizes.values(), strict=True)
+    noise = np.concatenate([np.full(size, one.scale) for one, size in noises])
+    assert 0 < np.abs(records.each * (single - exact) / noise).max() < 0.01

@@ -360,14 +360,22 @@ def test_the_norm_and_the_scale_of_columns_do_not_matter_to_totals_of_none() -> 
 
 @pytest.mark.parametrize("kind", [Look, PersonLook])
 @pytest.mark.parametrize("family", RESPONSES)
-def test_a_look_of_another_norm_knows_nothing_of_the_first(family: str, kind: type[Look]) -> None:
-    """Noise is made by what a look keeps of itself: all of it must be what a look made anew with that norm has."""
+def test_a_look_of_another_norm_or_cut_knows_nothing_of_the_first(family: str, kind: type[Look]) -> None:
+    """Noise is made by what a look keeps of itself: all of it must be what a look made anew like that has."""
     one = look(family, cap=5 if family == "poisson" else 0)
     first = kind(*(getattr(one, field.name) for field in fields(one)))
     kept = {name for part in kind.__mro__ for name, one in vars(part).items() if isinstance(one, cached_property)}
     assert {"bound", "diameter"} <= kept and all(getattr(first, name) is not None for name in kept)
-    for norm in (0.3, 5.0):
-        found, made = first.of_norm(norm), replace(first, norm=norm)
-        assert found == made and (found.norm, first.norm) == (norm, 1.0)
+    others = [(first.of_norm(norm), replace(first, norm=norm)) for norm in (0.3, 5.0)]
+    if family in ("linear", "poisson"):
+        extra = 0.5 if family == "poisson" else 0.0
+        others += [(first.of_cap(cap, extra), replace(first, cap=cap, extra=extra)) for cap in (1, 3)]
+    before = {name: getattr(first, name) for name in kept}
+    for found, made in others:
+        assert found == made != first
+        assert found.model == made.model and found.model.steepest == made.model.steepest
         for name in [*sorted(kept - {"model", "layout"}), "factors", "pull", "sizes"]:
             np.testing.assert_equal(getattr(found, name), getattr(made, name), err_msg=name)
+    assert all(getattr(first, name) is value for name, value in before.items())
+    with pytest.raises(InvalidValue):
+        first.of_cap(-1.0)

@@ -13,7 +13,7 @@ from sottovoce.readings import HeldRecords
 from sottovoce.regression.flagged_rows import flagged_rows
 from sottovoce.regression.glances import Glance
 from sottovoce.regression.guesses import Guesses
-from sottovoce.regression.imagined import Imagined
+from sottovoce.regression.imagined import Imagined, axes
 from support.side_by_side import released
 
 FACTS = sv.Facts(y=sv.Flag(), x=sv.Number(-3, 3), f=sv.Flag())
@@ -105,7 +105,7 @@ def test_scores_vary_as_on_the_records_where_long_rows_tell_of_flags_that_go_tog
         short = replace(look, norm=look.norm / 4)  # at which long rows weigh little
         few = Glance.of(short, N, held.look(short).total, dict.fromkeys(scales, 1e-9))
         imagined = Imagined.of([few], [Guesses.of([few], several=False)[0].mean])
-        told = imagined.variation([short], few.information[None])[0]
+        told = imagined.variation([short], axes(few.information[None]))[0]
         values, vectors = np.linalg.eigh(few.meat)
         beside = np.diag(vectors.T @ told @ vectors) / values
         assert np.all((beside > 0.5) & (beside < 2.5))

@@ -166,10 +166,18 @@ class Look(LookMoves):
 
     def of_norm(self, norm: float) -> Self:
         """Return the same look with another norm: what does not depend on it is not found anew."""
+        return self._but({"norm": real("norm", norm, above=0.0)})
+
+    def of_cap(self, cap: float, extra: float = 0.0) -> Self:
+        """Return the same look cut elsewhere, of counts that vary so much more: the rest is not found anew."""
+        real("cap", cap, above=self.beyond or -math.inf)
+        return self._but({"cap": cap, "extra": real("extra", extra, 0.0)}, "model")
+
+    def _but(self, changed: dict[str, Any], *others: str) -> Self:
         found = copy(self)
-        found.__dict__["norm"] = real("norm", norm, above=0.0)
-        for name in ("reach", "_far", "bound", "diameter"):
+        for name in ("reach", "_far", "bound", "diameter", *others):
             found.__dict__.pop(name, None)
+        found.__dict__.update(changed)
         return found
 
     @cached_property

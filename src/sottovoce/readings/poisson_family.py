@@ -161,12 +161,22 @@ class PoissonFamily(Family):
     def by_cap(self, t: Floats) -> tuple[Floats, Floats, Floats]:
         """Return means, slopes and variances of counts cut at 1, at 2 and so on up to K, a row each."""
         s, e = self._places(t)
-        each = np.arange(self.most)[:, None]
-        rise = [s * (1 + self.extra * (each[:-1] + off)) / (each[:-1] + 1) for off in (0, 1)]
-        mass, slope = (np.cumprod(np.concatenate([e[None], part]), axis=0) for part in rise)
-        more = 1 - np.cumsum(mass, axis=0)  # P(y > j)
+        each, more, slope = np.arange(self.most)[:, None], self._more(s, e), self._falling(s, e, 1)
         mean, square = np.cumsum(more, axis=0), np.cumsum((2 * each + 1) * more, axis=0)
         return mean, s * np.cumsum(slope, axis=0), np.maximum(square - mean**2, 0.0)
+
+    def means_by_cap(self, t: Floats) -> Floats:
+        """Return the means alone."""
+        return np.cumsum(self._more(*self._places(t)), axis=0)
+
+    def _more(self, s: Floats, e: Floats) -> Floats:
+        """Return P(y > j), a row each."""
+        return np.asarray(1 - np.cumsum(self._falling(s, e, 0), axis=0))
+
+    def _falling(self, s: Floats, e: Floats, off: int) -> Floats:
+        """Return each term of the sums of P(y = j), and of the slope where `off` is 1, a row each."""
+        each = np.arange(self.most - 1)[:, None]
+        return np.cumprod(np.concatenate([e[None], s * (1 + self.extra * (each + off)) / (each + 1)]), axis=0)
 
     @cached_property
     def steepest(self) -> float:

@@ -23,9 +23,9 @@ import numpy as np
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings.families import PoissonFamily
 from sottovoce.regression.care import RELEASED, Care
-from sottovoce.regression.glances import Glance
+from sottovoce.regression.glances import Glance, lifted
 from sottovoce.regression.guesses import Guesses
-from sottovoce.regression.imagined import Imagined
+from sottovoce.regression.imagined import Imagined, axes
 from sottovoce.regression.overdispersed import Extra
 from sottovoce.regression.ways import Way, times
 
@@ -171,17 +171,19 @@ def _believed(asked: Sequence[Asked], guesses: Sequence[Guesses]) -> list[Belief
     at = centre = _each((glance.look.predictors.ravel() for glance in glances), counts)
     if given := [(one.glance.shape.T, one.at) for one in asked if one.at is not None]:
         at = _each((np.linalg.solve(shape, at) for shape, at in given), counts)
+    directions = None if imagined is None else axes(H)
     way = Way(
         imagined,
         other,
         H,
-        _variation(asked, counts, imagined, H),
+        _variation(asked, counts, imagined, H, directions),
         np.asarray(np.linalg.solve(T, roots), dtype=np.float64),
         _each((glance.score for glance in glances), counts),
         centre,
         _each((glance.tau for glance in glances), counts),
         _each(map(_cut, glances), counts),
         asked[0].care,
+        directions,
     )
     theta, left, evidence = way.gone() if asked[0].noisy else way.stayed(at)
     evidence = evidence + np.concatenate([log for log, _ in priors])
@@ -207,10 +209,16 @@ def _each(parts: Iterable[Any], counts: Sequence[int]) -> Floats:
     return np.repeat(np.array(list(parts), dtype=np.float64), counts, axis=0)
 
 
-def _variation(asked: Sequence[Asked], counts: Sequence[int], imagined: Imagined | None, information: Floats) -> Floats:
+def _variation(
+    asked: Sequence[Asked],
+    counts: Sequence[int],
+    imagined: Imagined | None,
+    information: Floats,
+    directions: tuple[Floats, Floats] | None,
+) -> Floats:
     """Return by how much scores vary, one for each guess: of themselves and, where it counts, by noise."""
     looks, noisy = [one.glance.look for one in asked], asked[0].noisy
-    J = information if imagined is None else imagined.variation(looks, information)
+    J = information if imagined is None or directions is None else imagined.variation(looks, directions)
     word = looks[0].model.word
     meats = [one.meat for one in asked if one.measured and one.meat is not None]
     if meats:
@@ -222,7 +230,7 @@ def _variation(asked: Sequence[Asked], counts: Sequence[int], imagined: Imagined
     if noisy and asked[0].last and asked[0].glance.missed is not None:
         J = J + _each((one.glance.missed for one in asked), counts)
     if noisy:
-        J = J + _each((one.glance.sigma**2 for one in asked), counts)[:, None, None] * np.eye(J.shape[1])
+        J = lifted(J, _each((one.glance.sigma**2 for one in asked), counts))
     if noisy and imagined is not None and asked[0].extra is not None:
         J = J + np.concatenate([_unsure(part, one.extra) for part, one in zip(imagined.split(), asked, strict=True)])
     return J

@@ -37,6 +37,6 @@ class Care:
 
 
 RELEASED = Care()
-PLANNED = Care(guesses=8, fewer=2, norms=6, nearer=0.25, steps=4, drawn=False)
+PLANNED = Care(guesses=6, fewer=2, norms=6, nearer=0.25, steps=4, drawn=False)
 """Widths differ far more between two draws of the noise than by more guesses, or finer ones: with twice as many of both
 (guesses, and draws of each column) plans come no nearer to what is got than another draw of the noise brings them."""

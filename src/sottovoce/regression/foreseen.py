@@ -31,6 +31,8 @@ from sottovoce.regression.strides import final, strides, together
 
 __all__ = ["Foreseen", "foresee", "foresee_all", "rarely"]
 
+Walk = Generator[Asked, Belief, Floats]
+"""Looks that are taken one after the other, to half the width of every interval."""
 _LATTICES = {1021: 76, 2039: 1487}
 """How many records are imagined, each for a part of n, and what takes one column's place in its law to the next one's:
 the good lattices of Korobov's form (L'Ecuyer). Columns meet each other more evenly than by chance."""
@@ -51,7 +53,7 @@ _NEAR = 1e-4
 """How near, as a part of its width, an interval's ends are found: a plan tells three digits."""
 _LUCK = 1.5
 """Where noise may make an interval so many times as wide as in the middle, a plan says how wide."""
-_APART, _ALIKE = 1.8, 1.1
+_APART, _ALIKE = 1.8, 1.2
 """Where widths differ altogether by so much between a draw of the noise and its mirror image, another pair is drawn; it
 walks beside the first where noise is sure to hide most columns. To how far responses of a straight mean, or groups,
 seem to spread both do the same: there the second is enough."""
@@ -178,13 +180,13 @@ def foresee_all(
         raise InvalidValue("how many records there are is a secret; say n=..., how many to imagine")
     sorts = [_Records.of(mechanism.system, whole("n", count, 1), said, pause) for said in imagined]
     walks = [one.walks(mechanism, level) for one in sorts]
-    found = iter(together([each for some in walks for each in some]))
-    told = [[next(found) for _ in some] for some in walks]
+    found = iter(together([each for parts in walks for some in parts for each in some]))
+    told = [[[next(found) for _ in some] for some in parts] for parts in walks]
     much = _APART if mechanism.system.model.curved and not mechanism.system.groups else _ALIKE
-    doubted = [place for place, (_, _, *several) in enumerate(told) if len(several) == 2 and _apart(*several) > much]
+    doubted = [place for place, (_, several) in enumerate(told) if len(several) == 2 and _apart(*several) > much]
     more = iter(together([each for place in doubted for each in sorts[place].pair(mechanism, 1, level)]))
     for place in doubted:
-        told[place] += [next(more), next(more)]
+        told[place][1] += [next(more), next(more)]
     return [_told(mechanism.system, *each) for each in told]
 
 
@@ -194,11 +196,12 @@ def _apart(one: Floats, other: Floats) -> float:
     return float(np.exp(np.sqrt(np.mean(ratios**2))))
 
 
-def _told(system: Formula, one: Floats, other: Floats, *several: Floats) -> list[Foreseen]:
-    """Return what is expected of each term, by half the widths that were found without noise, twice, and with some."""
+def _told(system: Formula, quiet: Sequence[Floats], several: Sequence[Floats]) -> list[Foreseen]:
+    """Return what is expected of each term, by half the widths that looks without noise left, and walks with some."""
     # The middle of two in proportion: with a column that noise may hide one is now and then a thousand times the other.
     width = np.exp(np.median(np.log(np.maximum(several, 1e-300)), axis=0))
-    widths = zip(system.terms, width, np.max(several, axis=0), np.minimum(np.sqrt(one * other), width), strict=True)
+    widest, plain = np.maximum(np.max(several, axis=0), width), np.minimum(np.sqrt(quiet[0] * quiet[-1]), width)
+    widths = zip(system.terms, width, widest, plain, strict=True)
     return [Foreseen(term, *map(float, each)) for term, *each in widths]
 
 
@@ -265,6 +268,11 @@ class _Records:
         return as_columns([self.formula.response], [found])[0]
 
     @cached_property
+    def _quick(self) -> Any:
+        """The rows in single precision: noise is far larger than what that rounds off."""
+        return self.rows.astype(np.float32)
+
+    @cached_property
     def _longest(self) -> float:
         """The length of the longest row, in the coordinates of the first look."""
         return float(np.sqrt(((self.rows @ self.formula.start[0].T) ** 2).sum(axis=1).max()))
@@ -282,19 +290,21 @@ class _Records:
             for side in (_EFFECT, -_EFFECT)
         ]
 
-    def walks(self, mechanism: AdaptiveLooks, level: float) -> list[Generator[Asked, Belief, Floats]]:
-        """Return looks at both answers without noise, and walks: with a pair of draws of it, with two where it hides
-        most columns, and one with none where it is next to none.
+    def walks(self, mechanism: AdaptiveLooks, level: float) -> tuple[list[Walk], list[Walk]]:
+        """Return looks at the answers without noise, at one of two that are mirror images; and walks: with a pair of
+        draws of it, with two pairs where it hides most columns, and one alone where it is next to none.
         """
-        answers = zip(self._answers(), self.explained, strict=True)
+        answers = list(zip(self._answers(), self.explained, strict=True))[: 1 if self._even else 2]
         quiet = [(answer, self._quiet(mechanism, answer, y)) for answer, y in answers]
-        walks = [self._seen(mechanism, *one, level) for one in quiet]
-        hidden, loudest = _hidden(mechanism, quiet[0][1])
-        if self._even and loudest < _CLEAR:
-            return [*walks, self._walked(mechanism, self.explained[0], np.zeros, level)]
-        return walks + [walk for seed in range(2 if hidden > 0.5 else 1) for walk in self.pair(mechanism, seed, level)]
+        seen = [self._seen(mechanism, *one, level) for one in quiet]
+        heard = _heard(mechanism, quiet[0][1])
+        if self._even and loudest(*heard) < _CLEAR:
+            return seen, [self._walked(mechanism, self.explained[0], np.zeros, level)]
+        counts = isinstance(mechanism.reading.model, PoissonFamily)  # where they are cut noise is less
+        pairs = 2 if not counts and out_of_sight(*heard).mean() > 0.5 else 1
+        return seen, [walk for seed in range(pairs) for walk in self.pair(mechanism, seed, level)]
 
-    def pair(self, mechanism: AdaptiveLooks, seed: int, level: float) -> list[Generator[Asked, Belief, Floats]]:
+    def pair(self, mechanism: AdaptiveLooks, seed: int, level: float) -> list[Walk]:
         """Return walks with a draw of the noise and with its mirror image: what the one hides the other shows."""
         drawn, mirrored = (seeded_rng(seed).standard_normal for _ in range(2))
         first, second = self.explained
@@ -314,17 +324,13 @@ class _Records:
         # Rows of zeros alone have no information at all; nothing is quite so.
         return replace(glance, information=np.asarray(glance.information) + _QUIET * np.eye(look.dimension))
 
-    def _seen(
-        self, mechanism: AdaptiveLooks, answer: Floats, glance: Glance, level: float
-    ) -> Generator[Asked, Belief, Floats]:
+    def _seen(self, mechanism: AdaptiveLooks, answer: Floats, glance: Glance, level: float) -> Walk:
         """Return half the width of every interval that a look at an answer leaves."""
         asked = final(mechanism, [(glance, None)], PLANNED)
         belief = yield replace(asked, several=False, at=answer, whole=True, extra=None)
         return self._halves(belief, level)
 
-    def _walked(
-        self, mechanism: AdaptiveLooks, y: Floats, noise: Callable[[int], Floats], level: float
-    ) -> Generator[Asked, Belief, Floats]:
+    def _walked(self, mechanism: AdaptiveLooks, y: Floats, noise: Callable[[int], Floats], level: float) -> Walk:
         """Take the looks at these responses, and return half the width of every interval."""
 
         def shown(look: Look, scales: Mapping[str, float]) -> Floats:
@@ -332,7 +338,7 @@ class _Records:
                 self.pause()
             noises = zip(mechanism.noises(look, scales), look.sizes.values(), strict=True)
             scale = np.concatenate([np.full(size, noise.scale) for noise, size in noises])
-            total = quick_sums(look, self.rows, look.model.outcome(y))
+            total = quick_sums(look, self._quick, look.model.outcome(y).astype(np.float32))
             return np.asarray(np.rint(self.each * total + scale * noise(len(scale))))
 
         path = yield from strides(mechanism, shown, PLANNED)
@@ -346,18 +352,14 @@ class _Records:
         return np.asarray(np.diff(found.interval(level, _NEAR), axis=1)[:, 0] / 2)
 
 
-def _hidden(mechanism: AdaptiveLooks, quiet: Glance) -> tuple[float, float]:
-    """Return which part of the columns noise such as the last look's, in the coordinates of the first, would hide; and
-    how large a part it is of what the column that tells least by itself does.
+def _heard(mechanism: AdaptiveLooks, quiet: Glance) -> tuple[Glance, Floats]:
+    """Return a look as loud as the last one, in the coordinates of the first, and its information.
 
-    Where counts will be cut, and so how loud noise will be, no look has said yet: none is taken to be hidden.
+    Where counts are cut, and so how loud noise is, no look has said yet: it is no louder than this.
     """
     look = mechanism.reading
     noise = mechanism.scales(look, mechanism.plan[-1])["information"] / look.factors[1] ** 2
-    glance = replace(quiet, tau=noise)
-    average = glance.averaged(np.asarray(glance.information))
-    hidden = 0.0 if isinstance(look.model, PoissonFamily) else float(out_of_sight(glance, average).mean())
-    return hidden, loudest(glance, average)
+    return replace(quiet, tau=noise), quiet.averaged(np.asarray(quiet.information))
 
 
 def _predictors(formula: Formula, said: Imagined) -> tuple[Floats, Floats]:

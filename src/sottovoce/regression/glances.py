@@ -13,7 +13,7 @@ from scipy import special
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings import Look
 
-__all__ = ["Glance", "denoised", "know", "once_each", "round_shape"]
+__all__ = ["Glance", "denoised", "know", "lifted", "once_each", "round_shape"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +139,13 @@ def once_each(matrix: Any, outputs: int) -> Floats:
     return np.asarray(matrix if outputs == 1 else np.kron(np.eye(outputs), matrix), dtype=np.float64)
 
 
+def lifted(matrices: Floats, amounts: Floats) -> Floats:
+    """Return matrices with so much more on the diagonal of each."""
+    found = matrices.copy()
+    np.einsum("kii->ki", found)[...] += amounts[:, None]
+    return found
+
+
 def _levelled(glance: Glance) -> Floats:
     """Return an information in which levels of one group never meet: no record has two of them.
 
@@ -231,13 +238,12 @@ def _freed(values: Floats, taus: Floats) -> Floats:
 
 def _inside(values: Floats, edge: float) -> float:
     """Return the mean of the eigenvalues that lie within the edge around it."""
-    middle, some = values.mean(), values
+    middle = np.add.reduce(values) / len(values)
     for _ in range(3):
-        inside = np.abs(values - middle) <= edge
-        some = values[inside]
+        some = values[np.abs(values - middle) <= edge]
         if not len(some):
             break
-        middle = some.mean()
+        middle = np.add.reduce(some) / len(some)
     return float(middle)
 
 

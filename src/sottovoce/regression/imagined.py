@@ -15,11 +15,11 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.readings import Look
 from sottovoce.readings.families import Family
 from sottovoce.regression.flagged_rows import flagged_rows
-from sottovoce.regression.glances import Glance
+from sottovoce.regression.glances import Glance, lifted
 from sottovoce.regression.guesses import whole_weight
 from sottovoce.regression.skewed_rows import more_skewed, skewness
 
-__all__ = ["Imagined"]
+__all__ = ["Imagined", "axes"]
 
 _ROWS = 128
 _RAREST = 50.0
@@ -115,11 +115,13 @@ class Imagined:
         total = whole / np.maximum(((rows**2).sum(axis=2) * odds).mean(axis=1), 1e-300)
         centre = np.repeat([glance.look.predictors for glance in glances], counts, axis=0)
         found = cls(rows, odds, total, centre, tuple(glance.look.model for glance in glances), counts, skewed)
-        slopes = found.moments(found.predictors)[1]
+        slopes = found._there[1]
         if centre.shape[1] > 1:
             slopes = np.diagonal(slopes, axis1=-2, axis2=-1).mean(axis=-1)
         slopes = np.maximum(slopes, slopes.max(axis=1, keepdims=True) / _RAREST)
-        return replace(found, weights=odds / slopes)
+        weighed = replace(found, weights=odds / slopes)
+        weighed.__dict__["_there"] = found._there
+        return weighed
 
     def split(self) -> list[Self]:
         """Return the rows of each look."""
@@ -177,52 +179,74 @@ class Imagined:
         """Return how far θ seems to be from the centre, as `way` does."""
         return np.asarray((self._back @ (self._sums(theta, slopes=False)[0] - self._here[0])[:, :, None])[:, :, 0])
 
-    def variation(self, looks: Sequence[Look], information: Floats) -> Floats:
-        """Return by how much a score of this information varies, one for each guess, if the model holds.
+    def variation(self, looks: Sequence[Look], directions: tuple[Floats, Floats]) -> Floats:
+        """Return by how much a score varies, one for each guess, if the model holds.
 
         A long row, cut to a weight v, counts as v in the information and as v² in the score's variation: where long
         rows tell most of a coefficient, as of a rare flag's, the score varies by far less than the information says.
+
+        Parameters
+        ----------
+        looks
+            What cuts rows.
+        directions
+            Of the information: its eigenvalues and eigenvectors.
         """
         told = self._here[1]
         v = _seen(self.rows, looks, self.counts)
-        varies = replace(self, weights=self.weights * v * (1 + _ROUGH * (1 - v)))._here[1]
-        sides = _power(information, 0.5) @ _power(told, -0.5)
+        varies = _bent(self._slopes(self._there[1], self.weights * v * (1 + _ROUGH * (1 - v))))
+        sides = _power(*directions, 0.5) @ _power(*axes(told), -0.5)
         return np.asarray(sides @ varies @ sides.transpose(0, 2, 1))
+
+    @cached_property
+    def _there(self) -> tuple[Floats, Floats]:
+        """The means and the slopes at the centre."""
+        return self.moments(self.predictors)
 
     @cached_property
     def _here(self) -> tuple[Floats, Floats]:
         """S at the centre, and its slope there, of which no direction is quite flat."""
-        sums, slopes = self._sums(self.centre)
-        D = sums.shape[1]
-        return sums, slopes + 1e-6 * np.trace(slopes, axis1=1, axis2=2)[:, None, None] / D * np.eye(D)
+        mean, slope = self._there
+        return self._sum(mean), _bent(self._slopes(slope))
 
     @cached_property
     def _back(self) -> Floats:
         return np.asarray(np.linalg.inv(self._here[1]), dtype=np.float64)
 
     @cached_property
-    def _turned(self) -> tuple[Floats, Floats]:
-        """The rows, one a column, and the same as their weights have it."""
-        turned = self.rows.transpose(0, 2, 1)
-        return turned, turned * self.weights[:, None]
+    def _weighed_rows(self) -> Floats:
+        """The rows as their weights have them, one a column."""
+        return self.rows.transpose(0, 2, 1) * self.weights[:, None]
 
     def _sums(self, theta: Floats, *, slopes: bool = True) -> tuple[Floats, Floats]:
         """Return S(θ) and its slope; no slope where it is not asked for."""
+        mean, slope = self.moments(self.rows @ theta.reshape(self.centre.shape).transpose(0, 2, 1))
+        return self._sum(mean), self._slopes(slope) if slopes else np.empty(0)
+
+    def _sum(self, mean: Floats) -> Floats:
+        """Return Σzμ of weighed rows, by their means."""
         count, K, d = self.centre.shape
-        mean, slope = self.moments(self.rows @ theta.reshape(count, K, d).transpose(0, 2, 1))
-        turned, weighed = self._turned
-        sums = weighed @ mean.reshape(count, -1, K)
-        sums = sums.transpose(0, 2, 1).reshape(count, K * d)
-        if not slopes:
-            return sums, np.empty(0)
+        return (self._weighed_rows @ mean.reshape(count, -1, K)).transpose(0, 2, 1).reshape(count, K * d)
+
+    def _slopes(self, slope: Floats, weights: Floats | None = None) -> Floats:
+        """Return its slope, by how the means rise there; with other weights if given."""
+        count, K, d = self.centre.shape
+        turned = self.rows.transpose(0, 2, 1)
         if K == 1:
-            return sums, (weighed * slope[:, None]) @ self.rows
+            weighed = self._weighed_rows if weights is None else turned * weights[:, None]
+            return np.asarray((weighed * slope[:, None]) @ self.rows)
+        own = self.weights if weights is None else weights
         total = np.empty((count, K * d, K * d))
         for k in range(K):
             for m in range(K):
-                part = (turned * (self.weights * slope[:, :, k, m])[:, None]) @ self.rows
+                part = (turned * (own * slope[:, :, k, m])[:, None]) @ self.rows
                 total[:, k * d : (k + 1) * d, m * d : (m + 1) * d] = part
-        return sums, total
+        return total
+
+
+def _bent(slopes: Floats) -> Floats:
+    """Return slopes of which no direction is quite flat."""
+    return lifted(slopes, 1e-6 * np.trace(slopes, axis1=1, axis2=2) / slopes.shape[1])
 
 
 def _seen(rows: Floats, looks: Sequence[Look], counts: Sequence[int]) -> Floats:
@@ -247,8 +271,12 @@ def _root(matrix: Floats) -> Floats:
     return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))[:, None]) @ vectors.transpose(0, 2, 1))
 
 
-def _power(matrix: Floats, power: float) -> Floats:
-    """Return a power of matrices, of which no direction is taken to be quite flat."""
-    values, vectors = np.linalg.eigh((matrix + matrix.transpose(0, 2, 1)) / 2)
-    values = np.maximum(values, 1e-12 * values[:, -1:]) ** power
-    return np.asarray((vectors * values[:, None]) @ vectors.transpose(0, 2, 1))
+def axes(matrices: Floats) -> tuple[Floats, Floats]:
+    """Return the eigenvalues of matrices, of which no direction is taken to be quite flat, and their eigenvectors."""
+    values, vectors = np.linalg.eigh((matrices + matrices.transpose(0, 2, 1)) / 2)
+    return np.maximum(values, 1e-12 * values[:, -1:]), vectors
+
+
+def _power(values: Floats, vectors: Floats, power: float) -> Floats:
+    """Return a power of matrices."""
+    return np.asarray((vectors * (values**power)[:, None]) @ vectors.transpose(0, 2, 1))

@@ -66,7 +66,7 @@ class Extra:
         """Return the same of counts cut at 1, at 2 and so on, a row each."""
         high, low = self._sides(family)
         lost = self._lost(family, t, np.arange(1.0, family.most + 1))[:, None] * family.by_cap(t)[1]
-        return np.stack([(high.by_cap(t)[0] - low.by_cap(t)[0]) / 2, lost])
+        return np.stack([(high.means_by_cap(t) - low.means_by_cap(t)) / 2, lost])
 
     def _sides(self, family: PoissonFamily) -> list[PoissonFamily]:
         ends = np.clip([self.mean + self.doubt, self.mean - self.doubt], 0.0, _HIGHEST).tolist()

@@ -51,6 +51,8 @@ def skewed(noise: Floats, skews: Floats) -> Floats:
     >>> skewed(even, np.array([[0.0], [2.0]])).round(1)[:, :, 0].tolist()
     [[-1.0, 0.0, 1.0], [-1.1, -0.3, 1.3]]
     """
+    if not skews.any():
+        return np.broadcast_to(noise, (len(skews), *noise.shape))
     some, gamma = skews[:, None] != 0, np.where(skews == 0, 1.0, skews)[:, None]
     found = (np.maximum(1 + gamma * noise / 6 - gamma**2 / 36, 0.0) ** 3 - 1) * 2 / gamma
     found = found - found.mean(axis=1, keepdims=True)

@@ -128,7 +128,7 @@ def _next(mechanism: AdaptiveLooks, path: Path, place: int, paid: Step, care: Ca
         centre = centre / max(1.0, float(np.quantile(np.abs(rows @ centre), 0.95)))
     look = mechanism.system.look_at(mechanism.n, centre, shape, math.sqrt(max(lengths, 1e-18)), tuple(step[1]))
     if mechanism.system.family == "linear":
-        look = replace(look, cap=min(_FAR * math.sqrt(glance.dispersion), 1.0))
+        look = look.of_cap(min(_FAR * math.sqrt(glance.dispersion), 1.0))
     elif mechanism.system.family == "poisson":
         look = _cut(mechanism, look, rows, records, step, _extra(path))
     off, astray = _off(look, belief), None
@@ -238,7 +238,7 @@ def _wider(
     bent = varies * moved[place]
     astray = Doubt(z, many, slopes, weighed(x), v[place], varies, tau, look.model.missed, bent, lose, tail)
     look, cap = look.of_norm(float(norms[place])), look.cap * float(times[keeps])
-    return look if cap == look.cap else replace(look, cap=cap), astray
+    return look if cap == look.cap else look.of_cap(cap, look.extra), astray
 
 
 def _tails(
@@ -246,7 +246,7 @@ def _tails(
 ) -> Tail:
     """Return what a look at what is cut off would leave to be doubted, for each of several cuts."""
     rows = Weighed(z, records, np.ones(len(z)))
-    one = tail_look(mechanism.system, mechanism.n, replace(look, cap=min(look.cap, most / 2)), rows, most)
+    one = tail_look(mechanism.system, mechanism.n, look.of_cap(min(look.cap, most / 2)), rows, most)
     noise = mechanism.scales(one, TAILS)["score"] / one.pull / (one.cap - one.beyond)
     return Tail.of(sd, caps, most, noise / rows.many)
 
@@ -324,17 +324,17 @@ def _cut(mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, st
     most = min(int(mechanism.system.response.high), MOST_COUNTED)  # type: ignore[attr-defined]
     caps = np.array(sorted({min(cap, most) for cap in _CAPS}))
     # Two contributions point apart at any cap, so that the noise is the same but for what counts are divided by.
-    highest = replace(look, cap=most, extra=extra.mean)
+    highest = look.of_cap(most, extra.mean)
     family: Any = highest.model
     reach = family.reach(look.predictors, family.stretch * look.norm)
-    low, high = family.by_cap(np.array([-reach, reach]))[0][caps - 1].T
+    low, high = family.means_by_cap(np.array([-reach, reach]))[caps - 1].T
     score = mechanism.scales(highest, step)["score"] / highest.pull * np.maximum(caps - low, high) / highest.bound
     _, slope, variance = (part[caps - 1] for part in family.by_cap(t))
     varies = variance @ (records * v**2 * squares)
     doubt = (((records * v * extra.shifts(family, t)[:, caps - 1]) @ z) ** 2).sum(axis=(0, 2))
     told = np.maximum(slope @ (records * v * squares), 1e-300)
     bad = (varies + look.dimension * score**2 + doubt) / told**2
-    return replace(look, cap=int(caps[bad <= _NEARLY * bad.min()].max()), extra=extra.mean)
+    return look.of_cap(int(caps[bad <= _NEARLY * bad.min()].max()), extra.mean)
 
 
 def _variation(mechanism: AdaptiveLooks, glance: Glance, belief: Belief, step: Step) -> Look:

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from sottovoce.privacy.numbers import Floats
 from sottovoce.regression.care import Care
-from sottovoce.regression.imagined import Imagined
+from sottovoce.regression.glances import lifted
+from sottovoce.regression.imagined import Imagined, axes
 
 __all__ = ["Way", "squares", "times"]
 
@@ -50,6 +51,8 @@ class Way:
         The noise of the information, and how little the look is to be believed.
     care
         With how much of it guesses come to rest.
+    directions
+        Eigenvalues and eigenvectors of H, where they are known.
     """
 
     imagined: Imagined | None
@@ -62,13 +65,14 @@ class Way:
     tau: Floats
     cut: Floats
     care: Care
+    directions: tuple[Floats, Floats] | None = None
 
     def some(self, kept: NDArray[np.bool_]) -> Self:
         """Return the way of some of the guesses."""
-        arrays = {part.name: getattr(self, part.name) for part in fields(self)[2:-1]}
+        arrays = {part.name: getattr(self, part.name) for part in fields(self)[2:-2]}
         imagined, other = (rows and rows.some(kept) for rows in (self.imagined, self.other))
         some: dict[str, Any] = {name: part[kept] for name, part in arrays.items()}
-        found = replace(self, imagined=imagined, other=other, **some)
+        found = replace(self, imagined=imagined, other=other, directions=None, **some)
         found.__dict__["_shared"] = tuple(part[kept] for part in self._shared)
         return found
 
@@ -80,11 +84,9 @@ class Way:
     @cached_property
     def _shared(self) -> tuple[Floats, Floats]:
         """The directions of the information, and what any two of them share with the noise."""
-        H = self.information
-        values, vectors = np.linalg.eigh((H + H.transpose(0, 2, 1)) / 2)
-        values = np.maximum(values, 1e-12 * values[:, -1:])
+        values, vectors = axes(self.information) if self.directions is None else self.directions
         level = values.mean(axis=1)[:, None, None]
-        most = _ROUND / H.shape[1] * np.minimum(values[:, :, None] * values[:, None], level**2)
+        most = _ROUND / values.shape[1] * np.minimum(values[:, :, None] * values[:, None], level**2)
         return vectors, np.minimum(self.tau[:, None, None] ** 2 / 2, most)
 
     def stayed(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
@@ -144,11 +146,11 @@ class _Step:
         seems, turn = (theta - way.centre, None) if rows is None else rows.way(theta)
         G = H if turn is None else H @ turn
         score = way.score + times(G, theta) - times(H, seems)
-        V = V + 1e-13 * np.trace(V, axis1=1, axis2=2)[:, None, None] * np.eye(D)
+        V = lifted(V, 1e-13 * np.trace(V, axis1=1, axis2=2))
         leads = G @ way.along
         inside = np.linalg.solve(V, np.concatenate([leads, score[:, :, None]], axis=2))
         turned = leads.transpose(0, 2, 1)
-        P = turned @ inside[:, :, :D] + np.eye(D)
+        P = lifted(turned @ inside[:, :, :D], np.ones(len(H)))
         left = _inverse((P + P.transpose(0, 2, 1)) / 2)
         pull = times(turned, inside[:, :, D])
         moved = times(left, pull)
@@ -171,7 +173,7 @@ class _Step:
         V = way.variation + (vectors * times(shared, second)[:, None]) @ turns
         far = self.means - way.centre
         bends = times(H, _BENT * (ahead - far) + way.cut[:, None] * far)
-        V = V + squares(bends) + (bends**2).mean(axis=1)[:, None, None] * np.eye(V.shape[1])
+        V = lifted(V + squares(bends), (bends**2).mean(axis=1))
         if way.other is not None:
             V = V + squares(times(H, way.other.seems(self.theta) - self.seems))
         return np.asarray(V)
