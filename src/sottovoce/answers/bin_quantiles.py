@@ -13,6 +13,8 @@ _EVEN = (0.3, 40.0)
 """How evenly records are taken to lie within a bin: as many of them as this would say, at least and at most."""
 _OUTERMOST = 3.0
 """So evenly at most where a bin has one neighbour: nobody knows whether a column rises or falls within it."""
+_ALONE = 1.0
+"""A bin less even stands out beside its neighbours."""
 _PARTS = 14
 """Into so many parts a bin is cut to say where its records lie; its two ends are more."""
 _HALVES = (8, 4, 2, 1)
@@ -22,8 +24,10 @@ _ENDS = 12.0
 and so do bounds."""
 
 
-def in_bins(heights: Floats, p: float, rng: np.random.Generator) -> tuple[NDArray[np.int64], Floats, Floats]:
-    """Return in which bin each cumulative curve reaches p, where in the bin (0 to 1), and how far it climbs in it.
+def in_bins(
+    heights: Floats, p: float, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], Floats, Floats, NDArray[np.bool_]]:
+    """Return in which bin each cumulative curve reaches p, where in it (0 to 1), how far it climbs, if it stands out.
 
     Nobody knows how records lie within a bin: about evenly, where its neighbours are like it. How evenly is the
     concentration of a Dirichlet law of the shares of its parts. A bin unlike its neighbours may hold all of its
@@ -34,7 +38,7 @@ def in_bins(heights: Floats, p: float, rng: np.random.Generator) -> tuple[NDArra
     before, here, after = _steps_at(heights, index)
     level = (p - np.take_along_axis(heights, index, -1)[..., 0]) / np.maximum(here, 1e-300)
     even = _evenness(index[..., 0], last, *(step + 1e-3 / (last + 2) for step in (before, here, after)))
-    return index[..., 0], _inside_bin(_unevenly(level, even, rng), before, here, after), here
+    return index[..., 0], _inside_bin(_unevenly(level, even, rng), before, here, after), here, even < _ALONE
 
 
 def whole_values(edges: Floats, index: NDArray[np.int64], inside: Floats) -> Floats:

@@ -14,7 +14,7 @@ from scipy import special
 
 from sottovoce.answers.bin_quantiles import in_bins, whole_values
 from sottovoce.answers.cell_noise import cell_noises
-from sottovoce.answers.intervals import FAINT, FLAT, to_the_ends
+from sottovoce.answers.intervals import FAINT, FLAT, central, to_the_ends
 from sottovoce.answers.latent_cells import cell_draws, lone_counts, most_records
 from sottovoce.answers.moments import mean_draws
 from sottovoce.answers.pooling import pooled_counts, pooled_means, pooled_shares
@@ -200,6 +200,18 @@ class CellsPosterior:
         return numbers * means / amount, plain * per, added * per
 
     def _quantiles(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+        (found, _, _), density, sizes = self._quantiles_in_bins(draws, rng)
+        edges, at = np.asarray(self.reading.edges), np.asarray(self.question.at)
+        most, density = np.maximum(sizes.mean(axis=0), 1.0)[:, None], np.maximum(density, 1e-12)
+        plain = np.minimum(np.sqrt(at * (1 - at) / most) / density, edges[-1] - edges[0])
+        added = np.sqrt(self.noises[0].variance) / most / density
+        return found, plain.ravel(), added.ravel()
+
+    def _quantiles_in_bins(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+        """Return draws of quantiles, with the least and the most that each can be, their density and groups' sizes.
+
+        A bin that stands out may hold all of its records anywhere in it: a quantile there may be all of the bin.
+        """
         edges = np.asarray(self.reading.edges)
         bins, at, whole = edges.size - 1, np.asarray(self.question.at), self.question.whole
         counts = self._binned(draws, rng).reshape(draws, -1, bins)
@@ -210,17 +222,16 @@ class CellsPosterior:
         heights = np.zeros((*parts.shape[:2], bins + 1))
         np.cumsum(parts, axis=2, out=heights[:, :, 1:])
         heights /= heights[:, :, -1:].copy()
-        found = np.empty((draws, heights.shape[1], at.size))
+        found = np.empty((3, draws, heights.shape[1], at.size))
         density = np.empty((heights.shape[1], at.size))
         for place, p in enumerate(at):
-            index, inside, step = in_bins(heights, p, rng)
+            index, inside, step, alone = in_bins(heights, p, rng)
             width = np.diff(edges)[index]
-            found[:, :, place] = whole_values(edges, index, inside) if whole else edges[index] + inside * width
+            for way, where in enumerate((inside, np.where(alone, 0.0, inside), np.where(alone, 1.0, inside))):
+                value = whole_values(edges, index, where) if whole else edges[index] + where * width
+                found[way, :, :, place] = value
             density[:, place] = np.median(step / width, axis=0)
-        most, density = np.maximum(sizes.mean(axis=0), 1.0)[:, None], np.maximum(density, 1e-12)
-        plain = np.minimum(np.sqrt(at * (1 - at) / most) / density, edges[-1] - edges[0])
-        added = np.sqrt(self.noises[0].variance) / most / density
-        return found.reshape(draws, -1), plain.ravel(), added.ravel()
+        return found.reshape(3, draws, -1), density, sizes
 
     def _binned(self, draws: int, rng: np.random.Generator) -> Floats:
         """Return draws of the counts of bins, none below zero, whose sums from either end are biased to neither side.
@@ -269,6 +280,10 @@ class CellsPosterior:
         flat = FAINT if self.question.verb == "quantiles" else FLAT
         ends = to_the_ends(self.draws, level, *self._range, flat)
         asked = self.question
+        if asked.verb == "quantiles":
+            (_, least, most), _, _ = self._quantiles_in_bins(len(self.draws), seeded_rng(_SEED))
+            beyond = central(least, level)[:, 0], central(most, level)[:, 1]
+            return np.stack([np.minimum(ends[:, 0], beyond[0]), np.maximum(ends[:, 1], beyond[1])], axis=-1)
         lone = asked.verb == "counts" or (asked.verb == "proportion" and asked.values > 2)
         if not lone or asked.pool or self.reading.cells == 1:
             return ends
