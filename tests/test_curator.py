@@ -28,7 +28,7 @@ from sottovoce.privacy.errors import (
     UnprovenPrivacy,
 )
 from sottovoce.privacy.profile import Basis, Profile
-from sottovoce.privacy.promises import Promise, PureDP, RenyiDP
+from sottovoce.privacy.promises import ApproxDP, Promise, PureDP, RenyiDP
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
 from sottovoce.readings import Statistics
 from sottovoce.systems import BetaBernoulli
@@ -281,6 +281,14 @@ class TestPublicFacts:
         for place, epsilon, said in (("a", 1.0, 0), ("b", 50.5, 1), ("b", 50.5, 1), ("c", 50.5, 1), ("d", 51.5, 2)):
             Curator(data, tmp_path / f"{place}.ledger", PureDP(epsilon)).close()
             assert caplog.text.count("next to no protection") == said
+
+    def test_who_opens_a_budget_with_a_delta_of_more_than_one_in_n_is_warned(
+        self, data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        n = pq.read_table(data).num_rows
+        for place, delta, said in (("a", 0.9 / n, 0), ("b", 1.1 / n, 1), ("b", 1.1 / n, 1)):
+            Curator(data, tmp_path / f"{place}.ledger", ApproxDP(1.0, delta)).close()
+            assert caplog.text.count(f"is more than one in n = {n:,}") == said
 
     def test_a_budget_must_have_been_opened(self, curator: Curator, data: Path, place: Path, tmp_path: Path) -> None:
         with pytest.raises(InvalidValue, match=r"'others' has no budget .*; where these are the data of '.*', moved"):
