@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sottovoce.answers.cells_posterior import CellsPosterior
-from sottovoce.answers.display import footing, formatted, html_table, shown
+from sottovoce.answers.display import drowned, footing, formatted, html_table, shown
 from sottovoce.answers.intervals import central, compared
 from sottovoce.answers.questions import Question
 from sottovoce.answers.row_names import row_name, row_of
@@ -31,6 +31,7 @@ _MARK = re.compile(r"^(?P<left>.+?)\s*(?P<sign><=|>=|<|>)\s*(?P<right>.+)$")
 _SIGNS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _NO_END = float(np.finfo(np.float64).max / 2)
 """What a ratio to nothing is told as: two of them can still be added."""
+_DROWNED = "? where noise hides a row: its range is all that there can be"
 _ENDLESS = 1e15
 """A ratio beyond this is one to nothing."""
 
@@ -159,7 +160,7 @@ class Answer:
 
     def formatted(self, row: Mapping[str, Any]) -> list[str]:
         """Return estimate, low and high with as many digits as the interval bears out."""
-        return formatted(row, counts=self._whole)
+        return formatted(row, counts=self._whole, ends=self.posterior.public_range)
 
     @property
     def _whole(self) -> bool:
@@ -173,7 +174,12 @@ class Answer:
     @property
     def notes(self) -> list[str]:
         """What one must know to read the rows, in words."""
-        return [note for note in (self.question.whose, self.question.ruled_out) if note is not None]
+        drowned = _DROWNED if any(self._drowned(row) for row in self.rows) else None
+        said = (drowned, self.question.bounded, self.question.whose, self.question.ruled_out)
+        return [note for note in said if note is not None]
+
+    def _drowned(self, row: Mapping[str, Any]) -> bool:
+        return drowned(row, self.posterior.public_range)
 
     def _costing(self) -> str:
         return footing(self.level, self.share, self.entry)
@@ -184,7 +190,9 @@ class Answer:
         return f"Answer({self.question.describe()!r}: " + (first if len(rows) == 1 else f"{len(rows)} rows") + ")"
 
     def _repr_html_(self) -> str:
-        return html_table(self.rows, self.question.describe(), self.footing(), counts=self._whole)
+        return html_table(
+            self.rows, self.question.describe(), self.footing(), counts=self._whole, ends=self.posterior.public_range
+        )
 
     def draws(self, *label: Any) -> Floats:
         """Return the draws of one row, named by its group: its values in the order of the table's first columns."""

@@ -215,7 +215,11 @@ class CellsPosterior:
         for place, p in enumerate(at):
             index, inside, step = in_bins(heights, p, rng)
             width = np.diff(edges)[index]
-            found[:, :, place] = whole_values(edges, index, inside) if whole else edges[index] + inside * width
+            here = edges[index] + inside * width
+            if whole or self.question.heaped:  # of persons' averages nobody knows how many are whole
+                heap = whole_values(edges, index, inside)
+                here = heap if whole else np.where(rng.random(here.shape) < 0.5, heap, here)
+            found[:, :, place] = here
             density[:, place] = np.median(step / width, axis=0)
         most, density = np.maximum(sizes.mean(axis=0), 1.0)[:, None], np.maximum(density, 1e-12)
         plain = np.minimum(np.sqrt(at * (1 - at) / most) / density, edges[-1] - edges[0])
@@ -267,14 +271,14 @@ class CellsPosterior:
         Where noise hides a row, it goes to the ends of what the row may be.
         """
         flat = FAINT if self.question.verb == "quantiles" else FLAT
-        ends = to_the_ends(self.draws, level, *self._range, flat)
+        ends = to_the_ends(self.draws, level, *self.public_range, flat)
         if self.question.verb != "counts" or self.question.pool or self.reading.cells == 1:
             return ends
-        alone = to_the_ends(self._alone, level, *self._range)
+        alone = to_the_ends(self._alone, level, *self.public_range)
         # By chance of the draws either end may lie a little beyond the other one's: that is no reason to be wider,
         # unless it is an end of the range, where truths lie: none, or all.
         beyond = (alone - ends) * [-1, 1] > 1 + _CHANCE * np.ptp(ends, axis=1)[:, None]
-        return np.where(beyond | (alone == self._range), alone, ends)
+        return np.where(beyond | (alone == self.public_range), alone, ends)
 
     @cached_property
     def _alone(self) -> Floats:
@@ -286,7 +290,7 @@ class CellsPosterior:
         return lone_counts(noisy[:-1], noise, most, self.question.prior / 2, total, len(self.draws))
 
     @property
-    def _range(self) -> tuple[float, float]:
+    def public_range(self) -> tuple[float, float]:
         """The public ends of what every row may be."""
         if self.question.verb == "proportion":
             return 0.0, 1.0
