@@ -30,7 +30,7 @@ from sottovoce.privacy.errors import (
     UnprovenPrivacy,
 )
 from sottovoce.privacy.profile import Basis, Profile
-from sottovoce.privacy.promises import Promise, PureDP, RenyiDP
+from sottovoce.privacy.promises import ApproxDP, Promise, PureDP, RenyiDP
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
 from sottovoce.readings import Statistics
 from sottovoce.systems import BetaBernoulli
@@ -321,6 +321,14 @@ class TestPublicFacts:
         assert "first.ledger, " in said and "third.ledger have budgets" in said
         left = {path.name for path in tmp_path.iterdir() if path.name.endswith(("-wal", "-shm", "-journal"))}
         assert not left and (tmp_path / "foreign.ledger").read_bytes() == before
+
+    def test_who_opens_a_budget_with_a_delta_of_more_than_one_in_n_is_warned(
+        self, data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        n = pq.read_table(data).num_rows
+        for place, delta, said in (("a", 0.9 / n, 0), ("b", 1.1 / n, 1), ("b", 1.1 / n, 1)):
+            Curator(data, tmp_path / f"{place}.ledger", ApproxDP(1.0, delta)).close()
+            assert caplog.text.count(f"is more than one in n = {n:,}") == said
 
     def test_a_budget_must_have_been_opened(self, curator: Curator, data: Path, place: Path, tmp_path: Path) -> None:
         with pytest.raises(InvalidValue, match=r"'others' has no budget .*; where these are the data of '.*', moved"):

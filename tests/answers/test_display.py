@@ -38,6 +38,17 @@ ROWS = [
 ]
 
 
+def test_the_middle_of_a_row_that_noise_hides_is_neither_told_nor_drawn() -> None:
+    """Of 0 to 50,000 the middle is no estimate, and nobody knows where a range without privacy would lie."""
+    rows = [row(23_000.0, 0.0, 50_000.0), row(3_000.0, 2_000.0, 4_000.0), row(25_000.0, 0.0, 49_000.0)]
+    _, found, _ = drawn_rows(rows, ends=(0.0, 50_000.0))
+    assert [one.estimate for one in found] == ["?", "3,000", "25,000"]
+    assert [one.low + one.high for one in found] == ["050,000", "2,0004,000", "049,000"]
+    assert [one.picture.count('class="dot"') for one in found] == [0, 1, 1]
+    assert [one.picture.count('class="plain"') for one in found] == [0, 1, 1]
+    assert ["?" in one.estimate for one in drawn_rows(rows)[1]] == [False] * 3  # where no ends are known
+
+
 @pytest.mark.parametrize("rows", ROWS)
 def test_every_number_lies_on_the_scale_at_its_place(rows: list[dict[str, Any]]) -> None:
     scale = scale_of(rows)

@@ -13,9 +13,10 @@ import pytest
 from scipy import special
 
 from sottovoce.answers import NoisyCells, Question
-from sottovoce.facts import Count, Facts, Flag, Number
-from sottovoce.privacy.promises import PureDP
+from sottovoce.facts import Count, Facts, Flag, Number, Person
+from sottovoce.privacy.promises import ApproxDP, PureDP
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.privacy.relation import REPLACE_ONE
 from sottovoce.tables import open_table
 
 AT, HIGH = np.array([0.25, 0.5, 0.9]), 2000
@@ -36,6 +37,32 @@ def database(table: pa.Table, folder: Path) -> Any:
         connection.register("records", table)
         connection.execute("CREATE OR REPLACE TABLE people AS FROM records")
     return f"duckdb://{folder}/records.duckdb?table=people"
+
+
+@pytest.mark.usefixtures("few_draws")
+@pytest.mark.parametrize(("most", "high"), [(1, 60), (1, 365), (3, 60), (40, 60)])
+def test_quantiles_of_persons_averages_of_counts_cover(most: int, high: int) -> None:
+    """Those of persons with one row are whole, and all that lie in a bin may: they had been taken to lie evenly."""
+    rng, hits = np.random.default_rng(most), []
+    who = np.repeat(np.arange(3000), rng.integers(1, most + 1, 3000))
+    stay = np.minimum(np.rint(rng.lognormal(1.4, 0.8, who.size)).astype(int), high)
+    truth = np.quantile(np.bincount(who, stay) / np.bincount(who), AT, method="inverted_cdf")
+    facts = Facts(who=Person(), stay=Count(high))
+    mechanism = NoisyCells.calibrate(
+        Question("quantiles", ("stay",), facts, at=tuple(AT)), 3000, ApproxDP(1.0, 1e-6).under(REPLACE_ONE.of_person())
+    )
+    for seed in range(8):
+        ends = mechanism.release({"who": who, "stay": stay}, seeded_rng(seed)).value.interval(0.95)
+        hits += ((ends[:, 0] <= truth) & (truth <= ends[:, 1])).tolist()
+        assert np.all(np.diff(ends) < 4 * high / 60)
+    assert np.mean(hits) > 0.9
+
+
+def test_quantiles_of_numbers_say_how_finely_they_are_told() -> None:
+    """Of round values, such as whole years, nobody knows where in a bin they lie; of counts it is known."""
+    number = Question("quantiles", ("age",), Facts(age=Number(0, 128)), at=(0.5,), bins=64)
+    count = Question("quantiles", ("age",), Facts(age=Count(128)), at=(0.5,), bins=64)
+    assert "by bins of 2:" in str(number.bounded) and count.bounded is None
 
 
 @pytest.mark.usefixtures("few_draws")

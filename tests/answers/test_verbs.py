@@ -196,7 +196,11 @@ def test_an_answer_shows_itself(curator: Curator) -> None:
     answer = curator.ask("mean of `blood pressure` by ward where age >= 40", spend=0.1)
     assert repr(answer) == "Answer('mean of blood pressure by ward where age >= 40': 4 rows)"
     assert "<td>never</td>" in answer._repr_html_()
-    assert answer.summary().count("\n") == 5
+    assert answer.summary().count("\n") == 7
+    assert "values below 60 count as 60 and values above 250 as 250\n" in answer.summary()
+    assert "  never: ? (60 to 250)\n" in answer.summary()  # nobody is there: the middle of the bounds is no estimate
+    assert "? where noise hides a row: its range is all that there can be" in answer.footing()
+    assert 60 < answer.rows[-1]["estimate"] < 250 and "?" not in answer.summary().split("never")[0]
     assert answer.plot().axes[0].get_yticklabels()[0].get_text() == "A"
     assert len(answer.plot(densities=True).axes[0].lines) == 4
     draws = answer.to_arviz().posterior["mean_of_blood_pressure"]

@@ -300,6 +300,14 @@ def test_pages_and_answers_fit_a_phone_in_both_themes_with_readable_contrast(
                      .map(e => e.outerHTML.slice(0, 120))"""
         )
         assert cut == []
+        within = page.evaluate(
+            """() => [...document.querySelectorAll('.answer .compare select')].map(e => {
+                       e.options[0].text = 'a group of a long name / under 18 years of age'
+                       const card = e.closest('.card')
+                       return card.getBoundingClientRect().right - parseFloat(getComputedStyle(card).paddingRight)
+                              - e.getBoundingClientRect().right })"""
+        )
+        assert len(within) == 3 and min(within) >= 0  # also where groups have long names
         readable("h1", ".lead", ".answer td.range", ".answer .keys", ".answer p", ".contrast p", "#history .small")
         left = visit.left()
         assert page.locator("#foresee").is_disabled()  # Enter presses the first button that is not

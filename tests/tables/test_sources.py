@@ -282,12 +282,30 @@ def test_types_belong_to_csv(tmp_path: Path) -> None:
             open_table(source, types={"age": "int64"})
     with pytest.raises(InvalidData, match="not there: height"):
         open_table(csv(tmp_path), types={"height": "int64"})
-    (tmp_path / "excel.csv").write_text("age;ward\n3;A\n", encoding="utf-8")
-    with pytest.raises(InvalidData, match=r"there are age;ward \(save the file with commas"):
-        open_table(tmp_path / "excel.csv", types={"age": "int64"})
     for word in ("integer ledger", "json", "array<int64>", "timestamp"):
         with pytest.raises(InvalidValue, match="a type is one of"):
             open_table(csv(tmp_path), types={"age": word})
+
+
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+def test_other_separators_are_told_at_once(tmp_path: Path, mark: str) -> None:
+    """Not only where the facts name a column: else all that a spreadsheet wrote would be one column."""
+    (tmp_path / "excel.csv").write_text(f"age{mark}ward\n3{mark}A\n", encoding="utf-8-sig")
+    with pytest.raises(InvalidData, match=r"excel\.csv is one name with .* in it: save the file with commas"):
+        open_table(tmp_path / "excel.csv")
+    (tmp_path / "good.csv").write_text(f"age,war{mark}d\n3,A\n", encoding="utf-8-sig")
+    with open_table(tmp_path / "good.csv") as table:
+        assert list(table.schema) == ["age", f"war{mark}d"]
+
+
+def test_names_that_are_no_utf8_are_refused(tmp_path: Path) -> None:
+    """They are public; a name with a mark in the place of a letter could not be typed."""
+    (tmp_path / "latin.csv").write_bytes("größe,ward\n3,A\n".encode("cp1252"))
+    with pytest.raises(InvalidData, match=r"the first line of latin\.csv are not UTF-8; save it as UTF-8"):
+        open_table(tmp_path / "latin.csv")
+    (tmp_path / "cells.csv").write_bytes("size,ward\n3,Größe\n".encode("cp1252"))
+    with open_table(tmp_path / "cells.csv") as table:
+        assert table.count() == 1
 
 
 def test_postgres_is_read_only_and_says_what_is_missing(messy_postgres: str) -> None:

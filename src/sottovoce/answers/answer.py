@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sottovoce.answers.cells_posterior import CellsPosterior
-from sottovoce.answers.display import footing, formatted, html_table, privacy_part, shown
+from sottovoce.answers.display import drowned, footing, formatted, html_table, privacy_part, shown
 from sottovoce.answers.intervals import central, compared
 from sottovoce.answers.left_out import left_out_note
 from sottovoce.answers.questions import Question
@@ -32,6 +32,7 @@ _MARK = re.compile(r"^(?P<left>.+?)\s*(?P<sign><=|>=|<|>)\s*(?P<right>.+)$")
 _SIGNS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _NO_END = float(np.finfo(np.float64).max / 2)
 """What a ratio to nothing is told as: two of them can still be added."""
+_DROWNED = "? where noise hides a row: its range is all that there can be"
 _ENDLESS = 1e15
 """A ratio beyond this is one to nothing."""
 
@@ -160,7 +161,7 @@ class Answer:
 
     def formatted(self, row: Mapping[str, Any]) -> list[str]:
         """Return estimate, low and high with as many digits as the interval bears out."""
-        return formatted(row, counts=self._whole)
+        return formatted(row, counts=self._whole, ends=self.posterior.public_range)
 
     @property
     def _whole(self) -> bool:
@@ -180,8 +181,13 @@ class Answer:
     @property
     def notes(self) -> list[str]:
         """What one must know to read the rows, in words."""
-        told = (self.question.whose, self.question.ruled_out, left_out_note(self.posterior))
-        return [note for note in told if note is not None]
+        hidden = _DROWNED if any(self._drowned(row) for row in self.rows) else None
+        asked = self.question
+        said = (hidden, asked.bounded, asked.whose, asked.ruled_out, left_out_note(self.posterior))
+        return [note for note in said if note is not None]
+
+    def _drowned(self, row: Mapping[str, Any]) -> bool:
+        return drowned(row, self.posterior.public_range)
 
     def _costing(self) -> str:
         return footing(self.level, self.share, self.entry)
@@ -192,7 +198,9 @@ class Answer:
         return f"Answer({self.question.describe()!r}: " + (first if len(rows) == 1 else f"{len(rows)} rows") + ")"
 
     def _repr_html_(self) -> str:
-        return html_table(self.rows, self.question.describe(), self.footing(), counts=self._whole)
+        return html_table(
+            self.rows, self.question.describe(), self.footing(), counts=self._whole, ends=self.posterior.public_range
+        )
 
     def draws(self, *label: Any) -> Floats:
         """Return the draws of one row, named by its group: its values in the order of the table's first columns."""

@@ -227,8 +227,13 @@ class CellsPosterior:
         for place, p in enumerate(at):
             index, inside, step, alone = in_bins(heights, p, rng)
             width = np.diff(edges)[index]
+            heap = whole or self.question.heaped  # of persons' averages nobody knows how many are whole
+            kept = rng.random(inside.shape) < 0.5 if heap and not whole else None
             for way, where in enumerate((inside, np.where(alone, 0.0, inside), np.where(alone, 1.0, inside))):
-                value = whole_values(edges, index, where) if whole else edges[index] + where * width
+                value = edges[index] + where * width
+                if heap:
+                    round_ = whole_values(edges, index, where)
+                    value = round_ if kept is None else np.where(kept, round_, value)
                 found[way, :, :, place] = value
             density[:, place] = np.median(step / width, axis=0)
         return found.reshape(3, draws, -1), density, sizes
@@ -278,7 +283,7 @@ class CellsPosterior:
         Where noise hides a row, it goes to the ends of what the row may be.
         """
         flat = FAINT if self.question.verb == "quantiles" else FLAT
-        ends = to_the_ends(self.draws, level, *self._range, flat)
+        ends = to_the_ends(self.draws, level, *self.public_range, flat)
         asked = self.question
         if asked.verb == "quantiles":
             (_, least, most), _, _ = self._quantiles_in_bins(len(self.draws), seeded_rng(_SEED))
@@ -287,12 +292,12 @@ class CellsPosterior:
         lone = asked.verb == "counts" or (asked.verb == "proportion" and asked.values > 2)
         if not lone or asked.pool or self.reading.cells == 1:
             return ends
-        alone = to_the_ends(self._alone, level, *self._range)
+        alone = to_the_ends(self._alone, level, *self.public_range)
         # By chance of the draws either end may lie a little beyond the other one's: that is no reason to be wider,
         # unless it is an end of the range, where truths lie: none, or all.
         least = np.ptp(ends, axis=1)[:, None] * _CHANCE + (asked.verb == "counts")
         beyond = (alone - ends) * [-1, 1] > least
-        return np.where(beyond | (alone == self._range), alone, ends)
+        return np.where(beyond | (alone == self.public_range), alone, ends)
 
     @cached_property
     def _alone(self) -> Floats:
@@ -317,7 +322,7 @@ class CellsPosterior:
         return np.asarray(yes / (yes + rng.standard_gamma(np.maximum(sizes - found, 0.0) + asked.prior / 2)))
 
     @property
-    def _range(self) -> tuple[float, float]:
+    def public_range(self) -> tuple[float, float]:
         """The public ends of what every row may be."""
         if self.question.verb == "proportion":
             return 0.0, 1.0

@@ -20,6 +20,7 @@ __all__ = [
     "Drawn",
     "Scale",
     "drawn_rows",
+    "drowned",
     "footing",
     "formatted",
     "html_table",
@@ -59,8 +60,20 @@ def footing(level: float, share: float | None, entry: int | None) -> str:
     return f"{percent(level)} intervals, privacy noise included{paid}{written}"
 
 
-def formatted(row: Mapping[str, Any], *, counts: bool = False) -> list[str]:
+def drowned(row: Mapping[str, Any], ends: tuple[float, float] | None) -> bool:
+    """Return whether noise hides a row: its interval is all of its public range, whose middle is no estimate.
+
+    >>> drowned({"low": 0.0, "high": 1.0}, (0.0, 1.0)), drowned({"low": 0.0, "high": 0.9}, (0.0, 1.0))
+    (True, False)
+    """
+    return ends is not None and ends[0] < ends[1] and (row["low"], row["high"]) == ends
+
+
+def formatted(row: Mapping[str, Any], *, counts: bool = False, ends: tuple[float, float] | None = None) -> list[str]:
     """Return estimate, low and high with as many digits as the interval bears out.
+
+    Of a row whose interval goes to both `ends` of what it may be, the middle is not told.
+
 
     >>> formatted({"estimate": 56.1032, "low": 40.6, "high": 71.9})
     ['56', '41', '72']
@@ -68,7 +81,11 @@ def formatted(row: Mapping[str, Any], *, counts: bool = False) -> list[str]:
     ['3', '3', '3']
     >>> formatted({"estimate": 1e-9, "low": -1e-9, "high": 3e-9})  # of a unit as small as that
     ['1e-09', '-1e-09', '3e-09']
+    >>> formatted({"estimate": 0.46, "low": 0.0, "high": 1.0}, ends=(0.0, 1.0))
+    ['?', '0.0', '1.0']
     """
+    if drowned(row, ends):
+        return ["?", *formatted(row, counts=counts)[1:]]
     numbers = [float(row[name]) if row[name] is not None else math.nan for name in _NUMBERS]
     if is_minute(numbers):
         return [f"{value:.2g}" for value in numbers]
@@ -188,7 +205,9 @@ class Drawn:
     picture: str
 
 
-def drawn_rows(rows: Sequence[Mapping[str, Any]], *, counts: bool = False) -> tuple[list[str], list[Drawn], Scale]:
+def drawn_rows(
+    rows: Sequence[Mapping[str, Any]], *, counts: bool = False, ends: tuple[float, float] | None = None
+) -> tuple[list[str], list[Drawn], Scale]:
     """Return the names of the groups, every row as it is shown, and the scale of their pictures.
 
     The thick part of an interval is what would be there without the noise, the thin rest is the price of privacy.
@@ -197,17 +216,26 @@ def drawn_rows(rows: Sequence[Mapping[str, Any]], *, counts: bool = False) -> tu
     scale = scale_of(rows)
     found = []
     for row in rows:
-        (estimate, low, high), noise = formatted(row, counts=counts), row.get("privacy_share")
+        (estimate, low, high), noise = formatted(row, counts=counts, ends=ends), row.get("privacy_share")
         share = privacy_part(row) if "privacy_share" in row else ""
         labels = tuple(shown(row[name]) for name in names)
-        found.append(Drawn(labels, estimate, low, high, share, picture(row, scale, noise)))
+        drawing = picture(row, scale, noise, told=not drowned(row, ends))
+        found.append(Drawn(labels, estimate, low, high, share, drawing))
     return names, found, scale
 
 
-def picture(row: Mapping[str, Any], scale: Scale, noise: float | None = None, mark: float | None = None) -> str:
+def picture(
+    row: Mapping[str, Any],
+    scale: Scale,
+    noise: float | None = None,
+    mark: float | None = None,
+    *,
+    told: bool = True,
+) -> str:
     """Return the interval of a row as a picture.
 
-    `noise` is the part of its width that privacy added, if known; at `mark` stands an upright line.
+    `noise` is the part of its width that privacy added, if known; at `mark` stands an upright line. Of a row that is
+    not `told` only its range is drawn: it has no middle, and where it would lie without privacy nobody knows.
     """
     numbers = [row[name] for name in _NUMBERS]
     if any(value is None or math.isnan(value) for value in numbers):
@@ -217,10 +245,11 @@ def picture(row: Mapping[str, Any], scale: Scale, noise: float | None = None, ma
     if mark is not None:
         x = f"{scale.place(mark):.2f}%"
         parts.append(f'<line class="nothing" x1="{x}" x2="{x}" y1="0" y2="22" stroke="currentColor"/>')
-    if noise is not None and noise < 1:
+    if told and noise is not None and noise < 1:
         inner = [middle + (end - middle) * (1 - noise) for end in (low, high)]
         parts.append(_line("plain", inner[0], inner[1], 7))
-    parts.append(f'<circle class="dot" cx="{middle:.2f}%" cy="11" r="5" fill="#1f5f8b"/>')
+    if told:
+        parts.append(f'<circle class="dot" cx="{middle:.2f}%" cy="11" r="5" fill="#1f5f8b"/>')
     return f'<svg class="interval" width="100%" height="22" aria-hidden="true">{"".join(parts)}</svg>'
 
 
@@ -245,9 +274,16 @@ def plain_words(level: float, rows: int, *, noisy: bool = True) -> str:
     return said + (more + wider if noisy else "")
 
 
-def html_table(rows: Sequence[Mapping[str, Any]], title: str, foot: str, *, counts: bool = False) -> str:
+def html_table(
+    rows: Sequence[Mapping[str, Any]],
+    title: str,
+    foot: str,
+    *,
+    counts: bool = False,
+    ends: tuple[float, float] | None = None,
+) -> str:
     """Return rows with their intervals as a table for a notebook; no style sheet is needed."""
-    names, found, scale = drawn_rows(rows, counts=counts)
+    names, found, scale = drawn_rows(rows, counts=counts, ends=ends)
     left, right = 'style="text-align:left"', 'style="text-align:right"'
     head = "".join(f"<th {left}>{escape(name)}</th>" for name in names)
     head += f'<th {right}>estimate</th><th {left}>interval</th><th style="min-width:14em"></th><th {right}>privacy</th>'

@@ -226,6 +226,25 @@ class Question:
         )
 
     @property
+    def heaped(self) -> bool:
+        """Whether values are whole but where a person's average is not: of a person with one row it is."""
+        return isinstance(self.facts[self.columns_asked[0]], Count) and self.averaged
+
+    @property
+    def bounded(self) -> str | None:
+        """What a value beyond the bounds counts as, and how finely a quantile is told, in words."""
+        column = self.facts[self.columns_asked[0]]
+        if self.verb in ("mean", "rate"):
+            low, high = self._bounds(self.columns_asked[0])
+            if isinstance(column, Count):
+                return f"counts above {high:,g} count as {high:,g}"
+            return f"values below {low:,g} count as {low:,g} and values above {high:,g} as {high:,g}"
+        if self.verb != "quantiles" or isinstance(column, Count):
+            return None
+        edges: Any = getattr(self.reading, "edges", ())
+        return f"told by bins of {edges[1] - edges[0]:.3g}: where many values are alike, as whole years are, no nearer"
+
+    @property
     def whole(self) -> bool:
         """Whether records of the column are whole numbers; a person's average need not be."""
         return isinstance(self.facts[self.columns_asked[0]], Count) and not self.averaged

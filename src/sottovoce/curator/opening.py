@@ -17,9 +17,10 @@ from sottovoce.curator.source import Source, origin_of, other_budgets, same_data
 from sottovoce.ledger import Budget, Ledger
 from sottovoce.ledger.opening import is_there
 from sottovoce.ledger.store import Store, read_url
+from sottovoce.mechanisms.expected import loose_delta
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.filter import Order, PrivacyFilter
-from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.promises import ApproxDP, Promise
 from sottovoce.privacy.relation import ADD_REMOVE
 
 __all__ = ["check_pays", "has_budget", "hides_n", "is_new", "open_budget"]
@@ -72,7 +73,7 @@ def open_budget(
         check_pays(promise, order)
         public: dict[str, Any] = {"n": n, "schema": source.schema, "order": order, "who": who}
         found = ledger.open_budget(dataset, promise, **public, source=source.noted())
-        _beware(promise)
+        _beware(promise, n)
         if others := other_budgets(source.origin, ledger.path):
             _tell_of(tuple(others), dataset)
     else:
@@ -84,9 +85,11 @@ def open_budget(
 
 
 @functools.lru_cache(maxsize=256)  # said once: a loop that opens a thousand budgets need not say it a thousand times
-def _beware(promise: Promise) -> None:
+def _beware(promise: Promise, n: int | None) -> None:
     if is_weak(promise):
         _log.warning("a budget of %s is next to no protection, and for good; sottovoce explain says why", promise)
+    elif n and isinstance(promise, ApproxDP) and promise.delta > 1 / n:
+        _log.warning("a budget of %s is for good, and %s", promise, loose_delta(promise.delta, n))
 
 
 @functools.lru_cache(maxsize=256)

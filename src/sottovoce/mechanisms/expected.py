@@ -13,7 +13,7 @@ from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.privacy.shares import percent
 
-__all__ = ["Expected", "cautions", "expected"]
+__all__ = ["Expected", "cautions", "expected", "loose_delta"]
 
 _MANY = 10**9
 """So many records leave the prior no say: the posterior's mean is the truth."""
@@ -85,12 +85,15 @@ def cautions(
         case GaussianDP(number) | ZeroConcentratedDP(number) if number > _FAR / 2:
             found.append(f"{target} leaves hardly any doubt about a record: that protects nobody")
     if isinstance(target, ApproxDP) and n and target.delta > 1 / n:
-        found.append(
-            f"δ = {target.delta:g} is more than one in n = {n:,}: to publish a random record in full would keep it"
-        )
+        found.append(loose_delta(target.delta, n))
     if told is not None and told.pull > _PULL:
         way = f"{percent(told.pull, whole=True)} of the way to" if told.pull < 1 else "at, or beyond,"
         found.append(f"the prior outweighs the data: answers lie {way} what was believed before")
     if forecast is not None and forecast.interval_width < forecast.exact_width * (1 - 1e-3):
         found.append("narrower than the truth allows: its interval is shorter than without privacy, around the prior")
     return tuple(found)
+
+
+def loose_delta(delta: float, n: int) -> str:
+    """Return what is wrong with a δ of more than one in n."""
+    return f"δ = {delta:g} is more than one in n = {n:,}: to publish a random record in full would keep it"

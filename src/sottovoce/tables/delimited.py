@@ -58,7 +58,15 @@ def header(path: str) -> list[str]:
     if b"\r" in line:  # then the first line holds records, and no message may name its cells
         raise InvalidData(f"the lines of {name} end in carriage returns alone; save it with line feeds")
     line = line.translate(_LENT)
-    found = [cell.decode("utf-8", "replace").strip() for cell in cells(line, separator_of(path))]
+    try:
+        found = [cell.decode("utf-8").strip() for cell in cells(line, separator_of(path))]
+    except UnicodeDecodeError:
+        raise InvalidData(f"the names in the first line of {name} are not UTF-8; save it as UTF-8") from None
+    if len(found) == 1 and (marks := [mark for mark in ";\t|" if mark in found[0]]):
+        raise InvalidData(
+            f"the first line of {name} is one name with {marks[0]!r} in it: save the file with commas between its "
+            "cells and points, not commas, in its numbers"
+        )
     if all(_is_number(cell) for cell in found):
         raise InvalidData(f"the first line of {name} holds numbers; it must hold the names of the columns")
     names = [cell or f"column{place}" for place, cell in enumerate(found, 1)]

@@ -61,11 +61,9 @@ def read_csv(connection: Any, paths: Sequence[str], types: Mapping[str, str], pe
         raise InvalidData("the files do not have the same names in their first lines")
     unknown = [name for name in types if name not in names]
     if unknown:
-        said = (
+        raise InvalidData(
             f"the facts, or types=, name columns that are not there: {', '.join(unknown)}; there are {', '.join(names)}"
         )
-        apart = len(names) == 1 and any(mark in names[0] for mark in ";\t|")
-        raise InvalidData(f"{said} (save the file with commas between its cells)" if apart else said)
     for kind in types.values():
         if kind not in KINDS:
             raise InvalidValue(f"a type is one of {', '.join(KINDS)}. Got {kind!r}")
