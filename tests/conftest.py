@@ -124,6 +124,14 @@ def _make_commands_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(typer.testing, "_get_command", functools.cache(lambda app: take_plainly(typer.main.get_command(app))))
 
 
+def _compile_in_one_part(patch: pytest.MonkeyPatch) -> None:
+    """Let JAX make one object of a program, not one for each of many threads: a worker has one thread."""
+    from sottovoce.mechanisms import compiling
+
+    for options in (compiling._PLAIN, compiling._ROUGH):
+        patch.setitem(options, "xla_cpu_parallel_codegen_split_count", 1)
+
+
 _MEMORY = Path("/dev/shm")
 
 
@@ -245,7 +253,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """
     patch = pytest.MonkeyPatch()
     session.config.add_cleanup(patch.undo)
-    for put in (_fix_keys, _share_duckdb, _make_commands_once):
+    for put in (_fix_keys, _share_duckdb, _make_commands_once, _compile_in_one_part):
         put(patch)
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
