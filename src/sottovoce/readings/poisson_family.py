@@ -40,7 +40,9 @@ class PoissonFamily(Family):
     word: ClassVar[str] = "poisson"
     wants: ClassVar[str] = "a count"
     ratio: ClassVar[str | None] = "rate ratio"
-    cutting: ClassVar[str] = "counts cut at {:g}, which shifts coefficients if rates vary unlike a gamma law"
+    cutting: ClassVar[str] = (
+        "counts cut at {:g}, which shifts coefficients if rates vary unlike a gamma law or their logarithm bends"
+    )
     missed: ClassVar[float] = 0.15
     boundless: ClassVar[bool] = True
     stretch: ClassVar[float] = 2.0
