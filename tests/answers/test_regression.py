@@ -161,6 +161,14 @@ def test_where_a_line_fits_it_is_said_how_much_it_may_miss(curator) -> None:
     )
 
 
+def test_a_formula_is_said_to_fit_badly_from_half_more_than_formulas_miss_on_average(curator) -> None:
+    plain = curator.regress("visits ~ age", spend=0.5)
+    for times, badly in ((1.4, False), (1.6, True)):
+        posterior = replace(plain.posterior, misses=times * plain.question.model.missed)
+        answer = replace(plain, release=replace(plain.release, value=posterior))
+        assert ("the formula seems to fit badly" in answer.footing()) is badly
+
+
 def test_an_estimate_lies_in_its_interval_and_has_the_sign_that_is_likelier(curator) -> None:
     """The mean of a mixture need not: a part of it that weighs little may be far off."""
     plain = curator.regress("smoker ~ age", spend=0.5)
@@ -180,7 +188,7 @@ def test_an_estimate_lies_in_its_interval_and_has_the_sign_that_is_likelier(cura
 def test_a_poisson_regression_says_where_it_cut_counts(curator) -> None:
     answer = curator.regress("visits ~ age", spend=0.5)
     assert 1 <= answer.posterior.cut < 12  # of the public bound of 12
-    cut = f"counts cut at {answer.posterior.cut:g}: where a few records have most of all that is counted"
+    cut = f"counts cut at {answer.posterior.cut:g}: levels may be told too low where a few records"
     assert cut in " ".join(answer.summary().split())
     lines = Regression.from_json(answer.to_json()).summary().splitlines()
     assert any(line.startswith("counts cut at") for line in lines) and max(map(len, lines)) <= 80

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from benchmarks.fitting import fit_all
+from scipy import special
 
 from sottovoce.facts import Category, Facts, Flag, Number
 from sottovoce.privacy.promises import ApproxDP
@@ -159,10 +160,11 @@ def told(tail: Tail, seen: list[float], noise: float, many: float = 1e6) -> tupl
 def test_what_is_measured_replaces_the_guess_as_far_as_its_noise_allows() -> None:
     tail = Tail(0.4, 1.2, 1e-5, 1e-6, 1e-7)
     mean, variance = told(tail, [0.02, 0.01], 1e-4)
-    assert mean == pytest.approx([0.02, 0.01], rel=0.05) and np.all(np.linalg.eigvalsh(variance) > 0)
+    # And a part of what lies beyond is put back with it: √(1e-7/1e-5) of what is seen, if it goes on so.
+    assert mean == pytest.approx([1.07 * 0.02, 1.07 * 0.01], rel=0.02) and np.all(np.linalg.eigvalsh(variance) > 0)
     assert variance[0, 0] > told(tail, [0.02, 0.01], 1e-4, 1e12)[1][0, 0]
     mean, variance = told(tail, [0.5, 0.5], 1e3, 1e9)
-    assert np.all(np.abs(mean) < 1e-6) and np.diag(variance) == pytest.approx([1.01e-5, 0.36 * 1.01e-5], rel=0.1)
+    assert np.all(np.abs(mean) < 1e-6) and np.diag(variance) == pytest.approx([1.16e-5, 0.36 * 1.16e-5], rel=0.1)
     none, some = (told(tail, [seen, 0.0], 1e-3, 1e9)[1][0, 0] for seen in (0.0, 0.02))
     assert none < some  # long tails are longer farther out too
     for wild in (-1e300, 1e300):
@@ -180,3 +182,22 @@ def test_the_second_cut_leaves_no_more_than_none_would(sd: float, noise: float) 
     assert np.all(np.diff(tail.before + tail.after) <= 0) and tail.left[-1] == 0
     if noise == 0:
         assert np.all(tail.left <= 1e-300)
+
+
+def test_what_lies_beyond_the_second_cut_is_told_by_what_lies_before_it() -> None:
+    """While what lies beyond it was guessed by itself, levels were held in five of six tables, the others too low."""
+    formula = Formula("y ~ age", Facts(y=Number(0, 1000), age=Number(0, 110)))
+    mechanism = AdaptiveLooks.calibrate(formula, N, ApproxDP(1.0, 1e-5))
+    sigma, sd, rng = 1.5, 40.0, np.random.default_rng(43)
+    wide = math.exp(sigma**2 / 2) * math.sqrt(math.expm1(sigma**2))
+    places = special.ndtri((np.arange(100_000) + 0.5) / 100_000)
+    middle = np.clip(500 + sd * (np.exp(sigma * places) - math.exp(sigma**2 / 2)) / wide, 0, 1000).mean()
+    tables = []
+    for _ in range(100):
+        age, z = rng.normal(50, 15, N).clip(0, 110), rng.standard_normal(N)
+        y = 500 + 0.3 * (age - 50) + sd * (np.exp(sigma * z) - math.exp(sigma**2 / 2)) / wide
+        rows, _ = formula.encoding.rows([age], N)
+        tables.append((rows, formula.model.outcome(y.clip(0, 1000))))
+    found = np.array([one.combined(np.array([1.0, 50.0])) for one in fit_all(mechanism, tables, rng)])
+    assert np.mean((found[:, 2] <= middle) & (middle <= found[:, 3])) >= 0.85
+    assert np.mean((middle - found[:, 0]) / found[:, 1]) < 0.75  # it was .98

@@ -58,7 +58,7 @@ _WRONG = (
     "intervals do not allow for it and hold less often; without it they do"
 )
 """Said where who asked trusted it more than formulas deserve."""
-_BADLY = 2.0
+_BADLY = 1.5
 """So many times as much."""
 _HIDDEN = (
     "noise hides {}: for all that is seen values may be nearly alike and a coefficient large, as intervals allow; "

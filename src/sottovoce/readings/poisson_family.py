@@ -41,7 +41,8 @@ class PoissonFamily(Family):
     wants: ClassVar[str] = "a count"
     ratio: ClassVar[str | None] = "rate ratio"
     cutting: ClassVar[str] = (
-        "counts cut at {:g}: where a few records have most of all that is counted, levels may be told too low"
+        "counts cut at {:g}: levels may be told too low where a few records have most of all that is counted, and "
+        "slopes wrongly where their logarithm bends"
     )
     missed: ClassVar[float] = 0.15
     boundless: ClassVar[bool] = True

@@ -5,7 +5,7 @@ Where they have a long tail to one side, that moves every level; where the tail 
 others, as that of what grows in proportion is, it moves slopes too. So one look more adds up what lies between c and a
 farther cut m, with rows of their own: a constant, of which noise hides least, and beside it what rows are otherwise,
 made small. Its noise grows with m − c. It tells :math:`\ell_c - \ell_m`, which was only guessed before, and what to
-think of :math:`\ell_m`.
+think of :math:`\ell_m`: a tail goes on as it began, so what lies beyond m goes with what lies before it.
 
 The guess: what rows z lose is b·z and more, all of them alike with a standard deviation of λ·sd²/c, which falls as
 slowly as log-normal tails do, and each kind of rows by 0.6 of that otherwise; λ is another for every table, 0.3 in the
@@ -31,6 +31,8 @@ _ALIKE = 0.3
 """λ: what all residuals that are cut at c standard deviations may lose alike, in those, is this over c."""
 _UNLIKE = 0.6
 """By how much more or less some kinds of rows may lose, as a part of it."""
+_GOES_ON = 0.7
+"""How what residuals lose beyond the second cut goes with what they lose before it, as a correlation."""
 _CUTS = np.linspace(0.0, 1.0, 25)[1:]
 """Where they may be cut the second time, from the first cut to as far as any goes."""
 _ASIDE = 0.5
@@ -98,7 +100,7 @@ class Tail:
 
         >>> tail = Tail.of(0.1, np.array([0.4, 2.0]), 2.0, 0.002)
         >>> tail.farther.round(2), np.sqrt(tail.left).round(5), np.sqrt(tail.before + tail.after).round(5)
-        (array([1.13, 2.  ]), array([0.00183, 0.     ]), array([0.006, 0.   ]))
+        (array([1.13, 2.  ]), array([0.00198, 0.     ]), array([0.006, 0.   ]))
         """
         cap = np.minimum(cap, most)
         cuts = np.minimum(cap[:, None] + (most - cap[:, None]) * _CUTS, most)
@@ -122,15 +124,21 @@ class Tail:
         return _UNLIKE**2 * self._left(self.noise * max(size - 1, 1) / _ASIDE / _UNLIKE**2)
 
     def _left(self, noise: Any) -> Any:
-        return self.before * noise / np.maximum(self.before + noise, 1e-300) + self.after
+        measured = self.before * noise / np.maximum(self.before + noise, 1e-300)
+        return (1 + self.goes_on) ** 2 * measured + self.after
+
+    @property
+    def goes_on(self) -> Any:
+        """How much is lost beyond the second cut, on average, for each unit lost before it."""
+        return _GOES_ON * np.sqrt(self.after / np.maximum(self.before, 1e-300)) * (self.before > 0)
 
     def told(
         self, seen: Floats, noise: float, look: Look, back: Floats, one: Floats, rows: Weighed, *, drawn: bool = True
     ) -> tuple[Floats, Floats]:
         """Return the mean of b, rows z losing z·b, and by how much, as a covariance, the rest of it moves the score.
 
-        What residuals have beyond the cut varies from record to record, and goes with the rest of them: of a tail such
-        as t₃'s, by 2c(1 − c/m)² and by c for each unit of it.
+        What residuals have beyond the cut varies from record to record, and goes with the rest of them: for each unit
+        of it that lies on one side by m − c at most, and by 2c.
 
         Parameters
         ----------
@@ -157,11 +165,13 @@ class Tail:
         gain = np.linalg.solve(tells @ prior @ tells.T + noise**2 * np.eye(size), tells @ prior).T
         mean = gain @ seen
         lost = abs(float(rows.middle @ mean)) / rows.many
-        extra = 2 * self.cap * (1 + (1 - self.cap / self.farther) ** 2) * lost
+        on = 1 + self.goes_on
+        extra = on * (2 * self.cap + on * (self.farther - self.cap)) * lost
         keeps = np.eye(size) - gain @ tells
-        left = keeps @ prior @ keeps.T + noise**2 * gain @ gain.T + times * self.after * guess + extra * varies
+        left = on**2 * (keeps @ prior @ keeps.T + noise**2 * gain @ gain.T) + extra * varies
+        left = left + times * self.after * guess
         values, vectors = np.linalg.eigh(once @ (left + left.T) @ once / 2)
-        return mean, (vectors * np.maximum(values, 0.0)) @ vectors.T
+        return on * mean, (vectors * np.maximum(values, 0.0)) @ vectors.T
 
 
 def tail_look(system: Formula, n: int | None, look: Look, rows: Weighed, farther: float) -> Look:
