@@ -154,7 +154,7 @@ def test_an_answer_is_in_the_history_in_words_and_its_receipt_is_good(
         ({"verb": "quantiles", "column": "age", "at": [0.5, 2]}, 422, "between 0 and 1"),
         ({"verb": "quantiles", "column": "age", "bins": 10**9}, 422, "from 2 to 4096"),
         ({"verb": "counts", "columns": ["ward"] * 40}, 422, "at most 16"),
-        ({"verb": "rate", "column": "visits", "exposure": "ward"}, 422, "needs a column of numbers"),
+        ({"verb": "rate", "column": "visits", "exposure": "ward"}, 422, "a rate is per a number"),
         ({"verb": "regress"}, 422, "regress needs formula"),
         ({"verb": "regress", "formula": "smoker ~ secret"}, 422, "no column 'secret'"),
         ({"verb": "regress", "formula": "smoker ~ age", "family": "magic"}, 422, "family must be one of logistic"),
