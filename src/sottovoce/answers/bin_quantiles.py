@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["in_bins", "whole_values"]
+__all__ = ["are_heaped", "in_bins", "whole_values"]
 
 _EVEN = (0.3, 40.0)
 """How evenly records are taken to lie within a bin: as many of them as this would say, at least and at most."""
@@ -15,6 +15,9 @@ _OUTERMOST = 3.0
 """So evenly at most where a bin has one neighbour: nobody knows whether a column rises or falls within it."""
 _ALONE = 1.0
 """A bin less even stands out beside its neighbours."""
+_JUMPS, _OFTEN = 3.0, 0.25
+"""A column is heaped where bins differ from a smooth law by so many standard deviations, in this part of those with
+records."""
 _PARTS = 14
 """Into so many parts a bin is cut to say where its records lie; its two ends are more."""
 _HALVES = (8, 4, 2, 1)
@@ -39,6 +42,27 @@ def in_bins(
     level = (p - np.take_along_axis(heights, index, -1)[..., 0]) / np.maximum(here, 1e-300)
     even = _evenness(index[..., 0], last, *(step + 1e-3 / (last + 2) for step in (before, here, after)))
     return index[..., 0], _inside_bin(_unevenly(level, even, rng), before, here, after), here, even < _ALONE
+
+
+def are_heaped(noisy: Floats, variance: float) -> NDArray[np.bool_]:
+    """Return of each group whether its noisy bins, a row each, tell of round values: many are far from smooth.
+
+    A smooth law has next to no third differences; round numbers lie now in one bin, now in the next. A peak or two,
+    such as at a bound, touches few bins.
+
+    >>> rng = np.random.default_rng(0)
+    >>> exact, round_ = rng.normal(60, 15, 9000), 5 * rng.normal(12, 3, 9000).round()
+    >>> counts = [np.histogram(one, 32, (0, 190))[0] for one in (exact, round_)]
+    >>> are_heaped(np.array(counts, dtype=float), 100.0)
+    array([False,  True])
+    """
+    weights = np.array([1.0, -3.0, 3.0, -1.0])
+    windows = np.lib.stride_tricks.sliding_window_view(noisy, len(weights), axis=-1)
+    records = np.maximum(windows, 0.0)
+    by_chance = (weights**2).sum() * variance + records @ weights**2
+    jumps = (windows @ weights) ** 2 > _JUMPS**2 * by_chance
+    full = records.sum(axis=-1) > _JUMPS * np.sqrt(len(weights) * variance)
+    return np.asarray((jumps & full).sum(axis=-1) > _OFTEN * np.maximum(full.sum(axis=-1), len(weights)))
 
 
 def whole_values(edges: Floats, index: NDArray[np.int64], inside: Floats) -> Floats:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from sottovoce.answers.bin_quantiles import in_bins, whole_values
+from sottovoce.answers.bin_quantiles import are_heaped, in_bins, whole_values
 from sottovoce.answers.cell_noise import cell_noises
 from sottovoce.answers.intervals import FAINT, FLAT, central, to_the_ends
 from sottovoce.answers.latent_cells import cell_draws, lone_counts, most_records
@@ -210,7 +210,8 @@ class CellsPosterior:
     def _quantiles_in_bins(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
         """Return draws of quantiles, with the least and the most that each can be, their density and groups' sizes.
 
-        A bin that stands out may hold all of its records anywhere in it: a quantile there may be all of the bin.
+        A bin that stands out may hold all of its records anywhere in it, and so may every bin of a column of round
+        numbers: a quantile there may be all of the bin.
         """
         edges = np.asarray(self.reading.edges)
         bins, at, whole = edges.size - 1, np.asarray(self.question.at), self.question.whole
@@ -224,8 +225,11 @@ class CellsPosterior:
         heights /= heights[:, :, -1:].copy()
         found = np.empty((3, draws, heights.shape[1], at.size))
         density = np.empty((heights.shape[1], at.size))
+        noisy = self.reading.split(self.cells)[0][:-1].astype(np.float64).reshape(-1, bins)
+        heaped = are_heaped(noisy, float(self.noises[0].variance))
         for place, p in enumerate(at):
             index, inside, step, alone = in_bins(heights, p, rng)
+            alone = alone | heaped
             width = np.diff(edges)[index]
             heap = whole or self.question.heaped  # of persons' averages nobody knows how many are whole
             kept = rng.random(inside.shape) < 0.5 if heap and not whole else None
