@@ -74,9 +74,9 @@ def test_a_condition_that_nobody_meets_is_told_of_at_every_door(tmp_path: Path) 
     with sv.Curator(table, tmp_path / "a", sv.ApproxDP(1, 1e-6), facts=FACTS, dataset="a") as curator:
         none = curator.mean("sbp", where="ward = 'A'", spend=0.5)
         some = curator.mean("sbp", where="age >= 85", spend=0.4)
-    (said,) = none.notes
+    said = none.notes[0]
     assert said.startswith("perhaps no record is meant, ") and "of 2,000 records at most" in said
-    assert some.notes == []
+    assert not any("no record" in note for note in some.notes)
     assert said in none.footing() and said.split(",")[0] in none.summary()
     assert Answer.from_dict(none.to_dict()).notes == none.notes  # and so on the other side of a wire
 

@@ -183,7 +183,7 @@ class Answer:
         """What one must know to read the rows, in words."""
         hidden = _DROWNED if any(self._drowned(row) for row in self.rows) else None
         asked = self.question
-        said = (hidden, asked.bounded, asked.whose, asked.ruled_out, left_out_note(self.posterior))
+        said = (left_out_note(self.posterior), hidden, asked.bounded, asked.whose, asked.ruled_out)
         return [note for note in said if note is not None]
 
     def _drowned(self, row: Mapping[str, Any]) -> bool:
