@@ -153,6 +153,12 @@ def test_one_column_that_bends_is_not_outvoted_by_those_that_do_not() -> None:
 _TOTALS = ("noise", "a million times noise", "zeros", "below zero", "all that records could give")
 
 
+def test_what_is_missed_is_a_number_though_digits_left_a_direction_less_noise_than_none() -> None:
+    noise, gap = np.array([[4.0, 0.0], [0.0, -1e-17]]), np.array([[1.0, 0.0]])
+    for some in (gap, 1):
+        assert np.isfinite(mean_squares(0.15, np.eye(2), noise, some)).all()
+
+
 @pytest.mark.parametrize("family", ["linear", "logistic", "poisson", "probit", "multinomial"])
 @pytest.mark.parametrize(
     ("n", "rho", "wide"), [(0, 1e-6, 1e12), (1, 1e6, 1e-12), (None, 0.05, 1.0), (10**7, 1e-6, 1.0)]

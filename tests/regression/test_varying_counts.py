@@ -48,6 +48,35 @@ def test_levels_of_counts_are_held_where_one_in_fifty_has_most_of_them() -> None
     assert held.sum(axis=0).min() >= 12
 
 
+def test_counts_of_which_most_reach_their_public_bound_are_held() -> None:
+    """A Poisson law: looked for by another α its level was told too high, and held in one table of seven."""
+    formula = Formula("k ~ x", sv.Facts(x=sv.Number(-6, 6), k=sv.Count(3)), "poisson")
+    rng, n, tables = np.random.default_rng(7), 20_000, []
+    for _ in range(12):
+        x = rng.normal(0, 1, n).clip(-6, 6)
+        k = np.minimum(rng.poisson(np.exp(1.0 + 0.3 * x)), 3)
+        tables.append((np.column_stack([np.ones(n), x / 6]), k.astype(float)))
+    found = fit_all(sv.regression.AdaptiveLooks.calibrate(formula, n, sv.ApproxDP(1, 1e-6)), tables, rng)
+    ends = np.array([one.interval().T for one in found])
+    held = (ends[:, 0] <= [1.0, 0.3]) & (ends[:, 1] >= [1.0, 0.3])
+    assert held.sum(axis=0).min() >= 10
+
+
+def test_how_much_counts_vary_is_told_about_a_centre_that_was_found_by_another_alpha() -> None:
+    """Counts of one mean, 2.5, cut at 4; by an α of one half the same cut mean is that of a higher level."""
+    formula, n, rng = Formula("k ~ 1", sv.Facts(k=sv.Count(4)), "poisson"), 40_000, np.random.default_rng(3)
+    for alpha in (0.0, 1.5):
+        k = rng.negative_binomial(1 / alpha, 1 / (1 + alpha * 2.5), n) if alpha else rng.poisson(2.5, n)
+        before, levels = PoissonFamily(Count(4), 4, 0.5), np.linspace(-2, 4, 60_001)
+        centre = levels[[np.searchsorted(before.mean(levels), np.minimum(k, 4).mean())]]
+        look = variation_look(formula, n, centre, 4)
+        glance = Glance.of(look, n, look.read([k.tolist()]).total, dict.fromkeys(look.parts, 2.0**look.bits))
+        rows, some = np.ones((8, 1)), (np.full(8, n / 8), np.zeros(8))
+        told, astray = Extra.of(glance, rows, *some, before), Extra.of(glance, rows, *some)
+        assert abs(told.mean - alpha) < 2 * told.sd + 0.02
+        assert abs(told.mean - alpha) < abs(astray.mean - alpha)
+
+
 def test_what_counts_lose_falls_as_they_are_cut_farther_out_and_is_none_where_they_are_whole() -> None:
     family, t = PoissonFamily(Count(60), 60, 0.5), np.linspace(-2.0, 1.0, 7)
     for extra in (Extra(0.5, 0.5), Extra(30.0, 4.0)):

@@ -165,9 +165,10 @@ def mean_squares(tau: float, moved: Floats, noise: Floats, gap: Floats | int) ->
     [0.043, 0.045, 0.124, 0.684]
     """
     sizes, axes = np.linalg.eigh((noise + noise.T) / 2)
-    unit = axes / np.sqrt(np.maximum(sizes, 1e-12 * sizes[-1]))  # in these directions noise is one
+    least = 1e-12 * sizes[-1]
+    unit = axes / np.sqrt(np.maximum(sizes, least))  # in these directions noise is one
     values, vectors = np.linalg.eigh(unit.T @ moved @ unit)
-    own = np.diag(1 / np.sqrt(np.diag(noise)))
+    own = np.diag(1 / np.sqrt(np.maximum(np.diag(noise), least)))
     each = learned(tau, np.diag(own @ moved @ own), gap if isinstance(gap, int) else gap @ own)
     every = learned(tau, values, gap if isinstance(gap, int) else gap @ unit @ vectors, together=True)
     return np.maximum(each, every)

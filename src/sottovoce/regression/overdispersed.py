@@ -7,6 +7,7 @@ counts are cut, their mean depends on α, so α must be known as far as it matte
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -30,9 +31,11 @@ _OTHER = 0.4
 """How far, as a part of it, α may lead astray where rates vary by another law than a gamma."""
 _ROUGH = 0.05
 """How far, as a part of it, what counts vary on imagined rows may be from what they do on the records."""
+_FARTHER, _LEVELS = 3.0, 9
+"""How far levels may lie from where they were looked for by another α, and at how many places that is worked out."""
 _LOST = 0.15
-"""What counts of mean μ that are cut at K may lose beside a gamma law's, alike, is this part of (α + its deviation)μ/K
-of them, which falls as slowly as tails of real counts do."""
+"""What counts of mean μ that are cut at K may lose beside a gamma law's, alike, is this part of αμ/K of them, which
+falls as slowly as tails of real counts do; α is as large as it may be: the less is known, the longer its law's tail."""
 _TAILS = 8.0
 """How much the squares of residuals vary beside the square of their mean."""
 
@@ -75,10 +78,13 @@ class Extra:
     def _lost(self, family: PoissonFamily, t: Floats, cap: Floats) -> Floats:
         """Return what part of their mean all counts alike may lose; nothing where no count is larger."""
         most = max(min(family.response.high, MOST_COUNTED), cap.max())  # type: ignore[attr-defined]
-        return np.asarray(_LOST * (self.mean + self.sd) * family.expected(t).mean() * (1 / cap - 1 / most))
+        alpha = self.mean + self.sd * (1 + min(self.sd, 1.0))
+        return np.asarray(_LOST * alpha * family.expected(t).mean() * (1 / cap - 1 / most))
 
     @classmethod
-    def of(cls, glance: Glance, rows: Floats, records: Floats, misses: Floats) -> Self:
+    def of(
+        cls, glance: Glance, rows: Floats, records: Floats, misses: Floats, before: PoissonFamily | None = None
+    ) -> Self:
         """Return what a `variation_look` tells, post-processing.
 
         Parameters
@@ -87,6 +93,8 @@ class Extra:
             What it let out.
         rows, records, misses
             Imagined rows x, how many records each stands for, and the variance of what the centre's t is off there.
+        before
+            The law by which the centre was found: by that of another α it would lie higher or lower.
         """
         assert glance.meat is not None and glance.information is not None
         look = glance.look
@@ -102,8 +110,9 @@ class Extra:
         weights = records * v * v * squares / max(float((records * v * squares) @ slope), 1e-300)
         missed = float(weights @ (slope**2 * misses))
         tried = [_MOST * place**3 for place in np.linspace(0.0, 1.0, _TRIED).tolist()]
-        laws = zip(*family.means_and_variances(t, tried), strict=True)
-        each = [float(weights @ (varied + (middle - mean) ** 2)) + missed for middle, varied in laws]
+        off = [0.0] * len(tried) if before is None else _elsewhere(before, t, records * v, tried)
+        laws = (family.means_and_variances(t + far, [alpha]) for far, alpha in zip(off, tried, strict=True))
+        each = [float(weights @ (varied + (middle - mean) ** 2)[0]) + missed for middle, varied in laws]
         places = np.linspace(0.0, 1.0, _PLACES)
         found = _MOST * places**3
         ratios = np.interp(found, tried, each)
@@ -115,6 +124,19 @@ class Extra:
         mass = mass / mass.sum()
         middle = float(mass @ found)
         return cls(middle, math.sqrt(float(mass @ (found - middle) ** 2)))
+
+
+def _elsewhere(before: PoissonFamily, t: Floats, weights: Floats, tried: Sequence[float]) -> list[float]:
+    """Return how much higher all t lie by each of several α, whose counts, cut as before, have the mean they had."""
+
+    def logit(mean: Floats) -> Floats:
+        part = np.clip(weights @ mean / (before.most * weights.sum()), 1e-9, 1 - 1e-9)
+        return np.asarray(np.log(part / (1 - part)))
+
+    places = np.linspace(-_FARTHER, _FARTHER, _LEVELS)
+    means = np.array([logit(before.means_and_variances(t + place, tried)[0].T) for place in places.tolist()])
+    seen = float(logit(before.mean(t)))
+    return [float(np.interp(seen, some, places)) for some in means.T]
 
 
 def variation_look(system: Formula, n: int | None, centre: Floats, cap: float) -> Look:

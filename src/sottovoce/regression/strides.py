@@ -293,7 +293,8 @@ def _extra(path: Path) -> Extra:
 def _told(seen: Glance, glance: Glance, belief: Belief) -> Extra:
     """Return what the look at how much counts vary tells, asked by the next look and by the end."""
     rows, records = _rows(glance, belief)
-    return Extra.of(seen, rows, records, ((rows @ belief.covariance) * rows).sum(axis=1))
+    misses = ((rows @ belief.covariance) * rows).sum(axis=1)
+    return Extra.of(seen, rows, records, misses, glance.look.model)  # type: ignore[arg-type]
 
 
 def _split(mechanism: AdaptiveLooks, look: Look, step: Step, off: float) -> Step:
