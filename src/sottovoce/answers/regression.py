@@ -15,7 +15,7 @@ import numpy as np
 
 from sottovoce.answers import predictions
 from sottovoce.answers.beyond import beyond_note
-from sottovoce.answers.display import footing, is_minute, privacy_part, sure
+from sottovoce.answers.display import footing, formatted, is_minute, privacy_part, sure
 from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.style import COLOURS, figure, plain_powers, titled, words
 from sottovoce.facts.encodings import levels_of
@@ -177,7 +177,7 @@ class Regression:
         body = []
         for row in self.rows:
             cells = [row["term"], *self.formatted(row), sure(row["probability"]), privacy_part(row, "?")]
-            body.append(cells if name is None else [*cells, f"{row[name]:.3g}" if ratio_is_told(row) else "?"])
+            body.append(cells if name is None else [*cells, _ratio(row, name) if ratio_is_told(row) else "?"])
         return head, body
 
     def summary(self) -> str:
@@ -352,6 +352,12 @@ class Regression:
     def from_json(text: str) -> Regression:
         """Read a regression from `to_json`'s form."""
         return Regression.from_dict(json_object(text, "a regression"))
+
+
+def _ratio(row: Mapping[str, Any], name: str) -> str:
+    """Return a ratio with as many digits as its interval bears out: 1.0023 is not 1."""
+    ends = {"estimate": row[name], "low": row[f"{name}_low"], "high": row[f"{name}_high"]}
+    return formatted(ends)[0]
 
 
 def ratio_is_told(row: Mapping[str, Any]) -> bool:
