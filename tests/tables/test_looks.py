@@ -1,5 +1,7 @@
 """Looks on every engine: the same sums as in memory, but for the last digit of an exponential."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -46,6 +48,18 @@ def test_a_look_is_the_same_everywhere_to_within_a_step_a_record(
     assert np.abs(seen.total - here.total).max() <= 2 * 2.0**look.bits
     assert np.count_nonzero(seen.total != here.total) <= 2 * look.dimension
     assert look.check(seen)
+
+
+@pytest.mark.parametrize(("cap", "extra"), [(24, 0.0), (25, 32.0), (120, 0.6)])
+def test_counts_are_the_same_everywhere_however_far_out_they_are_cut(
+    engine_table: Table, messy: pa.Table, cap: int, extra: float
+) -> None:
+    look = replace(reading("poisson"), response=Count(1000), cap=cap, extra=extra)
+    columns = [*NAMES, "k"]
+    seen, here = engine_table.read(look, columns), look.read([messy[name].to_pylist() for name in columns])
+    assert np.abs(here.total).max() > 1000
+    assert np.abs(seen.total - here.total).max() <= 2 * 2.0**look.bits
+    assert np.count_nonzero(seen.total != here.total) <= 2 * look.dimension
 
 
 def test_what_lies_beyond_a_cut_is_the_same_everywhere(engine_table: Table, messy: pa.Table) -> None:

@@ -23,6 +23,8 @@ from sottovoce.tables.written import Written, case, cut, double, ordered
 __all__ = ["contributions", "look", "looked", "places", "product", "sums_of"]
 
 _ONE, _ZERO = double(1.0), double(0.0)
+_DEEP = 24
+"""So many powers are added up in one query: engines, and what reads SQL for them, follow brackets only so deep."""
 
 
 def look(asked: Asked, reading: Look) -> Plan:
@@ -141,7 +143,12 @@ def _weighed(rows: Written, reading: Look, held: tuple[str, ...], along: tuple[s
             grown = f"({_ONE} + {double(family.extra)} * m)"
             s, e = f"m / {grown}", f"EXP(-LN({grown}) / {double(family.extra)})"
         rows = rows.select({"s": s, "e": e}, *held, "y", "v")
-        above, below = (_polynomial("s", part) for part in family.powers)
+        rest, so_far = family.powers, ("", "")
+        while len(rest[0]) > _DEEP:
+            parts = [_polynomial("s", part[:_DEEP], start) for part, start in zip(rest, so_far, strict=True)]
+            rest, so_far = tuple(part[_DEEP:] for part in rest), ("above", "below")
+            rows = rows.select(dict(zip(so_far, parts, strict=True)), *held, "y", "v", "s", "e")
+        above, below = (_polynomial("s", part, start) for part, start in zip(rest, so_far, strict=True))
         slope, p = f"(s * e * {below})", f"({double(float(family.most))} - e * {above})"
     off = f"(y - {p})"
     if word == "linear" and reading.cap:
@@ -157,10 +164,11 @@ def _weighed(rows: Written, reading: Look, held: tuple[str, ...], along: tuple[s
     return rows.select(steps, *along)
 
 
-def _polynomial(x: str, coefficients: Sequence[float]) -> str:
-    value = double(coefficients[0])
-    for coefficient in coefficients[1:]:
-        value = f"({value} * {x} + {double(coefficient)})"
+def _polynomial(x: str, coefficients: Sequence[float], so_far: str = "") -> str:
+    """Return a polynomial by Horner's rule, the highest power first; what is `so_far` of it comes before them."""
+    value, *rest = [so_far] * bool(so_far) + [double(coefficient) for coefficient in coefficients]
+    for coefficient in rest:
+        value = f"({value} * {x} + {coefficient})"
     return value
 
 
