@@ -321,7 +321,7 @@ def _cut(mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, st
     """Return a look that cuts counts where, on imagined rows, noise, variation and doubt weigh least."""
     z = rows @ look.matrix.T
     squares, t = (z * z).sum(axis=1), z @ look.predictors[0]
-    v = look.weights(squares)
+    v, d = look.weights(squares), look.dimension
     most = min(int(mechanism.system.response.high), MOST_COUNTED)  # type: ignore[attr-defined]
     caps = np.array(sorted({min(cap, most) for cap in _CAPS}))
     # Two contributions point apart at any cap, so that the noise is the same but for what counts are divided by.
@@ -331,11 +331,13 @@ def _cut(mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, st
     low, high = family.means_by_cap(np.array([-reach, reach]))[caps - 1].T
     score = mechanism.scales(highest, step)["score"] / highest.pull * np.maximum(caps - low, high) / highest.bound
     _, slope, variance = (part[caps - 1] for part in family.by_cap(t))
-    varies = variance @ (records * v**2 * squares)
-    doubt = (((records * v * extra.shifts(family, t)[:, caps - 1]) @ z) ** 2).sum(axis=(0, 2))
-    told = np.maximum(slope @ (records * v * squares), 1e-300)
-    bad = (varies + look.dimension * score**2 + doubt) / told**2
-    return look.of_cap(int(caps[bad <= _NEARLY * bad.min()].max()), extra.mean)
+    moved = (((records * v * extra.shifts(family, t)[:, caps - 1]) @ z) ** 2).sum(axis=2)
+    told = np.maximum(slope @ (records * v * squares), 1e-300) / d
+    # What is doubted lies along one direction, that of all levels together; noise and variation lie along all.
+    each = variance @ (records * v**2 * squares) / d + score**2
+    bad = ((d - len(moved)) * np.log(each) + np.log(each + moved).sum(axis=0)) / d - 2 * np.log(told)
+    bad = np.exp(bad - bad.min())
+    return look.of_cap(int(caps[bad <= _NEARLY].max()), extra.mean)
 
 
 def _variation(mechanism: AdaptiveLooks, glance: Glance, belief: Belief, step: Step) -> Look:
