@@ -43,3 +43,13 @@ def test_round_values_are_told_from_smooth_ones(law, round_: bool, n: int, bins:
     counts = np.array([np.histogram(law(rng, n).clip(0, 100), bins, (0, 100))[0] for _ in range(10)])
     told = are_heaped(counts + rng.normal(0, noise, counts.shape), noise**2)
     assert told.mean() == round_
+
+
+@pytest.mark.parametrize("bins", [2, 3, 4])
+def test_so_few_bins_that_they_tell_nothing_of_it_are_answered(tmp_path, bins: int) -> None:
+    facts, table = sv.Facts(sbp=sv.Number(60, 250), ward=sv.Category(["A", "B"])), {"sbp": [100.0, 140.0] * 50}
+    asked = pa.table(table | {"ward": ["A"] * 100})
+    with sv.Curator(asked, tmp_path / "q.ledger", sv.ApproxDP(1, 1e-6), facts=facts, dataset="d") as curator:
+        for by in (None, "ward"):
+            answer = curator.quantiles("sbp", [0.5], by=by, bins=bins, spend=0.2)
+            assert all(60 <= row["low"] <= row["high"] <= 250 for row in answer.rows)

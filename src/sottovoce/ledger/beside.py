@@ -35,7 +35,7 @@ def budgets_beside(folders: Iterable[Path], own: Path | None) -> list[tuple[Path
 
 
 def _parts(path: Path) -> list[list[str]]:
-    # Not mode=ro, which would leave a log and its index behind; nothing is written.
+    # Not mode=ro, which would leave a log and its index behind; SQLite may put a log away, and nothing else is written.
     address = f"file:{quote(str(path.resolve()))}?mode=rw"
     try:
         with contextlib.closing(sqlite3.connect(address, uri=True, timeout=_PATIENCE)) as connection:
