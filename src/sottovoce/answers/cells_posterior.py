@@ -231,7 +231,7 @@ class CellsPosterior:
             index, inside, step, alone = in_bins(heights, p, rng)
             alone = alone | heaped
             width = np.diff(edges)[index]
-            heap = whole or self.question.heaped  # of persons' averages nobody knows how many are whole
+            heap = whole or self.question.partly_whole  # of persons' averages nobody knows how many are whole
             kept = rng.random(inside.shape) < 0.5 if heap and not whole else None
             for way, where in enumerate((inside, np.where(alone, 0.0, inside), np.where(alone, 1.0, inside))):
                 value = edges[index] + where * width

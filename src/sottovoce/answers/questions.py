@@ -226,7 +226,7 @@ class Question:
         )
 
     @property
-    def heaped(self) -> bool:
+    def partly_whole(self) -> bool:
         """Whether values are whole but where a person's average is not: of a person with one row it is."""
         return isinstance(self.facts[self.columns_asked[0]], Count) and self.averaged
 
