@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import operator
 import re
 import textwrap
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sottovoce.answers.cells_posterior import CellsPosterior
-from sottovoce.answers.display import drowned, footing, formatted, html_table, privacy_part, shown
+from sottovoce.answers.display import PART, drowned, footing, formatted, html_table, privacy_part, shown
 from sottovoce.answers.intervals import central, compared
 from sottovoce.answers.left_out import left_out_note
 from sottovoce.answers.questions import Question
@@ -46,11 +47,13 @@ class Comparison:
     level: float = 0.95
     ends: Callable[[float], Floats] | None = field(default=None, repr=False)
     """The interval of a level, where it is not that of the draws alone."""
+    told: bool = True
+    """Whether noise hides neither row."""
 
     @property
     def estimate(self) -> float:
-        """The posterior median."""
-        return float(np.median(self.draws))
+        """The posterior median; NaN where noise hides a row: it would be the middle of all that there can be."""
+        return float(np.median(self.draws)) if self.told else math.nan
 
     def interval(self, level: float | None = None) -> Floats:
         """Return (low, high) of the interval that holds `level`, with as many draws below as above.
@@ -70,12 +73,16 @@ class Comparison:
         """The upper end of the interval."""
         return float(self.interval()[1])
 
+    @property
+    def row(self) -> dict[str, float | None]:
+        """The numbers as plain values, as in a row of an answer: the estimate is None where it is not told."""
+        return {"estimate": self.estimate if self.told else None, "low": self.low, "high": self.high}
+
     def __repr__(self) -> str:
-        numbers = {"estimate": self.estimate, "low": self.low, "high": self.high}
-        if max(map(abs, numbers.values())) < _NO_END:
-            middle, low, high = formatted(numbers)
+        if max(abs(self.low), abs(self.high)) < _NO_END:
+            middle, low, high = formatted(self.row)
         else:
-            middle, low, high = (_told(value) for value in numbers.values())
+            middle, low, high = (_told(value) for value in (self.estimate, self.low, self.high))
         return f"{self.what}: {middle} ({low} to {high})"
 
 
@@ -122,7 +129,7 @@ class Answer:
 
     @functools.cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """The rows of `table` as plain values."""
+        """The rows of `table` as plain values; the estimate of a row that noise hides is None."""
         posterior = self.posterior
         middle, ends = np.median(posterior.draws, axis=0), posterior.interval(self.level)
         plain = np.divide(posterior.plain_sd, posterior.sd, out=np.ones(middle.size), where=posterior.sd > 0)
@@ -130,7 +137,8 @@ class Answer:
         for place, label in zip(self.question.places, self.question.labels, strict=True):
             row: dict[str, Any] = dict(zip(self.question.label_names, label, strict=True))
             low, high = map(float, ends[place])
-            row |= {"estimate": float(middle[place]), "low": low, "high": high}
+            told = not drowned(low, high, posterior.public_range)
+            row |= {"estimate": float(middle[place]) if told else None, "low": low, "high": high}
             rows.append(row | {"privacy_share": float(1 - plain[place]) if low < high else None})
         return rows
 
@@ -138,12 +146,13 @@ class Answer:
     def table(self) -> Any:
         """A data frame: the group columns under their own names, then estimate, low, high and privacy_share.
 
-        `privacy_share` is the part of the interval's width that the noise added, about: 1 where without noise the
-        number would be known, and missing where an interval has no width.
+        An estimate is missing where noise hides the row, and its range is all that there can be. `privacy_share` is the
+        part of the interval's width that the noise added, about: 1 where without noise the number would be known, and
+        missing where an interval has no width.
         """
         import pandas as pd  # noqa: PLC0415 - an extra
 
-        return pd.DataFrame(self.rows)
+        return pd.DataFrame(self.rows).astype({"estimate": float, "privacy_share": float})
 
     def summary(self) -> str:
         """Return the question and its rows as text."""
@@ -161,7 +170,7 @@ class Answer:
 
     def formatted(self, row: Mapping[str, Any]) -> list[str]:
         """Return estimate, low and high with as many digits as the interval bears out."""
-        return formatted(row, counts=self._whole, ends=self.posterior.public_range)
+        return formatted(row, counts=self._whole)
 
     @property
     def _whole(self) -> bool:
@@ -172,7 +181,7 @@ class Answer:
         """Return the header and the cells of the table as text."""
         names = self.question.label_names
         body = [[*(shown(row[name]) for name in names), *self.formatted(row), privacy_part(row)] for row in self.rows]
-        return [*names, "estimate", "low", "high", "of it privacy"], body
+        return [*names, "estimate", "low", "high", PART], body
 
     def footing(self) -> str:
         """Return what holds for every row, in one line."""
@@ -181,13 +190,10 @@ class Answer:
     @property
     def notes(self) -> list[str]:
         """What one must know to read the rows, in words."""
-        hidden = _DROWNED if any(self._drowned(row) for row in self.rows) else None
+        hidden = _DROWNED if any(row["estimate"] is None for row in self.rows) else None
         asked = self.question
         said = (left_out_note(self.posterior), hidden, asked.bounded, asked.whose, asked.ruled_out)
         return [note for note in said if note is not None]
-
-    def _drowned(self, row: Mapping[str, Any]) -> bool:
-        return drowned(row, self.posterior.public_range)
 
     def _costing(self) -> str:
         return footing(self.level, self.share, self.entry)
@@ -198,9 +204,7 @@ class Answer:
         return f"Answer({self.question.describe()!r}: " + (first if len(rows) == 1 else f"{len(rows)} rows") + ")"
 
     def _repr_html_(self) -> str:
-        return html_table(
-            self.rows, self.question.describe(), self.footing(), counts=self._whole, ends=self.posterior.public_range
-        )
+        return html_table(self.rows, self.question.describe(), self.footing(), counts=self._whole)
 
     def draws(self, *label: Any) -> Floats:
         """Return the draws of one row, named by its group: its values in the order of the table's first columns."""
@@ -231,7 +235,8 @@ class Answer:
 
         found = made(draws[:, 0], draws[:, 1])
         rises = made is np.subtract or draws.min() >= 0  # a ratio to what may be below zero has no such ends
-        return Comparison(f"{self.question.describe()}, {what}", found, self.level, ends if rises else None)
+        told = all(self.rows[row]["estimate"] is not None for row in rows)
+        return Comparison(f"{self.question.describe()}, {what}", found, self.level, ends if rises else None, told)
 
     def probability(self, claim: str) -> float:
         """Return how likely a claim about rows is, such as ``"A > B"`` or ``"A >= 0.3"``."""
@@ -252,16 +257,25 @@ class Answer:
             raise
 
     def plot(self, *, densities: bool = False) -> Any:
-        """Return a figure: an interval for every row, or the posterior density of every row."""
+        """Return a figure: an interval for every row, or the posterior density of every row.
+
+        Of a row that noise hides the range alone is drawn, and that it is not known is written there.
+        """
         names = [" / ".join(map(shown, label)) or self.question.parameter for label in self.question.labels]
         if densities:
             return self._densities(names)
         drawing, axes = figure(width=6.0, height=max(1.6, 0.9 + 0.32 * len(names)))
         places = np.arange(len(names))[::-1]
         rows = self.rows
-        middle = [row["estimate"] for row in rows]
-        off = [[r["estimate"] - r["low"] for r in rows], [r["high"] - r["estimate"] for r in rows]]
-        axes.errorbar(middle, places, xerr=np.maximum(off, 0), fmt="o", color=COLOURS[0], capsize=3)
+        ends = np.array([[row["low"], row["high"]] for row in rows])
+        middle = np.array([math.nan if row["estimate"] is None else row["estimate"] for row in rows])
+        hidden = np.isnan(middle)
+        drawn = np.where(hidden, ends.mean(axis=1), middle)
+        for which, mark in ((~hidden, "o"), (hidden, "none")):
+            off = np.maximum([drawn[which] - ends[which, 0], ends[which, 1] - drawn[which]], 0)
+            axes.errorbar(drawn[which], places[which], xerr=off, fmt=mark, color=COLOURS[0], capsize=3)
+        for x, y in zip(drawn[hidden], places[hidden], strict=True):
+            axes.text(x, y, "not known", ha="center", va="center", backgroundcolor=axes.get_facecolor(), size="small")
         axes.set_yticks(places, list(map(words, names)))
         axes.set_ylim(-0.7, len(names) - 0.3)
         axes.set_xlabel(words(self.question.parameter))
@@ -316,4 +330,6 @@ def _over(first: Any, second: Any) -> Any:
 
 
 def _told(value: float) -> str:
+    if math.isnan(value):
+        return "?"
     return f"{value:.3g}" if abs(value) < _NO_END else "∞" if value > 0 else "-∞"

@@ -32,6 +32,8 @@ class Contrast:
         The first over the second; None where the second may be nothing, or either may be below it.
     higher
         How likely the first is higher.
+    hidden
+        Those of the two that noise hides: what is said of them is what was thought before anything was seen.
     """
 
     first: str
@@ -39,6 +41,7 @@ class Contrast:
     difference: Comparison
     factor: Comparison | None
     higher: float
+    hidden: tuple[str, ...] = ()
 
     def sentences(self) -> list[str]:
         """Return the comparison in words that need no statistics."""
@@ -52,10 +55,12 @@ class Contrast:
         """Return the comparison as plain values: difference and factor with their ends, and which row is higher."""
         told: dict[str, Any] = {"first": self.first, "second": self.second}
         for name, one in (("difference", self.difference), ("ratio", self.factor)):
-            told[name] = None if one is None else {"estimate": one.estimate, "low": one.low, "high": one.high}
+            told[name] = None if one is None else one.row
         return told | {"higher": self.higher, "level": self.difference.level}
 
     def _which(self) -> str:
+        if self.hidden:
+            return f"The answer does not tell which is higher: noise hides {' and '.join(self.hidden)}."
         name, other, p = self.first, self.second, self.higher
         if p < 0.5:
             name, other, p = other, name, 1 - p
@@ -88,7 +93,9 @@ def contrast(answer: Answer, first: int, second: int) -> Contrast:
     if factor is not None and not factor.high <= _MOST:
         factor = None
     higher = float(np.mean(draws[0] > draws[1]) + np.mean(draws[0] == draws[1]) / 2)
-    return Contrast(first_name, second_name, answer.difference(one, other), factor, higher)
+    names = zip((first, second), (first_name, second_name), strict=True)
+    hidden = tuple(name for place, name in names if answer.rows[place]["estimate"] is None)
+    return Contrast(first_name, second_name, answer.difference(one, other), factor, higher, hidden)
 
 
 def _percent(chance: float) -> str:
@@ -96,5 +103,5 @@ def _percent(chance: float) -> str:
 
 
 def _told(one: Comparison, level: str) -> str:
-    estimate, low, high = formatted({"estimate": one.estimate, "low": one.low, "high": one.high})
+    estimate, low, high = formatted(one.row)
     return f"{estimate} ({level}: {low} to {high})"

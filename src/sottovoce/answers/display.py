@@ -17,6 +17,7 @@ import numpy as np
 from sottovoce.privacy.shares import in_hundred, percent
 
 __all__ = [
+    "PART",
     "Drawn",
     "Scale",
     "drawn_rows",
@@ -33,6 +34,8 @@ __all__ = [
     "sure",
 ]
 
+PART = "privacy's part"
+"""The heading of what privacy added to the width of an interval."""
 _NUMBERS = ("estimate", "low", "high")
 _FAR = 1e300
 """What lies beyond is drawn at the end of a scale: its length is no number any more."""
@@ -60,20 +63,17 @@ def footing(level: float, share: float | None, entry: int | None) -> str:
     return f"{percent(level)} intervals, privacy noise included{paid}{written}"
 
 
-def drowned(row: Mapping[str, Any], ends: tuple[float, float] | None) -> bool:
+def drowned(low: float, high: float, ends: tuple[float, float]) -> bool:
     """Return whether noise hides a row: its interval is all of its public range, whose middle is no estimate.
 
-    >>> drowned({"low": 0.0, "high": 1.0}, (0.0, 1.0)), drowned({"low": 0.0, "high": 0.9}, (0.0, 1.0))
+    >>> drowned(0.0, 1.0, (0.0, 1.0)), drowned(0.0, 0.9, (0.0, 1.0))
     (True, False)
     """
-    return ends is not None and ends[0] < ends[1] and (row["low"], row["high"]) == ends
+    return ends[0] < ends[1] and (low, high) == ends
 
 
-def formatted(row: Mapping[str, Any], *, counts: bool = False, ends: tuple[float, float] | None = None) -> list[str]:
-    """Return estimate, low and high with as many digits as the interval bears out.
-
-    Of a row whose interval goes to both `ends` of what it may be, the middle is not told.
-
+def formatted(row: Mapping[str, Any], *, counts: bool = False) -> list[str]:
+    """Return estimate, low and high with as many digits as the interval bears out; what is not known is a ``?``.
 
     >>> formatted({"estimate": 56.1032, "low": 40.6, "high": 71.9})
     ['56', '41', '72']
@@ -81,11 +81,9 @@ def formatted(row: Mapping[str, Any], *, counts: bool = False, ends: tuple[float
     ['3', '3', '3']
     >>> formatted({"estimate": 1e-9, "low": -1e-9, "high": 3e-9})  # of a unit as small as that
     ['1e-09', '-1e-09', '3e-09']
-    >>> formatted({"estimate": 0.46, "low": 0.0, "high": 1.0}, ends=(0.0, 1.0))
+    >>> formatted({"estimate": None, "low": 0.0, "high": 1.0})  # of a row that noise hides
     ['?', '0.0', '1.0']
     """
-    if drowned(row, ends):
-        return ["?", *formatted(row, counts=counts)[1:]]
     numbers = [float(row[name]) if row[name] is not None else math.nan for name in _NUMBERS]
     if is_minute(numbers):
         return [f"{value:.2g}" for value in numbers]
@@ -98,7 +96,7 @@ def formatted(row: Mapping[str, Any], *, counts: bool = False, ends: tuple[float
         if value == -math.inf
         else "∞"
         if math.isinf(value)
-        else "–"
+        else "?"
         if math.isnan(value)
         else _written(value, digits)
         for value in numbers
@@ -205,9 +203,7 @@ class Drawn:
     picture: str
 
 
-def drawn_rows(
-    rows: Sequence[Mapping[str, Any]], *, counts: bool = False, ends: tuple[float, float] | None = None
-) -> tuple[list[str], list[Drawn], Scale]:
+def drawn_rows(rows: Sequence[Mapping[str, Any]], *, counts: bool = False) -> tuple[list[str], list[Drawn], Scale]:
     """Return the names of the groups, every row as it is shown, and the scale of their pictures.
 
     The thick part of an interval is what would be there without the noise, the thin rest is the price of privacy.
@@ -216,11 +212,10 @@ def drawn_rows(
     scale = scale_of(rows)
     found = []
     for row in rows:
-        (estimate, low, high), noise = formatted(row, counts=counts, ends=ends), row.get("privacy_share")
+        (estimate, low, high), noise = formatted(row, counts=counts), row.get("privacy_share")
         share = privacy_part(row) if "privacy_share" in row else ""
         labels = tuple(shown(row[name]) for name in names)
-        drawing = picture(row, scale, noise, told=not drowned(row, ends))
-        found.append(Drawn(labels, estimate, low, high, share, drawing))
+        found.append(Drawn(labels, estimate, low, high, share, picture(row, scale, noise)))
     return names, found, scale
 
 
@@ -229,18 +224,17 @@ def picture(
     scale: Scale,
     noise: float | None = None,
     mark: float | None = None,
-    *,
-    told: bool = True,
 ) -> str:
     """Return the interval of a row as a picture.
 
-    `noise` is the part of its width that privacy added, if known; at `mark` stands an upright line. Of a row that is
-    not `told` only its range is drawn: it has no middle, and where it would lie without privacy nobody knows.
+    `noise` is the part of its width that privacy added, if known; at `mark` stands an upright line. Of a row without an
+    estimate only its range is drawn: it has no middle, and where it would lie without privacy nobody knows.
     """
-    numbers = [row[name] for name in _NUMBERS]
-    if any(value is None or math.isnan(value) for value in numbers):
+    numbers = [math.nan if row[name] is None else float(row[name]) for name in _NUMBERS]
+    if any(map(math.isnan, numbers[1:])):
         return ""
-    middle, low, high = (scale.place(float(value)) for value in numbers)
+    told = not math.isnan(numbers[0])
+    middle, low, high = map(scale.place, numbers)
     parts = [_line("rest", low, high, 2.5)]
     if mark is not None:
         x = f"{scale.place(mark):.2f}%"
@@ -280,13 +274,12 @@ def html_table(
     foot: str,
     *,
     counts: bool = False,
-    ends: tuple[float, float] | None = None,
 ) -> str:
     """Return rows with their intervals as a table for a notebook; no style sheet is needed."""
-    names, found, scale = drawn_rows(rows, counts=counts, ends=ends)
+    names, found, scale = drawn_rows(rows, counts=counts)
     left, right = 'style="text-align:left"', 'style="text-align:right"'
     head = "".join(f"<th {left}>{escape(name)}</th>" for name in names)
-    head += f'<th {right}>estimate</th><th {left}>interval</th><th style="min-width:14em"></th><th {right}>privacy</th>'
+    head += f'<th {right}>estimate</th><th {left}>interval</th><th style="min-width:14em"></th><th {right}>{PART}</th>'
     body = []
     for row in found:
         cells = "".join(f"<td>{escape(label)}</td>" for label in row.labels)

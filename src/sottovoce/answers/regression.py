@@ -15,7 +15,7 @@ import numpy as np
 
 from sottovoce.answers import predictions
 from sottovoce.answers.beyond import beyond_note
-from sottovoce.answers.display import footing, formatted, is_minute, privacy_part, sure
+from sottovoce.answers.display import PART, footing, formatted, is_minute, privacy_part, sure
 from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.style import COLOURS, figure, plain_powers, titled, words
 from sottovoce.facts.encodings import levels_of
@@ -171,7 +171,7 @@ class Regression:
 
     def lines(self) -> tuple[list[str], list[list[str]]]:
         """Return the header and the cells of the table as text."""
-        head = ["term", "estimate", "sd", "low", "high", "P(sign)", "privacy"]
+        head = ["term", "estimate", "sd", "low", "high", "P(sign)", PART]
         name = None if self.ratio is None else self.ratio.replace(" ", "_")
         head += [] if name is None else [str(self.ratio)]
         body = []

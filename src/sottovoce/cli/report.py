@@ -99,7 +99,8 @@ def _answer(told: Told) -> str:
     )
     titles = "".join(f"<th>{escape(name)}</th>" for name in (*names, "estimate", "range", ""))
     table = f"<table class='answer'><thead><tr>{titles}</tr></thead><tbody>{''.join(body)}{axis}</tbody></table>"
-    cost = f"<small>{percent(told.answer.share or 0.0)} of the budget; then {escape(told.left)}</small>"
+    notes = "".join(f"{escape(note[:1].upper() + note[1:])}. " for note in told.answer.notes)
+    cost = f"<small>{notes}{percent(told.answer.share or 0.0)} of the budget; then {escape(told.left)}.</small>"
     return f"<section>{head}{table}{cost}</section>"
 
 

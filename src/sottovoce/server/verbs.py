@@ -127,9 +127,7 @@ def contrast_of(release: Release, first: int, second: int, level: float) -> dict
     if not isinstance(release.value, CellsPosterior):
         raise InvalidValue("only rows of proportions, means, rates, counts and quantiles are compared")
     said = contrast(Answer(release, level=level), first, second)
-    found = said.difference
-    row = {"estimate": found.estimate, "low": found.low, "high": found.high}
-    return {"first": first, "second": second, "row": row, "sentences": said.sentences()}
+    return {"first": first, "second": second, "row": said.difference.row, "sentences": said.sentences()}
 
 
 def rows_of(answer: Any) -> list[dict[str, Any]]:

@@ -133,8 +133,7 @@ class VerbPage(DatasetPage):
         """Return what the page shows of an answer: a row a group, each with its interval."""
         rows = answer["table"]
         terms = answer["verb"] == "regress"
-        ends = None if terms else CATALOGUE[answer["verb"]].read(answer).posterior.public_range
-        names, found, scale = drawn_rows(rows, counts=answer["verb"] == "counts", ends=ends)
+        names, found, scale = drawn_rows(rows, counts=answer["verb"] == "counts")
         if terms:  # each coefficient has a unit of its own, and one scale for all would hide most of them
             found = [replace(one, picture=_from_zero(row)[0]) for one, row in zip(found, rows, strict=True)]
         titles = {one.name: one.title for one in self._config.columns.values()}
