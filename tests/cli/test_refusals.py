@@ -208,3 +208,43 @@ def test_a_formula_is_sent_to_its_verb(data: Path) -> None:
 def test_a_plan_of_a_question_passes_over_nothing(question: str, option: tuple[str, str]) -> None:
     with pytest.raises(InvalidValue, match=option[0]):
         CliRunner().invoke(application("plan"), ["plan", question, "--n", "9", *option], catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    ("asked", "slip"),
+    [(("ask", "mean of sbpp"), "sbpp"), (("regress", "smoker ~ sbpp"), "sbpp")],
+    ids=["ask", "regress"],
+)
+def test_a_slip_in_a_name_is_told_before_the_table_is_opened(data: Path, asked: tuple[str, str], slip: str) -> None:
+    """To open a table takes seconds: of one that is no table at all, the slip is what is told."""
+    data.write_bytes(b"no table")
+    assert f"the facts name no column {slip!r}" in refused(data, *asked)
+    assert "cannot be read as Parquet" in refused(data, asked[0], asked[1].replace(slip, "sbp"))
+
+
+def test_what_can_hardly_be_paid_with_is_refused_with_what_to_do(data: Path) -> None:
+    for word, asked in ASKED.items():
+        said = refused(data, word, *asked, "--spend", "1e-30")
+        assert said.endswith("spend more (a looser promise, a larger share) or use another mechanism")
+
+
+def test_an_entry_is_closed_with_a_note_that_says_why(data: Path) -> None:
+    place = data.with_suffix(".ledger")
+    command = ["ask", str(data), "mean of sbp", "--budget", "approx:1,1e-6"]
+    CliRunner().invoke(application("ask"), command, catch_exceptions=False)
+    for more, said in (
+        ((), "says why an entry is closed, such as"),
+        (("--note", " "), "says why an entry is closed, such as"),
+        (("--note", "lost"), r"entry 3 was closed already \(commit\); there is nothing left to recover"),
+    ):
+        with pytest.raises(InvalidValue, match=said):
+            CliRunner().invoke(
+                application("ledger"), ["ledger", "recover", str(place), "3", *more], catch_exceptions=False
+            )
+
+
+def test_files_say_how_many_columns_they_have(tmp_path: Path) -> None:
+    for many, said in ((1, "1 column in"), (2, "2 columns in")):
+        file = tmp_path / f"{many}.toml"
+        file.write_text("".join(f'[c{k}]\nkind = "flag"\n' for k in range(many)), encoding="utf-8")
+        assert f"sound: {said}" in CliRunner().invoke(application("facts"), ["facts", str(file)]).stdout

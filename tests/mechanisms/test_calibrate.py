@@ -107,7 +107,7 @@ def test_promises_a_beta_posterior_never_keeps_are_refused_with_the_reason(targe
 def test_direct_sampling_is_taken_or_left():
     system = NormalMean(1.0, 2.0, bounds=(-1, 1))
     assert DirectPosterior.calibrate(system, 400, GaussianDP(0.1)).profile.satisfies(GaussianDP(0.1))
-    with pytest.raises(PromiseUnreachable, match="over"):
+    with pytest.raises(PromiseUnreachable, match="more privacy than the mechanism gives"):
         DirectPosterior.calibrate(system, 400, GaussianDP(0.09))
 
 

@@ -167,7 +167,7 @@ class Scale:
 def _tick(value: float) -> str:
     if 1e6 <= abs(value) < 1e9:
         return f"{value / 1e6:.4g}M"
-    return f"{value:,.0f}" if value == round(value) and 1e4 <= abs(value) < 1e6 else f"{value:.4g}"
+    return f"{value:,.0f}" if value == round(value) and 1e3 <= abs(value) < 1e6 else f"{value:.4g}"
 
 
 def scale_of(rows: Iterable[Mapping[str, Any]]) -> Scale:

@@ -20,9 +20,21 @@ from sottovoce.privacy.shares import percent
 if TYPE_CHECKING:  # opens a database
     from sottovoce.ledger import Ledger
 
-__all__ = ["Purse", "Spend"]
+__all__ = ["Purse", "Spend", "like_the_last"]
 
 Spend = Promise | float | str
+
+
+def like_the_last(left: float, last: float | None) -> str:
+    """Return how many more answers like the last are covered by what is left, in words; nothing where none was paid.
+
+    >>> like_the_last(0.5, 0.0004), like_the_last(0.5, 0.6), like_the_last(0.5, None)
+    (': about 1,250 more like the last', ': too little for one more like the last', '')
+    """
+    if last is None or not last > 0:
+        return ""
+    more = int(left / last * (1 + 1e-9))
+    return f": about {more:,} more like the last" if more else ": too little for one more like the last"
 
 
 class Purse(ABC):
@@ -120,11 +132,7 @@ class Purse(ABC):
         budget = self.budget if part is None else part
         share = max(0.0, round(self.share_left(part), 9))  # a hair left is nothing
         last = self._ledger.last_cost(budget)
-        text = f"{percent(share)} left"
-        if last is None or not last > 0:
-            return text
-        more = int(share * budget.limit / last * (1 + 1e-9))
-        return f"{text}: about {more} more like the last" if more else f"{text}: too little for one more like the last"
+        return f"{percent(share)} left{like_the_last(share * budget.limit, last)}"
 
     def remaining(self, part: Budget | None = None) -> Promise:
         """Return what is left of the budget, or of a part of it."""

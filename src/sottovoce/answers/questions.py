@@ -237,8 +237,8 @@ class Question:
         if self.verb in ("mean", "rate"):
             low, high = self._bounds(self.columns_asked[0])
             if isinstance(column, Count):
-                return f"counts above {high:,g} count as {high:,g}"
-            return f"values below {low:,g} count as {low:,g} and values above {high:,g} as {high:,g}"
+                return f"counts above {high:,.12g} count as {high:,.12g}"
+            return f"values below {low:,.12g} count as {low:,.12g} and values above {high:,.12g} as {high:,.12g}"
         if self.verb != "quantiles" or isinstance(column, Count):
             return None
         edges: Any = getattr(self.reading, "edges", ())

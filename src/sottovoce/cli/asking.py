@@ -96,13 +96,17 @@ def ask(
             parts["cells"] = Cells.parse(known, parts["columns"], "; ".join(cut or []), missing)
         return Question(parts.pop("verb"), parts.pop("columns"), known, **parts)
 
-    def check(whom: Protected, records: Records) -> Callable[[PaidVerbs], Mechanism]:
+    def check(whom: Protected) -> Callable[[Records], Callable[[PaidVerbs], Mechanism]]:
         asking = asking_of(whom.facts or Facts({}))
         check_levels(asking.where, asking.facts)
         if compare is not None:
             row_places(asking, compare)
-        records.check(asking, asking.columns, where=asking.where, **whom.asked)
-        return lambda purse: purse.mechanism_for(asking, paid)
+
+        def with_records(records: Records) -> Callable[[PaidVerbs], Mechanism]:
+            records.check(asking, asking.columns, where=asking.where, **whom.asked)
+            return lambda purse: purse.mechanism_for(asking, paid)
+
+        return with_records
 
     options: dict[str, Any] = {"dataset": dataset, "n": n, "protect": protect, "who": who}
     with shared.curator_beside(data, facts, ledger, budget, check, **options) as curator:

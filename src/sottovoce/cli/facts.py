@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from pathlib import Path
 from typing import Annotated
 
@@ -36,7 +37,7 @@ def facts(
         return
     if data.endswith(".toml"):
         known = read_facts(data)
-        sound = f"[green]sound[/]: {len(known)} columns in {escape(str(data))}"
+        sound = f"[green]sound[/]: {_columns(known)} in {escape(str(data))}"
         emit(known.to_dict()) if as_json else console.print(sound)
         return
     from sottovoce.tables import open_table  # noqa: PLC0415 - an extra
@@ -51,7 +52,7 @@ def facts(
     elif output is None:
         print(text, end="")
     else:
-        console.print(f"{len(schema)} columns in {output}; fill in every ?, then use --facts {output}", markup=False)
+        console.print(f"{_columns(schema)} in {output}; fill in every ?, then use --facts {output}", markup=False)
 
 
 def _dummy(data: str, n: int, seed: int, missing: float, output: Path | None, *, as_json: bool) -> None:
@@ -66,7 +67,11 @@ def _dummy(data: str, n: int, seed: int, missing: float, output: Path | None, *,
     elif output is None:
         print(text, end="")
     else:
-        console.print(f"{n} made-up records of {len(known)} columns in {output}", markup=False)
+        console.print(f"{n:,} made-up record{'' if n == 1 else 's'} of {_columns(known)} in {output}", markup=False)
+
+
+def _columns(known: Sized) -> str:
+    return f"{len(known):,} column{'' if len(known) == 1 else 's'}"
 
 
 def _write(path: Path, text: str) -> None:

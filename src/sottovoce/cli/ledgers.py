@@ -219,13 +219,13 @@ def export(
 def recover(
     place: Place,
     entry: Annotated[int, typer.Argument(help="The number of the pending entry.")],
-    note: Annotated[str, typer.Option(help="Why it is closed.")],
+    note: Annotated[str | None, typer.Option(help="Why it is closed: needed, and kept in the ledger.")] = None,
     anchor: Elsewhere = None,
     as_json: AsJson = False,
 ) -> None:
     """Close an entry that a dead process left pending. It stays spent."""
     with Ledger(place, anchor=anchor) as ledger:
-        ledger.recover(entry, note=note)
+        ledger.recover(entry, note=note or "")
     if as_json:
         emit({"entry": entry, "state": "lost"})
         return

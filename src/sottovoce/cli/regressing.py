@@ -75,16 +75,20 @@ def regress(
     said = {name: value for name, value in asked.items() if value is not None}
     options: dict[str, Any] = {"dataset": dataset, "n": n, "protect": protect, "who": who}
 
-    def check(whom: Protected, records: Records) -> Callable[[PaidVerbs], Mechanism]:
+    def check(whom: Protected) -> Callable[[Records], Callable[[PaidVerbs], Mechanism]]:
         known = whom.facts or Facts({})
         asking = regression_room().Formula(formula, known, **said)
         check_levels(where, known)
         parse_rows(asking, predict or ())
         for one in contrast or ():
             parse_contrast(one, asking.terms)
-        if where is not None:
-            records.check(ClippedSum(0, 1), where=where, **whom.asked)
-        return lambda purse: purse.looks_for(asking, paid)
+
+        def with_records(records: Records) -> Callable[[PaidVerbs], Mechanism]:
+            if where is not None:
+                records.check(ClippedSum(0, 1), where=where, **whom.asked)
+            return lambda purse: purse.looks_for(asking, paid)
+
+        return with_records
 
     with shared.curator_beside(data, facts, ledger, budget, check, **options) as curator:
         with waiting("looking at the records"):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sottovoce.curator import Curator
     from sottovoce.curator.protected import Protected
     from sottovoce.curator.records import Records
+    from sottovoce.facts import Facts
     from sottovoce.mechanisms import Mechanism
 
 __all__ = ["beside", "check_payable", "curator_beside", "paid", "places"]
@@ -116,29 +117,37 @@ def curator_beside(
     facts: Path | None,
     ledger: str | None,
     budget: str | None,
-    check: Callable[[Protected, Records], Callable[[PaidVerbs], Mechanism]],
+    check: Callable[[Protected], Callable[[Records], Callable[[PaidVerbs], Mechanism]]],
     protect: str | None = None,
     **options: Any,
 ) -> Iterator[Curator]:
     """Give the curator of a table; its facts and its ledger lie beside it unless said otherwise.
 
-    What is to be asked is put to `check` first, with the table, of which nothing but its schema is read, and says which
-    mechanism a budget would pay: a question that makes no sense, or that could not be paid for, opens no budget.
+    What is to be asked is put to `check` first: beside the facts alone, so that a slip in a name is told at once, for
+    to open a table takes seconds; then with the table, of which nothing but its schema is read; and it says which
+    mechanism a budget would pay. A question that makes no sense, or that could not be paid for, opens no budget.
     """
-    from sottovoce.curator import Curator  # noqa: PLC0415 - needs the data extra
-    from sottovoce.curator.protected import Protected  # noqa: PLC0415
-    from sottovoce.curator.records import open_records  # noqa: PLC0415
+    from sottovoce.curator.protected import Protected  # noqa: PLC0415 - needs the data extra
     from sottovoce.facts import read_facts  # noqa: PLC0415
 
     _, place, kept = places(data, facts, ledger)
     with contextlib.ExitStack() as opened:
         if facts is None and not place.is_file():
-            open_records(data, None, None, opened)  # data that are not there lack more than facts
+            _records(data, None, opened)  # data that are not there lack more than facts
             raise InvalidValue(f"say --facts FILE, or put the facts beside the data in {place.name}")
         known = read_facts(place)
         whom, promise = Protected.of(known, protect), None if budget is None else parse_promise(budget)
-        records = open_records(data, whom.facts, None, opened)
-        mechanism_for = check(whom, records)
+        checked = check(whom)
+        from sottovoce.curator import Curator  # noqa: PLC0415 - opens databases
+
+        records = _records(data, whom.facts, opened)
+        mechanism_for = checked(records)
         if promise is not None:
             check_payable(data, options.get("dataset"), records, kept, promise, whom, options.get("n"), mechanism_for)
         yield opened.enter_context(Curator(records, kept, promise, facts=known, protect=protect, **options))
+
+
+def _records(data: str, facts: Facts | None, opened: contextlib.ExitStack) -> Records:
+    from sottovoce.curator.records import open_records  # noqa: PLC0415 - opens databases
+
+    return open_records(data, facts, None, opened)

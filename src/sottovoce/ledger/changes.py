@@ -166,7 +166,7 @@ def recovering(entry: int, note: str, who: str) -> Change:
     """Close an entry that never ended; it stays spent."""
 
     def change(transaction: Transaction) -> None:
-        budget = queries.lock_entry(transaction, entry)
+        budget = queries.lock_entry(transaction, entry, "there is nothing left to recover")
         transaction.append("recover", {"note": note, "who": who, "at": now()}, budget=budget, entry=entry)
 
     return change

@@ -200,6 +200,8 @@ class Ledger(LedgerReading):
 
     def recover(self, entry: int, *, note: str, who: str = "") -> None:
         """Close an entry that a dead process left pending; it stays spent, for it may have read the data."""
+        if not isinstance(note, str) or not note.strip():
+            raise InvalidValue("note= (--note) says why an entry is closed, such as 'the machine was lost'")
         self.write(changes.recovering(entry, note, who))
 
     def write(self, change: Change) -> Any:

@@ -90,7 +90,7 @@ def _total(budget: int, total: str | None) -> Fraction:
     return Fraction(int(above), int(below or 1))
 
 
-def lock_entry(transaction: Transaction, entry: int) -> int:
+def lock_entry(transaction: Transaction, entry: int, closed_so: str = "what was not recorded must not be shown") -> int:
     """Lock the head and return the budget of an entry that is still pending."""
     transaction.lock_head()
     if (known := transaction.open.get(entry)) is not None:
@@ -98,9 +98,9 @@ def lock_entry(transaction: Transaction, entry: int) -> int:
     ask = transaction.row if transaction.mentions(entry) else transaction.look
     budget, closed = ask(f"SELECT ({_BUDGET}), ({_CLOSED})", entry, entry)
     if budget is None:
-        raise InvalidValue(f"the ledger has no entry {entry}")
+        raise InvalidValue(f"the ledger has no entry {entry}; sottovoce ledger show lists them")
     if closed is not None:
-        raise InvalidValue(f"entry {entry} was closed already ({closed}); what was not recorded must not be shown")
+        raise InvalidValue(f"entry {entry} was closed already ({closed}); {closed_so}")
     return int(budget)
 
 

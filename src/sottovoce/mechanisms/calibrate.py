@@ -123,10 +123,12 @@ def _gap_of(target: Promise) -> Callable[[float], float]:
 
 
 def _reason(profile: Profile, target: Promise) -> str:
-    excess = profile.excess(target)
-    if math.isinf(excess):
+    if math.isinf(profile.excess(target)):
         return (
             "this mechanism never gives that kind of privacy (its curve is infinite); "
             "ask for another kind of promise or use another mechanism"
         )
-    return f"there it is still {excess:.3g} over; loosen the promise or use another mechanism"
+    return (
+        "this asks for more privacy than the mechanism gives at any setting; "
+        "spend more (a looser promise, a larger share) or use another mechanism"
+    )

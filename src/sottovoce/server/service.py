@@ -11,6 +11,7 @@ import scipy.optimize  # noqa: F401 - which the first to ask must not wait for
 
 from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.predictions import Row
+from sottovoce.answers.purse import like_the_last
 from sottovoce.client.reach import LIMITED, reach
 from sottovoce.facts import dummy_csv
 from sottovoce.ledger import Entry, Ledger, State
@@ -147,11 +148,7 @@ class Service(PaidAnswers):
         share, limited = reach(self._remaining(caller, dataset))
         if not limited:
             return dataset.curator.left(own)
-        text, last = f"{percent(share)} left, {LIMITED}", self.ledger.last_cost(own)
-        if last is None or not last > 0:
-            return text
-        more = int(share * own.limit / last * (1 + 1e-9))
-        return f"{text}: about {more} more like the last" if more else f"{text}: too little for one more like the last"
+        return f"{percent(share)} left, {LIMITED}{like_the_last(share * own.limit, self.ledger.last_cost(own))}"
 
     def dummy(self, caller: Caller, name: str, n: int, seed: int) -> str:
         """Return made-up records with the shape that the facts say, as CSV: nothing of the data is in them."""

@@ -62,6 +62,8 @@ ENDINGS = {
     ".feather": "Arrow",
     ".ipc": "Arrow",
 }
+_DATABASES = {".duckdb", ".ddb"}
+_SHEETS = {".xlsx", ".xlsm", ".xls", ".ods", ".numbers"}
 
 
 def _duckdb() -> tuple[Any, Callable[[], None]]:
@@ -140,7 +142,7 @@ def _path(path: str, types: Mapping[str, str] | None, facts: Facts | None) -> Ta
     kind = next((kind for ending, kind in ENDINGS.items() if path.lower().endswith(ending)), None)
     kind = "Parquet" if place.is_dir() else kind
     if kind is None:
-        raise InvalidData(f"cannot tell what {name} holds; save it as CSV or Parquet (read are {', '.join(ENDINGS)})")
+        raise InvalidData(_unread(path, place))
     if types and kind != "CSV":
         raise InvalidData("types= is for CSV files; every other source has types of its own")
     if facts is not None and kind == "CSV":  # text stays untyped: its categories may be numbers
@@ -160,6 +162,16 @@ def _path(path: str, types: Mapping[str, str] | None, facts: Facts | None) -> Ta
     records, texts = found.records.unbind(), None if found.texts is None else found.texts.unbind()
     counted = records if found.counted else None  # a Parquet file says how many records it has
     return Table(name, records, connection, close, texts, found.untyped, origin, counted, found.batches)
+
+
+def _unread(path: str, place: Path) -> str:
+    """Return why a file of another kind is not read, and what to say or do instead."""
+    ending = place.suffix.lower()
+    if ending in _DATABASES:
+        return f"{place.name} is a database; say which of its tables: duckdb://{path}?table=NAME"
+    if ending in _SHEETS:
+        return f"{place.name} is a spreadsheet, with more in it than one table; save the sheet as CSV or Parquet"
+    return f"cannot tell what {place.name} holds; save it as CSV or Parquet (read are {', '.join(ENDINGS)})"
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ def number(value: float) -> str:
     """Return a number as a reader wants it: three digits, powers of ten where they are far away.
 
     >>> number(0.12345), number(1500.0), number(2.5e-7), number(0.0)
-    ('0.123', '1500', '2.5e-7', '0')
+    ('0.123', '1,500', '2.5e-7', '0')
     """
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else ("∞" if value > 0 else "-∞")
@@ -25,7 +25,7 @@ def number(value: float) -> str:
         mantissa, exponent = f"{value:.2e}".split("e")
         return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
     digits = max(0, 2 - math.floor(math.log10(abs(value))))
-    text = f"{value:.{digits}f}"
+    text = f"{value:,.{digits}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 

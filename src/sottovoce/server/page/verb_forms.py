@@ -86,7 +86,7 @@ def column_words(column: Column) -> str:
     """
     match column:
         case Number(low, high):
-            return f"a number from {low:g} to {high:g}"
+            return f"a number from {low:,.12g} to {high:,.12g}"
         case Count(high):
             return f"a count from 0 to {high:,}"
         case Category(categories):
