@@ -219,8 +219,11 @@ def test_an_answer_of_another_kind_is_refused(tmp_path: Path) -> None:
         sv.fit_model(two, answer, prior={"p": dist.Uniform(0, 1)})
     with pytest.raises(InvalidValue, match="Got a int"):
         sv.fit_model(two, 3, prior={"p": dist.Uniform(0, 1)})
-    with pytest.raises(InvalidValue, match="no answer that was saved"):
+    with pytest.raises(InvalidValue, match=r"there is no file .*nowhere.json; a model is fitted to an answer"):
         observed(tmp_path / "nowhere.json")
+    (tmp_path / "words.json").write_text("words", encoding="utf-8")
+    with pytest.raises(InvalidValue, match=r"words.json holds no JSON; a model is fitted to an answer"):
+        observed(tmp_path / "words.json")
     for counts in ([1.5, 2], [3], [[1, 2], [3, 4]], ["a", "b"]):
         with pytest.raises(InvalidValue, match="noisy counts"):
             Observed(counts, 10, "laplace", 1.0)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -17,6 +18,7 @@ from sottovoce.latent.hidden_markov_posterior import HiddenMarkovPosterior
 from sottovoce.latent.latent_counts import LatentCounts
 from sottovoce.latent.sweeps import ChainState, Prior, gibbs_sweep, noisy_sweep, stack_draws
 from sottovoce.mechanisms.integer_noise import IntegerNoise
+from sottovoce.mechanisms.progress import progress_bar
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.plain import mapping, restoring
@@ -136,6 +138,7 @@ class HiddenMarkovModel(OverTables):
         starts: int = 4,
         collapsed: bool = False,
         rng: np.random.Generator | None = None,
+        progress: bool | None = None,
     ) -> HiddenMarkovPosterior:
         """Return posterior draws of several chains: states by blocks, then emissions and transitions.
 
@@ -165,6 +168,8 @@ class HiddenMarkovModel(OverTables):
             posterior, which a chain then takes longer to see.
         rng
             Secure randomness by default.
+        progress
+            Whether to show a bar; by default where somebody sees it.
         """
         _check_sweeps(sweeps, burn_in, starts, chains)
         rng = secure_rng() if rng is None else rng
@@ -180,14 +185,19 @@ class HiddenMarkovModel(OverTables):
                 )
         else:
             counts = [table * seen[..., None].astype(np.float64) for table in self._true(data)]
-        walk = self._walk(self._start(counts, chains, starts, rng), counts, latent, seen, rng, collapsed, often)
-        draws = [next(walk) for _ in range(_LEAST_SWEEPS if sweeps is None else sweeps)]
-        while True:
-            kept = draws[len(draws) // 2 if burn_in is None else burn_in :]
-            posterior = HiddenMarkovPosterior.relabelled(self.fields, stack_draws(kept), chains)
-            if sweeps is not None or posterior.convergence.reached or len(draws) >= _MOST_SWEEPS:
-                break
-            draws += [next(walk) for _ in range(len(draws))]
+        goal = _LEAST_SWEEPS if sweeps is None else sweeps
+        draws: list[ChainState] = []
+        with progress_bar("sampling", goal, progress) as bar:
+            start = self._start(counts, chains, starts, rng)
+            walk = bar.along(self._walk(start, counts, latent, seen, rng, collapsed, often))
+            while True:
+                draws += itertools.islice(walk, goal - len(draws))
+                kept = draws[len(draws) // 2 if burn_in is None else burn_in :]
+                posterior = HiddenMarkovPosterior.relabelled(self.fields, stack_draws(kept), chains)
+                if sweeps is not None or posterior.convergence.reached or len(draws) >= _MOST_SWEEPS:
+                    break
+                goal *= 2
+                bar.reach(goal)
         posterior.convergence.warn("give more sweeps, or fewer states")
         return posterior
 

@@ -17,6 +17,7 @@ from scipy import special
 from sottovoce.latent.diagnostics import Convergence
 from sottovoce.latent.sweeps import draw_dirichlet
 from sottovoce.mechanisms.integer_noise import IntegerNoise
+from sottovoce.mechanisms.progress import Bar, progress_bar
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 
@@ -167,13 +168,20 @@ class LatentClasses:
 
     def posterior(self, draws: int, rng: np.random.Generator) -> ClassDraws:
         """Return draws of the probabilities from all chains, once these agree: 3,200 sweeps are tried at most."""
+        with progress_bar("sampling", _LEAST) as bar:
+            return self._posterior(draws, rng, bar)
+
+    def _posterior(self, draws: int, rng: np.random.Generator, bar: Bar) -> ClassDraws:
         counts = self.start(rng)
         chains = len(self.noisy[0]) // self.classes
+        rest = -(-draws // chains) - 1
         seen: list[Floats] = []
         goal = _LEAST
         while True:
+            more = max(goal // 20, 2 * _THIN)
+            bar.reach(goal + rest * more)
             while len(seen) * _THIN < goal:
-                for _ in range(_THIN):
+                for _ in bar.along(range(_THIN)):
                     counts = self.sweep(counts, rng)
                 seen.append(self._shares(counts))
             late = np.stack(seen[len(seen) // 3 :], axis=1)
@@ -183,8 +191,8 @@ class LatentClasses:
             goal *= 2
         kept = [self.parameters(counts, rng)]
         sizes = [counts[0].sum(axis=1).reshape(-1, self.classes)]
-        for _ in range(-(-draws // chains) - 1):
-            for _ in range(max(goal // 20, 2 * _THIN)):
+        for _ in range(rest):
+            for _ in bar.along(range(more)):
                 counts = self.sweep(counts, rng)
             kept.append(self.parameters(counts, rng))
             sizes.append(counts[0].sum(axis=1).reshape(-1, self.classes))

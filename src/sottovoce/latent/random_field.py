@@ -18,6 +18,7 @@ from sottovoce.latent.fields import Field, field_from, settings_of
 from sottovoce.latent.fitted_tables import FittedTables
 from sottovoce.latent.log_linear import LogLinear
 from sottovoce.latent.random_field_posterior import RandomFieldPosterior, family_of
+from sottovoce.mechanisms.progress import progress_bar
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.plain import mapping, restoring
 
@@ -136,14 +137,17 @@ class MarkovRandomField(FittedTables[RandomFieldPosterior]):
 
     def _walked(self, evidence: NoisyCounts | TrueCounts, draws: int, rng: np.random.Generator) -> RandomFieldPosterior:
         """Draw the natural parameters by elliptical slices with the exact normalizer, until the chains agree."""
-        walk = evidence.walk(_CHAINS, rng)
-        kept = list(itertools.islice(walk, _BURN_IN, _BURN_IN + max(_LEAST, -(-draws // _CHAINS))))
-        while True:
-            chains = np.stack(kept, axis=1)
-            convergence = Convergence.of({"the effects": chains})
-            if convergence.within(_AGREE) or len(kept) >= _MOST:
-                break
-            kept += itertools.islice(walk, len(kept))
+        goal = max(_LEAST, -(-draws // _CHAINS))
+        with progress_bar("sampling", _BURN_IN + goal) as bar:
+            walk = bar.along(evidence.walk(_CHAINS, rng))
+            kept = list(itertools.islice(walk, _BURN_IN, _BURN_IN + goal))
+            while True:
+                chains = np.stack(kept, axis=1)
+                convergence = Convergence.of({"the effects": chains})
+                if convergence.within(_AGREE) or len(kept) >= _MOST:
+                    break
+                bar.reach(_BURN_IN + 2 * len(kept))
+                kept += itertools.islice(walk, len(kept))
         convergence.warn("take smaller cliques, a smaller spread, or ask for a larger ε", _AGREE)
         flat = chains.reshape(-1, chains.shape[-1])
         some = np.linspace(0, len(flat) - 1, draws).astype(int)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -78,8 +77,9 @@ def fit_model(
     with jax.enable_x64(True):
         program = program_for(model, sites, single=single, prior=prior, form=form)
         names = program.check()
-    shown = sys.stderr.isatty() if progress is None else bool(progress)
-    sampler = Sampler(program, chains=chains, warmup=warmup, draws=draws, target_accept=target_accept, progress=shown)
+    sampler = Sampler(
+        program, chains=chains, warmup=warmup, draws=draws, target_accept=target_accept, progress=progress
+    )
     found = sampler.run(seed=seed)
     diagnostics, words = judged({name: found.draws[name] for name in names}, found.diverged)
     for word in words:

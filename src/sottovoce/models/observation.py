@@ -136,5 +136,8 @@ def observed(answer: Any) -> Observed:
 def _read(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InvalidValue(f"{path} holds no answer that was saved as JSON: {error}") from None
+    except OSError as error:
+        why = f"there is no file {path}" if isinstance(error, FileNotFoundError) else f"{path}: {error.strerror}"
+    except ValueError:
+        why = f"{path} holds no JSON"
+    raise InvalidValue(f"{why}; a model is fitted to an answer, or to a file of json.dumps(answer.to_dict())")

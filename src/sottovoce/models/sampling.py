@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +20,7 @@ from numpyro.infer.hmc import hmc
 from numpyro.infer.util import ParamInfo, constrain_fn, potential_energy
 
 from sottovoce.mechanisms.compiling import compiler_options
+from sottovoce.mechanisms.progress import progress_bar
 from sottovoce.models.program import Program
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
@@ -70,7 +70,7 @@ class Sampler:
         warmup: int = 500,
         draws: int = 500,
         target_accept: float = 0.9,
-        progress: bool = False,
+        progress: bool | None = False,
     ) -> None:
         self.program, self.chains, self.progress = program, chains, progress
         self.warmup, self.draws = (-(-steps // _STEPS) * _STEPS for steps in (warmup, draws))
@@ -90,7 +90,11 @@ class Sampler:
         """
         stop = threading.Event()
         workers = ThreadPoolExecutor(min(self.chains, os.cpu_count() or 1))
-        with jax.enable_x64(True), _bar(self.progress, self.chains * (self.warmup + self.draws)) as advance, workers:
+        with (
+            jax.enable_x64(True),
+            progress_bar("fitting", self.chains * (self.warmup + self.draws), self.progress) as bar,
+            workers,
+        ):
             given = jax.device_put(self.program.prepared(counts))
             go, begin, end, about = self._programs(given)
             places = self._places(about, given)
@@ -103,7 +107,7 @@ class Sampler:
                     for step in range(0, self.warmup + self.draws, _STEPS):
                         state, part = go(state, given)
                         found += [jax.device_get(part)] if step >= self.warmup else []
-                        advance(_STEPS)
+                        bar.advance(_STEPS)
                         if stop.is_set():
                             break
                     return [np.concatenate(part)[: self._kept] for part in zip(*found, strict=True)]
@@ -197,19 +201,6 @@ class Sampler:
         shape = partial(constrain_fn, self.program, (), {}, return_deterministic=True)
         found = jax.lax.map(lambda x: shape(self._back(x)), flat.reshape(-1, flat.shape[-1]))
         return jax.tree.map(lambda part: part.reshape(*flat.shape[:2], *part.shape[1:]), found)
-
-
-@contextlib.contextmanager
-def _bar(shown: bool, total: int) -> Iterator[Any]:
-    if not shown:
-        yield lambda steps: None
-        return
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import Progress  # noqa: PLC0415
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("fitting", total=total)
-        yield lambda steps: bar.advance(task, steps)
 
 
 def judged(draws: Mapping[str, Floats], diverged: int) -> tuple[dict[str, dict[str, float]], list[str]]:
