@@ -7,6 +7,7 @@ from typing import Any
 
 from sottovoce.answers.questions import VERBS
 from sottovoce.facts.bands import BANDS
+from sottovoce.facts.names import NAME, unquoted
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import shown
 from sottovoce.privacy.shares import read_share
@@ -15,13 +16,12 @@ __all__ = ["parse_groups", "parse_question", "parse_spend"]
 
 _FLAGS = re.VERBOSE | re.IGNORECASE | re.DOTALL
 # Each part is read in one way, and never gone back on: no text takes long.
-_NAME = r"(?>`[^`]++`|'[^']++'|\"[^\"]++\"|\b(?!and(?![\w.\-]))[^\W\d][\w.\-]*+)"
-_GROUP = rf"(?>{_NAME}(?:\s*+:\s*+{BANDS})?+)"
+_GROUP = rf"(?>{NAME}(?:\s*+:\s*+{BANDS})?+)"
 _NEXT = r"(?:\s*+,\s*+|\s++and\s++)"
 _GROUPS = rf"{_GROUP}(?:{_NEXT}{_GROUP})*+"
 _GRAMMAR = re.compile(
     rf"""\s*+(?:(?P<pool>pooled)\s++)?+(?P<verb>\w++)\s*+(?P<at>[\d.]++%?+(?:\s*+,\s*+[\d.]++%?+)*+)?+\s*+(?:of\s++)?+
-    (?P<columns>{_NAME}(?:{_NEXT}{_NAME})*+)
+    (?P<columns>{NAME}(?:{_NEXT}{NAME})*+)
     (?:\s++per\s++(?P<per>{_GROUPS}))?+
     (?:\s++(?:by|for\s++each|in\s++each)\s++(?P<by>{_GROUPS}))?+
     (?:\s++where\s++(?P<where>\S.*+))?+\s*+""",
@@ -63,9 +63,10 @@ def parse_question(text: str) -> dict[str, Any]:
             f"a formula is planned by `plan` and asked by `regress`, not as a question. Got {shown(text)}"
         )
     if found is None or known not in VERBS:
+        bands = _BANDED if re.search("[:+]", str(text)) else ""
         raise InvalidValue(
             f"a question reads like 'mean of sbp by ward where age >= 40', with one of {', '.join(VERBS)}, and names "
-            f"of several words in quotes{_BANDED if re.search('[:+]', str(text)) else ''}. Got {shown(text)}"
+            f"of several words in quotes, as in 'mean of \"blood pressure\"'{bands}. Got {shown(text)}"
         )
     asked: dict[str, Any] = {"verb": known, "columns": _names(found["columns"])}
     if found["at"]:
@@ -97,7 +98,7 @@ def parse_groups(text: str) -> tuple[str, ...]:
     """
     if not re.fullmatch(_GROUPS, text, _FLAGS):
         return (text,)
-    return tuple(_unquoted(group[0]) for group in re.finditer(_GROUP, text, _FLAGS))
+    return tuple(unquoted(group[0]) for group in re.finditer(_GROUP, text, _FLAGS))
 
 
 def parse_spend(text: str) -> float | str:
@@ -120,15 +121,7 @@ def parse_spend(text: str) -> float | str:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(map(_unquoted, re.findall(_NAME, text, _FLAGS)))
-
-
-def _unquoted(text: str) -> str:
-    """Return a name without its quotes, and with what is said of it."""
-    if text[0] not in "`'\"":
-        return text
-    end = text.index(text[0], 1)
-    return text[1:end] + text[end + 1 :]
+    return tuple(map(unquoted, re.findall(NAME, text, _FLAGS)))
 
 
 def _probability(text: str) -> float:

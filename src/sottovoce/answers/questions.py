@@ -16,6 +16,7 @@ from sottovoce.answers.groups import Groups
 from sottovoce.facts import Category, Cells, Column, Count, Facts, Flag, Number
 from sottovoce.facts.bands import group_texts, split_group
 from sottovoce.facts.conditions import check_columns, check_levels
+from sottovoce.facts.names import quoted
 from sottovoce.facts.ruled_out import groups_kept
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import as_floats, shown
@@ -383,12 +384,15 @@ class Question:
         return self.reading.read([records[name] for name in self.columns])
 
     def describe(self) -> str:
-        """Return the question in one line: that of `sottovoce ask`, but for quotes about names and digits to spare."""
-        what = ", ".join(self.columns_asked)
-        verb = "median" if self.median else " ".join([self.verb, ", ".join(f"{p:g}" for p in self.at)]).rstrip()
+        """Return the question in one line, as `sottovoce ask` and `Curator.ask` take it."""
+        what = ", ".join(map(quoted, self.columns_asked))
+        at = ", ".join(np.format_float_positional(p, trim="0") for p in self.at)
+        verb = "median" if self.median else f"{self.verb} {at}".rstrip()
         text = f"pooled {verb} of {what}" if self.pool else f"{verb} of {what}"
-        text += f" per {self.exposure}" if self.exposure else ""
-        text += f" by {', '.join(self.by)}" if self.by else ""
+        text += f" per {quoted(self.exposure)}" if self.exposure else ""
+        groups = [split_group(one, self.facts) for one in self.by]
+        by = ", ".join(f"{quoted(name)}: {said}" if said else quoted(name) for name, said in groups)
+        text += f" by {by}" if by else ""
         return text + (f" where {self.where}" if self.where is not None else "")
 
     def to_dict(self) -> dict[str, Any]:

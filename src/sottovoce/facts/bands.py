@@ -119,8 +119,8 @@ def split_group(text: str, facts: Facts) -> tuple[str, str]:
         raise InvalidValue(f"bands in words may have {_LONGEST} characters. Got {len(text)}")
     bare = text.strip()
     for name in sorted(facts, key=len, reverse=True):
-        for written in (name, f"`{name}`", f"'{name}'", f'"{name}"'):
-            if bare.startswith(written) and (rest := bare[len(written) :].lstrip()).startswith(":"):
+        for whole, written in ((text, name), *((bare, f"{mark}{name}{mark}") for mark in ("", "`", "'", '"'))):
+            if whole.startswith(written) and (rest := whole[len(written) :].lstrip()).startswith(":"):
                 if said := rest[1:].strip():
                     return name, said
                 raise InvalidValue(f"{_how(name, facts[name])}. Got {text[:80]!r}")

@@ -20,6 +20,7 @@ __all__ = ["ParsedFormula", "parse_formula"]
 
 _GROUP = re.compile(r"\+?\s*\(\s*1\s*\|\s*(?P<name>`[^`]+`|[^\W\d]\w*)\s*\)")
 _POWER = re.compile(r"(?P<name>\w+)\s*(?:\*\*|\^)\s*\w*")
+_QUOTED = re.compile(r"'([^'`]+)'|\"([^\"`]+)\"")
 _CATEGORY = re.compile(r"^C\(\s*(?P<name>`[^`]+`|[^\W\d]\w*)\s*\)$")
 _TERM = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)|C\((?P<levels>[A-Za-z_][A-Za-z0-9_]*)\)")
 _LONGEST = 2000
@@ -78,6 +79,7 @@ def parse_formula(text: str, facts: Facts) -> ParsedFormula:
 
 
 def _parsed(text: str, facts: Facts) -> ParsedFormula:
+    text = _QUOTED.sub(lambda name: f"`{name[1] or name[2]}`", text)  # of texts no formula speaks
     left, sign, right = text.partition("~")
     response = left.strip().strip("`")
     if not sign or not response or "~" in right:
@@ -171,7 +173,10 @@ def _factors(fixed: str, facts: Facts) -> tuple[list[str], dict[str, tuple[str, 
         parsed = list(Formula(fixed))
     except Exception:  # every fault of its grammar has a class and a picture of its own
         apart = "; a condition stands apart, where='age >= 40' or --where" if " where " in fixed else ""
-        raise InvalidValue(f"cannot read the terms {fixed!r}; write them like age + C(ward) + age:sex{apart}") from None
+        raise InvalidValue(
+            f"cannot read the terms {fixed!r}; write them like age + C(ward) + age:sex, and names of several words in "
+            f"quotes or backticks{apart}"
+        ) from None
     names: list[str] = []
     exprs: dict[str, tuple[str, bool]] = {}
     for term in parsed:

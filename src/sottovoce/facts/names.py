@@ -1,0 +1,39 @@
+"""Names of columns within a text: as they are where they read as one word, else in quotes."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["NAME", "quoted", "unquoted"]
+
+_IN_QUOTES = "|".join(f"{mark}(?>[^{mark}]++|{mark}{mark})++{mark}" for mark in "`'\"")
+NAME = rf"(?>{_IN_QUOTES}|\b(?!and(?![\w.\-]))[^\W\d][\w.\-]*+)"
+"""A name as it is written, for a pattern that ignores case: a quote within quotes stands twice."""
+_PLAIN = re.compile(r"[^\W\d][\w.\-]*")
+_WORDS = frozenset({"and", "by", "each", "for", "in", "of", "per", "pooled", "where"})
+"""What a question says between names."""
+
+
+def quoted(name: str) -> str:
+    """Return a name as a question writes it.
+
+    >>> print(quoted("sbp"), quoted("blood pressure"), quoted("by"), quoted('5" pipe'))
+    sbp "blood pressure" "by" '5" pipe'
+    """
+    if _PLAIN.fullmatch(name) and name.lower() not in _WORDS:
+        return name
+    mark = next((mark for mark in "\"'`" if mark not in name), '"')
+    return f"{mark}{name.replace(mark, 2 * mark)}{mark}"
+
+
+def unquoted(text: str) -> str:
+    """Return a name without its quotes, and with what is said of it after them.
+
+    >>> unquoted("`blood pressure`: 12 bands"), unquoted('"5"" pipe"'), unquoted("sbp")
+    ('blood pressure: 12 bands', '5" pipe', 'sbp')
+    """
+    found = re.match(_IN_QUOTES, text)
+    if found is None:
+        return text
+    mark = text[0]
+    return found[0][1:-1].replace(2 * mark, mark) + text[found.end() :]
