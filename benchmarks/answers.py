@@ -89,10 +89,9 @@ def main(quick: bool = False) -> None:
             "our time / theirs",
         ],
         rows,
-        "Root mean squared error over many answers; of the histogram, per cell. Ours is a whole posterior that knows "
-        "of the noise; its time starts from the sums, which the engine of the table makes (see Tables). OpenDP's "
-        "histogram starts from the counts as well, its mean from the records. diffprivlib's histogram protects the "
-        "presence of one record, not its replacement, so it has half the noise for a weaker promise. " + note,
+        "Root mean squared error over many answers; of the histogram, per cell. Ours is a whole posterior; its time "
+        "starts from the sums, OpenDP's mean from the records. diffprivlib's histogram protects the presence of one "
+        "record, not its replacement, so it has half the noise for a weaker promise. " + note,
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import opendp.prelude as dp
 from papers.data import adult
 
-from benchmarks.peers.environment import PeerUnavailable, ask, pins_of
+from benchmarks.peers.environment import PeerUnavailable, ask
 from benchmarks.timing import show
 from sottovoce.answers.noisy_cells import NoisyCells
 from sottovoce.answers.questions import Question
@@ -96,13 +96,10 @@ def means(quick: bool) -> None:
         f"Mean weekly hours of {n:,} people by education, 16 groups of 51 to 10,501",
         ["promise", "our error", "our width", "covers", "OpenDP's error", "its noise alone", "diffprivlib's error"],
         rows,
-        "Root mean squared error over groups and repeats, in hours. Ours is one release with 95 % intervals that know "
-        "of the noise on counts and sums. OpenDP's means are noisy sums over noisy counts, half of the promise each, "
-        "cut to the bounds; it offers no interval of a ratio, so the width is that of the noise on the sums alone. "
-        "diffprivlib divides by the true number of each group, which it takes for public, and gives no interval; each "
-        f"group gets half of ε, since one record replaced may change two groups ({pins_of('diffprivlib')}). Tumult "
-        "Analytics 0.21 installs beside Spark 3.5, but two means of 4,000 records in four groups were not answered "
-        "within 280 s on two shared cores, so it has no column.",
+        "Root mean squared error over groups and repeats, in hours. Ours is one release with 95 % intervals. OpenDP's "
+        "means are noisy sums over noisy counts, half of the promise each, and have no interval: the width is that of "
+        "the noise on the sums alone. diffprivlib takes the number of each group for public; each gets half of ε, "
+        "since one record replaced may change two groups.",
     )
 
 
@@ -149,7 +146,7 @@ def small_areas(quick: bool) -> None:
         ["promise", "raw noisy cells", "ours", "ours, pooled", "pooled / raw", "covers"],
         rows,
         "Root mean squared error a cell. The raw noisy cells are what OpenDP, diffprivlib and Tumult give out for this "
-        "promise: all add the same discrete or continuous Laplace noise.",
+        "promise.",
     )
 
 

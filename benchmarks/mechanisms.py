@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.timing import best, show
 from sottovoce.mechanisms import ConcentratedPosterior, DiffusedPosterior, DirectPosterior, NoisyStatistics
 from sottovoce.mechanisms.exact_sampling import draw
-from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
+from sottovoce.privacy.promises import ApproxDP, PureDP, ZeroConcentratedDP
 from sottovoce.privacy.randomness import secure_rng
 from sottovoce.readings import Statistics
 from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaPoisson, NormalMean
@@ -19,14 +19,10 @@ def calibration() -> None:
     """Time calibration to every kind of promise, beside one evaluation of the profile it searches."""
     system = BetaBernoulli(6, 12)
     cases = [
-        (DiffusedPosterior, RenyiDP(2, 0.05)),
-        (DiffusedPosterior, RenyiDP(15, 0.1)),
         (DiffusedPosterior, ApproxDP(1, 1e-6)),
-        (ConcentratedPosterior, RenyiDP(2, 0.05)),
         (ConcentratedPosterior, ApproxDP(1, 1e-6)),
         (NoisyStatistics, PureDP(0.5)),
         (NoisyStatistics, ZeroConcentratedDP(0.05)),
-        (NoisyStatistics, GaussianDP(0.5)),
     ]
     rows = []
     for kind, target in cases:

@@ -1,7 +1,8 @@
 """The page of results: one section for each area, each with the machine and the versions it was measured with.
 
 An area that is measured again replaces its own section and leaves the others alone, so every section says for itself
-where its numbers come from.
+where its numbers come from. What a person wrote in a section, between ``<!-- by hand -->`` and ``<!-- end -->``, stays:
+what the figures of several machines say together, and whether a target is met.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ _TITLES = {
 }
 """The titles of areas whose name is not title enough, in the order of the page; the others follow by name."""
 _SECTION = re.compile(r"^<!-- (\w+) -->\n.*?^<!-- end of \1 -->\n", re.M | re.S)
+_BY_HAND = re.compile(r"^<!-- by hand -->\n.*?^<!-- end -->\n", re.M | re.S)
 _OURS = {"sottovoce", "benchmarks", "support", "numpy", "scipy"} | set(sys.stdlib_module_names)
 
 
@@ -80,8 +82,8 @@ class Area:
         stamp += f", {memory}" if memory else ""
         return cls(name, about, tuple(tables), stamp)
 
-    def markdown(self) -> str:
-        """Return the section."""
+    def markdown(self, by_hand: str = "") -> str:
+        """Return the section, with what a person wrote in it."""
         title = _TITLES.get(self.name, self.name.replace("_", " ").capitalize())
         parts = [f"## {title}\n\n{self.about}"]
         for table in self.tables:
@@ -91,6 +93,7 @@ class Area:
             parts.append("\n".join([f"**{table.title}**", "", head, rule, *rows]))
             if table.note:
                 parts.append(table.note)
+        parts += [by_hand.strip()] if by_hand else []
         parts.append(f"*{self.stamp}. `python -m benchmarks {self.name}`*")
         return "\n\n".join(parts) + "\n"
 
@@ -128,8 +131,9 @@ def versions(module: ModuleType) -> str:
 def write(area: Area, path: Path = PAGE) -> None:
     """Put the area's section into the page, in the place of the one it had."""
     marks = f"<!-- {area.name} -->", f"<!-- end of {area.name} -->"
-    section = f"{marks[0]}\n{area.markdown()}{marks[1]}\n"
     text = path.read_text(encoding="utf-8") if path.exists() else ""
-    sections = {match[1]: match[0] for match in _SECTION.finditer(text)} | {area.name: section}
+    sections = {match[1]: match[0] for match in _SECTION.finditer(text)}
+    by_hand = "\n".join(_BY_HAND.findall(sections.get(area.name, "")))
+    sections[area.name] = f"{marks[0]}\n{area.markdown(by_hand)}{marks[1]}\n"
     order = sorted(sections, key=lambda name: ([*_TITLES].index(name) if name in _TITLES else len(_TITLES), name))
     path.write_text("\n".join([FRONT, *(sections[name] for name in order)]), encoding="utf-8")

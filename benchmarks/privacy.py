@@ -13,16 +13,11 @@ from dp_accounting.rdp import RdpAccountant
 from benchmarks.peers.environment import PeerUnavailable, ask, pins_of
 from benchmarks.timing import best, show
 from sottovoce.privacy import (
-    BetaPairs,
-    BoundedRangeProfile,
     DiscreteGaussianProfile,
     DiscreteLaplaceProfile,
-    GammaShapePairs,
     GaussianProfile,
     LaplaceProfile,
-    LikelihoodRatioProfile,
     PureProfile,
-    RenyiProfile,
     ZeroConcentratedProfile,
 )
 
@@ -66,7 +61,6 @@ def compare(title: str, cases: list[Case]) -> None:
 
 def profiles() -> None:
     """Compute ε(1e-6) of single releases."""
-    beta = BetaPairs(6, 12, 1, 99)
     cases = [
         Case(
             "Gaussian noise, σ = 2",
@@ -97,10 +91,6 @@ def profiles() -> None:
             lambda: DiscreteGaussianProfile(2.0).epsilon(DELTA),
             lambda: pld.from_discrete_gaussian_mechanism(2.0).get_epsilon_for_delta(DELTA),
         ),
-        Case("bounded range, width 1", lambda: BoundedRangeProfile(1.0).epsilon(DELTA)),
-        Case("a Rényi table of 3 orders", lambda: RenyiProfile((2.0, 8.0, 32.0), (0.1, 0.4, 1.6)).epsilon(DELTA)),
-        Case("a Beta posterior sample, n = 100", lambda: LikelihoodRatioProfile((beta,)).epsilon(DELTA)),
-        Case("a Gamma posterior sample", lambda: LikelihoodRatioProfile((GammaShapePairs(6, 1),)).epsilon(DELTA)),
     ]
     compare("ε at δ = 1e-6, one release", cases)
 

@@ -8,15 +8,14 @@ from itertools import product
 import numpy as np
 from scipy import stats
 
-from benchmarks.peers.environment import PeerUnavailable, pins_of
+from benchmarks.peers.environment import PeerUnavailable
 from benchmarks.racing import sets
 from benchmarks.racing.apart import PEER, join, times
-from benchmarks.racing.family import FAMILY, name_of, pick
+from benchmarks.racing.family import FAMILY, pick
 from benchmarks.racing.measure import DELTA, Found, jobs, line_jobs, measure
 from benchmarks.racing.rivals import LINES
 from benchmarks.timing import show
 from sottovoce.privacy.numbers import Floats
-from sottovoce.regression.rules import CLASSES
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
 SURE = 0.01
@@ -53,15 +52,6 @@ def settle(found: Found, names: Sequence[str], epsilons: Sequence[float]) -> dic
         if kind in ("classes", "many"):
             methods["ours"] = methods[f"ours|{rules.get(name, best)}"]
     return rules | {"": best}
-
-
-def rule_note(rules: dict[str, str]) -> str:
-    """Say which rule the library uses, and where leaving a set out chose another."""
-    used = name_of(CLASSES)
-    others = [f"{name}: {rule}" for name, rule in rules.items() if name and rule != used]
-    found = f"Ours is one rule of {len(FAMILY)}, chosen leaving out the set it is reported on. The library's is {used}"
-    found += ", best on all sets together." if used == rules[""] else f"; on all sets together {rules['']} is best."
-    return found + (f" Leaving one out chose another for {'; '.join(others)}." if others else "")
 
 
 def chosen(
@@ -192,10 +182,7 @@ def many_table(found: Found, epsilons: Sequence[float]) -> None:
 
 def time_table(name: str, epsilon: float, repeats: int) -> None:
     """Show how long a fit takes beside diffprivlib's, in one run; or say why not."""
-    note = (
-        "Processor seconds of the fastest fit on one thread, ours with noise of the secure source; diffprivlib keeps "
-        "the pure ε."
-    )
+    note = "Processor seconds of the fastest fit on one thread."
     try:
         (error, ours), (other, theirs) = times(name, epsilon, repeats)
     except PeerUnavailable as reason:
@@ -209,10 +196,9 @@ def time_table(name: str, epsilon: float, repeats: int) -> None:
 def tables(found: Found, names: Sequence[str], epsilons: Sequence[float], cuts: int) -> None:
     """Show what was found."""
     note = (
-        f"Replace-one, (ε, {DELTA:g}); {cuts} cuts into two thirds and one third. "
-        "Rivals' settings are those best, by the very figure shown at that ε, on the other sets; ours is one "
-        "rule for all ε and both figures, best by their sum on the other sets. diffprivlib keeps the stricter pure ε, "
-        f"in an environment of its own ({pins_of(PEER)}). {rule_note(settle(found, names, epsilons))}"
+        f"Replace-one, (ε, {DELTA:g}); {cuts} cuts into two thirds and one third; diffprivlib keeps the stricter pure "
+        f"ε. Rivals' settings are those best, by the very figure shown at that ε, on the other sets; ours is one rule "
+        f"of {len(FAMILY)} for all ε and both figures, best by their sum on the other sets."
     )
     held = f"Mean over three sets on which nothing was tuned ({', '.join(sets.HELD)})"
     mean_table(found, names, epsilons, title=f"Mean over {len(names)} sets", note=note, tuned=names)

@@ -282,10 +282,7 @@ def tell(found: list[Found], path: Path | None) -> None:
     columns = ("", "sizes", "time", "exponent", "peak memory", "exponent")
     note = (
         "The exponents are over the upper half of the sizes: 1 is linear, 0 constant; fixed costs make them smaller. "
-        "A regression by moments sums d² products and solves d³ equations. The law of a sum of d counts is √d wide, "
-        "but a tree has few sums of many counts: a histogram takes linear time and memory. Tables are given the same "
-        "noise each; where they share one ε, noise grows with their number, and with it what is summed over, until it "
-        "is as wide as n."
+        "A regression by moments sums d² products and solves d³ equations."
     )
     if path is not None:
         draw(found, path)

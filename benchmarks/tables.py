@@ -119,8 +119,7 @@ def main(quick: bool = False) -> None:
         ["", "Sottovoce", "by hand", f"ratio (wanted ≤ {MOST_RATIO})"],
         shown,
         f"Processor time over all threads. Peak memory of a process that only reads: {memory:.0f} MB (wanted "
-        f"< {MOST_MEMORY:.0f}). A question's query is put together when an open table is first asked it, 5 to 40 ms "
-        "that are not counted here, and kept.",
+        f"< {MOST_MEMORY:.0f}).",
     )
 
 

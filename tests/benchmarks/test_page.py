@@ -45,6 +45,20 @@ def test_an_area_replaces_its_own_section_and_no_other(tmp_path):
     assert "| a \\| b | 3.00 |" in text
 
 
+def test_what_a_person_wrote_in_a_section_stays(tmp_path):
+    path = tmp_path / "benchmarks.md"
+    page.write(area("privacy", "1.00"), path)
+    words = "<!-- by hand -->\n**Met** on two machines.\n<!-- end -->\n"
+    path.write_text(
+        path.read_text(encoding="utf-8").replace("*this machine", f"{words}\n*this machine"), encoding="utf-8"
+    )
+    for ratio in ("2.00", "3.00"):
+        page.write(area("privacy", ratio), path)
+    text = path.read_text(encoding="utf-8")
+    assert text.count(words) == 1 and "2.00" not in text
+    assert text.index("3.00") < text.index(words) < text.index("*this machine")
+
+
 def test_versions_are_those_of_what_the_area_imports():
     told = page.versions(page)
     assert told.startswith("Python ")
