@@ -2,6 +2,7 @@ import contextlib
 import dataclasses
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import threading
@@ -556,6 +557,22 @@ class TestWhoseData:
             assert (curator.dataset, curator.budget.id) == ("patients", number)
         with pytest.raises(InvalidValue, match="shares records with 'patients'"):
             Curator(data, place, BUDGET, dataset="again")
+
+    def test_a_copy_of_the_ledger_is_told_of_wherever_one_goes_on(
+        self, data: Path, place: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with Curator(data, place, BUDGET) as curator:
+            curator.release(MECHANISM, "smoker")
+        Curator(data, place).close()
+        assert not caplog.records
+        copy = place.with_name("copy.ledger")
+        shutil.copy(place, copy)
+        for one, other in ((place, copy), (copy, place)):
+            caplog.clear()
+            Curator(data, one).close()
+            assert [record.getMessage().split(" of the budget")[0] for record in caplog.records] == [
+                f"{other} has a copy"
+            ]
 
     def test_a_folder_shares_records_with_its_files(self, tmp_path: Path, place: Path) -> None:
         first = smokers(tmp_path / "a" / "p.parquet")

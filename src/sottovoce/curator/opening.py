@@ -13,7 +13,7 @@ from typing import Any
 from sottovoce.answers.explaining import is_weak
 from sottovoce.curator.protected import Protected
 from sottovoce.curator.records import Records
-from sottovoce.curator.source import Source, origin_of, other_budgets, same_data
+from sottovoce.curator.source import Source, copied_budgets, origin_of, other_budgets, same_data
 from sottovoce.ledger import Budget, Ledger
 from sottovoce.ledger.opening import is_there
 from sottovoce.ledger.store import Store, read_url
@@ -80,6 +80,8 @@ def open_budget(
         protected.check(found)
         _check_same(found, promise, order, n, source, protected.units)
         source.check(dataset, found.source)
+        if copies := copied_budgets(source.origin, found, ledger.path):
+            _tell_of_copies(tuple(copies), dataset)
     known = found.source is not None and source.origin is not None
     return found, replace(source, seen=source.state()) if known else source
 
@@ -97,6 +99,17 @@ def _tell_of(others: tuple[str, ...], dataset: str) -> None:
     have = "has a budget" if len(others) == 1 else "have budgets"
     _log.warning(
         "%s %s for the data of %r: together they let out more than each says", ", ".join(others), have, dataset
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _tell_of_copies(copies: tuple[str, ...], dataset: str) -> None:
+    have = "has a copy" if len(copies) == 1 else "have copies"
+    _log.warning(
+        "%s %s of the budget of %r: what one of them answers, the other does not count",
+        ", ".join(copies),
+        have,
+        dataset,
     )
 
 
