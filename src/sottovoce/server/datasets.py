@@ -96,7 +96,7 @@ class Dataset:
         with contextlib.ExitStack() as opened:
             table = _Remembered(opened.enter_context(open_table(config.source, types=config.types, facts=config.facts)))
             _check_columns(config, table.schema)
-            options: dict[str, Any] = {"dataset": config.name, "order": config.order, "who": "server"}
+            options: dict[str, Any] = {"dataset": config.dataset or config.name, "order": config.order, "who": "server"}
             options |= {"facts": config.facts, "n": config.n, "protect": config.protect}
             self.curator = opened.enter_context(Curator(table, ledger, config.budget, **options))
             self.parts = {
