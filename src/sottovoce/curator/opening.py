@@ -78,8 +78,8 @@ def open_budget(
             _tell_of(tuple(others), dataset)
     else:
         protected.check(found)
-        _check_same(found, promise, order, n, source, protected.units)
-        source.check(dataset, found.source)
+        _check_same(found, promise, order, n, source, protected)
+        replace(source, schema=found.schema).check(dataset, found.source)  # types that we gave are none of the file's
         if copies := copied_budgets(source.origin, found, ledger.path):
             _tell_of_copies(tuple(copies), dataset)
     known = found.source is not None and source.origin is not None
@@ -129,7 +129,7 @@ def _what_to_say(ledger: Ledger, schema: Mapping[str, str]) -> str:
 
 
 def _check_same(
-    found: Budget, promise: Promise | None, order: Order | None, n: int | None, source: Source, units: str
+    found: Budget, promise: Promise | None, order: Order | None, n: int | None, source: Source, protected: Protected
 ) -> None:
     """Refuse to go on with a budget as if it were another."""
     opened, schema = f"{found.dataset!r} had {{}} when its budget was opened. Got {{}}", dict(found.schema)
@@ -139,14 +139,16 @@ def _check_same(
     if order is not None and order != found.filter["order"]:
         raise InvalidValue(f"the budget of {found.dataset!r} is counted at order {found.filter['order']}. Got {order}")
     if n is not None and n != found.n:
-        raise InvalidData(f"{opened.format(f'{found.n} {units}', n)}; other data have a budget of their own")
-    if source.schema != schema:
-        changed = sorted(name for name in {*schema, *source.schema} if schema.get(name) != source.schema.get(name))
+        raise InvalidData(f"{opened.format(f'{found.n} {protected.units}', n)}; other data have a budget of their own")
+    changed = sorted(name for name in {*schema, *source.schema} if schema.get(name) != source.schema.get(name))
+    if source.types_are_given:  # which columns there are stays, and how the one of persons is read
+        there = (schema.keys() & source.schema.keys()) - {protected.person}
+        changed = [name for name in changed if name not in there]
+    if changed:
         then, now = (
             ", ".join(f"{name}: {columns.get(name, 'none')}" for name in changed) for columns in (schema, source.schema)
         )
-        kept = "text files take their types from the facts, or types=: give them as they were"
-        raise InvalidData(f"{opened.format(f'the columns {then}', now)}; {kept}")
+        raise InvalidData(f"{opened.format(f'the columns {then}', now)}; a budget goes on with the columns it had")
 
 
 def hides_n(promise: Promise | None, said: str | None) -> bool:

@@ -93,6 +93,11 @@ class Source:
     schema: Mapping[str, str]
     seen: Mapping[str, Any] | None = None
 
+    @property
+    def types_are_given(self) -> bool:
+        """Whether the types of the columns are not those of the data, but what facts or ``types=`` say."""
+        return bool(getattr(self.origin, "is_text", False))
+
     def state(self) -> dict[str, Any]:
         """Return what tells whether the data were written again, without a look at the records."""
         known: dict[str, Any] = self.origin.fingerprint()
