@@ -2,6 +2,7 @@ import contextlib
 import dataclasses
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import threading
@@ -18,8 +19,8 @@ import pytest
 
 from sottovoce.curator import Answer, Curator, Draft, records
 from sottovoce.curator.source import Source
-from sottovoce.facts import Facts, Flag
-from sottovoce.ledger import EntryPending, Ledger, Reservation, State
+from sottovoce.facts import Category, Facts, Flag, Number, Person
+from sottovoce.ledger import EntryPending, KeyTaken, Ledger, Reservation, State
 from sottovoce.ledger.chain import canonical, digest
 from sottovoce.mechanisms import DiffusedPosterior, NoisyStatistics, Release, StatisticalQuery
 from sottovoce.privacy.errors import (
@@ -254,6 +255,40 @@ class TestPublicFacts:
         pq.write_table(pq.read_table(data).rename_columns(["smokes", "age"]), data)
         with pytest.raises(InvalidData, match=r"had the columns .*smoker.* Got .*smokes"):
             Curator(data, place)
+
+    def test_columns_of_a_text_file_may_be_read_as_other_types(self, tmp_path: Path, place: Path) -> None:
+        """What facts say of a column changes, and comes later: the file says nothing, so it is the same data."""
+        file = tmp_path / "stays.csv"
+        file.write_text("month,ward,who\n" + "".join(f"{1 + k % 3},{'AB'[k % 2]},{k}\n" for k in range(90)))
+        months = Facts(month=Category(["1", "2", "3"]))
+        spending: dict[str, Any] = {"spend": 0.2, "idempotency_key": "k"}
+        with Curator(file, place, BUDGET, facts=months) as curator:
+            first = curator.counts(["month"], **spending)
+        later = Facts(month=Number(1, 3), ward=Category(["A", "B"]))
+        with Curator(file, place, BUDGET, facts=later) as curator:  # a warning would be an error
+            assert curator.mean("month", by="ward", spend=0.2).entry > first.entry
+            with pytest.raises(KeyTaken):
+                curator.counts(["ward"], **spending)
+        with Curator(file, place, BUDGET, facts=months) as curator:
+            assert curator.counts(["month"], **spending).entry == first.entry
+            assert curator.left().startswith("60 %")
+        os.utime(file, ns=(1, 1))
+        with pytest.warns(UserWarning, match="written again"):
+            Curator(file, place, facts=later).close()
+        file.write_text(file.read_text().replace("ward", "wards", 1))
+        with pytest.raises(
+            InvalidData, match=r"had the columns ward: string, wards: none when.* Got ward: none, wards"
+        ):
+            Curator(file, place, facts=months)
+
+    def test_whose_a_row_is_is_read_in_one_way(self, tmp_path: Path, place: Path) -> None:
+        """As numbers 1 and 01 are one person, and as texts they are two."""
+        file = tmp_path / "stays.csv"
+        file.write_text("who,ward\n" + "".join(f"{k % 30},{'AB'[k % 2]}\n" for k in range(90)))
+        facts = Facts(who=Person(), ward=Category(["A", "B"]))
+        Curator(file, place, BUDGET, facts=facts).close()
+        with pytest.raises(InvalidData, match="had the columns who: string when"):
+            Curator(file, place, facts=facts, types={"who": "int64"})
 
     def test_a_change_while_the_curator_is_open_is_refused_and_charged(self, place: Path) -> None:
         with Curator(Watched(lambda: None, n=N + 1), place, BUDGET, dataset="p") as curator:
@@ -556,6 +591,22 @@ class TestWhoseData:
             assert (curator.dataset, curator.budget.id) == ("patients", number)
         with pytest.raises(InvalidValue, match="shares records with 'patients'"):
             Curator(data, place, BUDGET, dataset="again")
+
+    def test_a_copy_of_the_ledger_is_told_of_wherever_one_goes_on(
+        self, data: Path, place: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with Curator(data, place, BUDGET) as curator:
+            curator.release(MECHANISM, "smoker")
+        Curator(data, place).close()
+        assert not caplog.records
+        copy = place.with_name("copy.ledger")
+        shutil.copy(place, copy)
+        for one, other in ((place, copy), (copy, place)):
+            caplog.clear()
+            Curator(data, one).close()
+            assert [record.getMessage().split(" of the budget")[0] for record in caplog.records] == [
+                f"{other} has a copy"
+            ]
 
     def test_a_folder_shares_records_with_its_files(self, tmp_path: Path, place: Path) -> None:
         first = smokers(tmp_path / "a" / "p.parquet")

@@ -362,6 +362,9 @@ def test_questions_in_words() -> None:
     for text in ("mean", "guess of x", "", "mean of sbp by", "mean of sbp per", "mean of sbp for each"):
         with pytest.raises(InvalidValue, match="reads like"):
             parse_question(text)
+    for text in ("number of falls by ward", "How many by ward", "count by ward", "how many smokers where age > 3"):
+        with pytest.raises(InvalidValue, match=r"^how many there are is asked by the columns"):
+            parse_question(text)
     assert parse_spend("approx:1,1e-6") == "approx:1,1e-6"
     with pytest.raises(InvalidValue, match="share"):
         parse_spend("much")

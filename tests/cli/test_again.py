@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -175,3 +176,27 @@ def test_a_contrast_in_words_names_terms_as_they_are(text: str, weights: dict[st
 def test_a_contrast_that_makes_no_sense_is_refused(text: str) -> None:
     with pytest.raises(InvalidValue):
         parse_contrast(text, ["age", "sex"])
+
+
+@pytest.mark.parametrize(
+    "words", [("ask", "median of sbp by ward"), ("regress", "smoker ~ sbp", "--where", "sbp > 100")]
+)
+def test_who_asks_the_same_twice_is_told_that_the_first_answer_is_free(
+    data: Path, words: tuple[str, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    verb, question, *rest = words
+
+    def told(*more: str) -> list[str]:
+        caplog.clear()
+        run(verb, str(data), question, *rest, "--spend", "2%", *more)
+        return [record.getMessage().split(";")[0] for record in caplog.records]
+
+    other = "mean of sbp" if verb == "ask" else "smoker ~ ward"
+    run(verb, str(data), other, *rest, "--budget", "approx:1,1e-6")
+    assert told() == []  # another question
+    assert told("--spend", "3%") == ["entry 5 answered this very question"]
+    assert told("--idempotency-key", "k") == []
+    assert told("--protect", "rows") == ["entry 7 answered this very question"]  # the dearest
+    os.utime(data, ns=(1, 1))
+    with pytest.warns(UserWarning, match="written again"):
+        assert told() == []  # of other records, for all that is known

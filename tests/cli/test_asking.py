@@ -56,6 +56,8 @@ def test_plans_take_levels_bins_and_widths_in_percent(data: Path) -> None:
     assert "in 80 of 100 answers" in " ".join(plan("mean of sbp", "--level", "80%").split())
     foreseen = json.loads(plan("smoker ~ sbp", "--level", "80%", "--spend", "50%", "--json"))
     assert foreseen["level"] == 0.8
+    assert "a quarter of an even part" in " ".join(plan("mean of sbp by ward").split())
+    assert "a quarter of an even part" not in " ".join(plan("counts of smoker by ward", "--n", "90000").split())
     assert plan("proportion of smoker", "--width", "5%") == plan("proportion of smoker", "--width", "0.05")
     with pytest.raises(InvalidValue, match="in the units of the answer, such as 2"):
         plan("mean of sbp", "--width", "5%")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sottovoce.curator import Curator
 from sottovoce.ledger import Ledger
 from sottovoce.privacy.errors import InvalidValue, LedgerUnavailable
 from sottovoce.privacy.promises import ApproxDP, PureDP
@@ -180,6 +182,20 @@ def test_the_same_data_by_a_link_is_refused(tmp_path: Path) -> None:
     text = config.path.read_text() + again
     with pytest.raises(InvalidValue, match="shares records with 'patients'"):
         Service(read(tmp_path, text))
+
+
+def test_a_budget_of_the_command_line_goes_on_under_its_name(tmp_path: Path) -> None:
+    config = write_office(tmp_path)
+    data = tmp_path / "patients.parquet"
+    known = config.datasets["patients"]
+    with Curator(data, config.ledger, known.budget, facts=known.facts, order=known.order) as curator:
+        curator.proportion("smoker", spend=0.25)
+    with pytest.raises(InvalidValue, match=f"Say dataset='{data.resolve()}' to go on with it"):
+        Service(config)
+    named = config.path.read_text().replace("[datasets.patients]", f"[datasets.patients]\ndataset = '{data.resolve()}'")
+    with contextlib.closing(Service(read(tmp_path, named))) as service:
+        assert curator.budget.id in {budget.whole for budget in service.ledger.budgets()}
+        assert service.ledger.find_budget("patients") is None
 
 
 class TestOpening:

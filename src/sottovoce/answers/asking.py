@@ -27,6 +27,7 @@ _GRAMMAR = re.compile(
     (?:\s++where\s++(?P<where>\S.*+))?+\s*+""",
     _FLAGS,
 )
+_HOW_MANY = re.compile(r"\s*(?:how\s+many|number\s+of|counts?\s+by)\b", re.IGNORECASE)
 _BANDED = "; bands read like by age: under 18, 18-64, 65+"
 _SAME = {
     **dict.fromkeys(("means", "average", "averages"), "mean"),
@@ -61,6 +62,11 @@ def parse_question(text: str) -> dict[str, Any]:
     if found is None and isinstance(text, str) and "~" in text:
         raise InvalidValue(
             f"a formula is planned by `plan` and asked by `regress`, not as a question. Got {shown(text)}"
+        )
+    if known not in VERBS and isinstance(text, str) and _HOW_MANY.match(text):
+        raise InvalidValue(
+            f"how many there are is asked by the columns to tell them apart, as in 'counts of ward and sex' or "
+            f"'counts of ward where age >= 40'. Got {shown(text)}"
         )
     if found is None or known not in VERBS:
         bands = _BANDED if re.search("[:+]", str(text)) else ""

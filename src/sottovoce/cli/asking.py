@@ -111,6 +111,7 @@ def ask(
     options: dict[str, Any] = {"dataset": dataset, "n": n, "protect": protect, "who": who}
     with shared.curator_beside(data, facts, ledger, budget, check, **options) as curator:
         asking = asking_of(curator.facts or Facts({}))
+        shared.tell_of_an_earlier_answer(curator, asking, idempotency_key)
         with waiting("asking"):
             answer = curator.answer(asking, spend=paid, level=certain, idempotency_key=idempotency_key, purpose=purpose)
         left, whom = curator.left(), curator.whom

@@ -12,7 +12,7 @@ from sottovoce.answers import parse_question, parse_spend
 from sottovoce.answers.balance import Balance
 from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.questions import Question
-from sottovoce.cli.console import console, emit, escape, number, table
+from sottovoce.cli.console import console, emit, escape, number, table, waiting
 from sottovoce.curator.protected import Protected
 from sottovoce.facts import Facts, Flag
 from sottovoce.facts.imagined import parse_imagined
@@ -81,20 +81,23 @@ def plan_question(
     share = None if spend is None else parse_spend(spend)
     if isinstance(share, str):
         raise InvalidValue(f"say a share of the budget such as 5%. Got {spend!r}")
-    chosen = balance.for_width(width) if width is not None else balance.at(0.05 if share is None else share)
+    with waiting("imagining answers"):
+        chosen = balance.for_width(width) if width is not None else balance.at(0.05 if share is None else share)
+        rare = _if_rare(balance, chosen.share)
+        offers = [] if as_json else [*(balance.at(one) for one in (0.01, 0.05, 0.2, 1.0)), chosen]
     if plot is not None:
         try:
             balance.plot(chosen).savefig(plot)
         except (OSError, ValueError) as error:
             raise InvalidValue(f"cannot write {plot}: {error}") from None
-    beware, rare = list(cautions(budget, n)), _if_rare(balance, chosen.share)
+    beware = list(cautions(budget, n))
     if as_json:
         told = {"question": balance.question.describe(), "n": n, "budget": str(budget), "level": balance.level}
         emit(told | chosen.to_dict() | {"rare": rare, "cautions": beware})
         return
     for caution in beware:
         console.print(f"[yellow]beware:[/] {escape(caution)}")
-    offers = sorted([*(balance.at(s) for s in (0.01, 0.05, 0.2, 1.0)), chosen], key=lambda offer: offer.share)
+    offers.sort(key=lambda offer: offer.share)
     rows = [
         ("→" if one.share == chosen.share else "", percent(one.share), f"± {number(one.width, 3)}")
         for one in {offer.share: offer for offer in offers}.values()
@@ -104,8 +107,7 @@ def plan_question(
     held = "" if balance.question.where is None else f", if the condition holds for {percent(kept)} of them"
     but = ", but for what was imagined" if imagine else ""
     whose = f" for {chosen.of}" if chosen.of else ""
-    few = "" if rare is None else f" A group with a quarter of an even part is known to ± {number(rare, 3)}"
-    few += "" if rare is None else f"; say --imagine {shlex.quote(_hint(balance.question))} if you know how small."
+    few = "" if rare is None else _of_a_small_group(rare, chosen.width, balance.question)
     console.print(
         f"\n{percent(chosen.share)} of {budget} buys ± {number(chosen.width, 3)}{whose}, in "
         f"{in_hundred(balance.level)} of 100 answers, of {whom.many(n)}{held}, if flags are even and numbers spread "
@@ -120,6 +122,14 @@ def _if_rare(balance: Balance, share: float) -> float | None:
     if len(question.kept) < 2 or any(name in imagined.columns for name in groups.names):
         return None
     return replace(balance, imagined=replace(imagined, smallest=1 / (4 * len(question.kept)))).at(share).width
+
+
+def _of_a_small_group(rare: float, width: float, question: Question) -> str:
+    """Say how well a small group is known, unless as well as any: noise alone is as wide for all."""
+    if rare <= 1.01 * width:
+        return ""
+    known = f" A group with a quarter of an even part is known to ± {number(rare, 3)}"
+    return f"{known}; say --imagine {shlex.quote(_hint(question))} if you know how small."
 
 
 def _hint(question: Question) -> str:

@@ -91,6 +91,8 @@ def regress(
         return with_records
 
     with shared.curator_beside(data, facts, ledger, budget, check, **options) as curator:
+        asking = regression_room().Formula(formula, curator.facts or Facts({}), **said)
+        shared.tell_of_an_earlier_answer(curator, asking, idempotency_key)
         with waiting("looking at the records"):
             answer = curator.regress(
                 formula, **said, spend=paid, level=certain, idempotency_key=idempotency_key, purpose=purpose

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,13 +17,15 @@ if TYPE_CHECKING:
 
     from sottovoce.answers.paid_verbs import PaidVerbs
     from sottovoce.curator import Curator
+    from sottovoce.curator.asked_before import Asked
     from sottovoce.curator.protected import Protected
     from sottovoce.curator.records import Records
     from sottovoce.facts import Facts
     from sottovoce.mechanisms import Mechanism
 
-__all__ = ["beside", "check_payable", "curator_beside", "paid", "places"]
+__all__ = ["beside", "check_payable", "curator_beside", "paid", "places", "tell_of_an_earlier_answer"]
 
+_log = logging.getLogger(__name__)
 
 Data = Annotated[str, typer.Argument(help="A Parquet, CSV or Arrow file, or a database address.")]
 PublicFacts = Annotated[
@@ -151,3 +154,9 @@ def _records(data: str, facts: Facts | None, opened: contextlib.ExitStack) -> Re
     from sottovoce.curator.records import open_records  # noqa: PLC0415 - opens databases
 
     return open_records(data, facts, None, opened)
+
+
+def tell_of_an_earlier_answer(curator: Curator, question: Asked, key: str | None) -> None:
+    """Say that a question was answered before and can be told again free; under a key, a retry is free anyway."""
+    if key is None and (entry := curator.answered_before(question)) is not None:
+        _log.warning("entry %d answered this very question; sottovoce again tells it for nothing, and this pays", entry)

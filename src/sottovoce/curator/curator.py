@@ -15,6 +15,7 @@ from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.notebook import curator_html
 from sottovoce.answers.paid_verbs import PaidVerbs
 from sottovoce.answers.rows_kept import RowsOfPersons
+from sottovoce.curator.asked_before import Asked, entry_that_answers
 from sottovoce.curator.door import Door
 from sottovoce.curator.opening import check_pays, hides_n, is_new, open_budget
 from sottovoce.curator.protected import Protected
@@ -31,6 +32,10 @@ __all__ = ["Curator"]
 
 _SECRET_GRID = 1.0
 """Where n is a secret, answers leave after whole seconds unless said otherwise: reading takes as long as n says."""
+
+
+_LATEST = 100
+"""Among how many entries a question is looked for that was asked before."""
 
 
 class Curator(Door, PaidVerbs, RowsOfPersons):
@@ -157,6 +162,11 @@ class Curator(Door, PaidVerbs, RowsOfPersons):
         wanted = checked_level(level)
         mine = [one for one in self._ledger.budgets() if self.budget.id in (one.id, one.whole)]
         return answer_again(*entry_of(self._ledger, entry, mine), wanted)
+
+    def answered_before(self, question: Asked) -> int | None:
+        """Return the entry of an answer that these data gave to a question lately, if there is one: `again` is free."""
+        latest = self._ledger.latest(self.budget, _LATEST)
+        return entry_that_answers(latest, question, self._source.stamp(self.budget))
 
     @property
     def whom(self) -> str | None:

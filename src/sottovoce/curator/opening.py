@@ -13,7 +13,7 @@ from typing import Any
 from sottovoce.answers.explaining import is_weak
 from sottovoce.curator.protected import Protected
 from sottovoce.curator.records import Records
-from sottovoce.curator.source import Source, origin_of, other_budgets, same_data
+from sottovoce.curator.source import Source, copied_budgets, origin_of, other_budgets, same_data
 from sottovoce.ledger import Budget, Ledger
 from sottovoce.ledger.opening import is_there
 from sottovoce.ledger.store import Store, read_url
@@ -78,8 +78,10 @@ def open_budget(
             _tell_of(tuple(others), dataset)
     else:
         protected.check(found)
-        _check_same(found, promise, order, n, source, protected.units)
-        source.check(dataset, found.source)
+        _check_same(found, promise, order, n, source, protected)
+        replace(source, schema=found.schema).check(dataset, found.source)  # types that we gave are none of the file's
+        if copies := copied_budgets(source.origin, found, ledger.path):
+            _tell_of_copies(tuple(copies), dataset)
     known = found.source is not None and source.origin is not None
     return found, replace(source, seen=source.state()) if known else source
 
@@ -100,6 +102,17 @@ def _tell_of(others: tuple[str, ...], dataset: str) -> None:
     )
 
 
+@functools.lru_cache(maxsize=256)
+def _tell_of_copies(copies: tuple[str, ...], dataset: str) -> None:
+    have = "has a copy" if len(copies) == 1 else "have copies"
+    _log.warning(
+        "%s %s of the budget of %r: what one of them answers, the other does not count",
+        ", ".join(copies),
+        have,
+        dataset,
+    )
+
+
 def check_pays(promise: Promise, order: Order | None = None) -> None:
     """Refuse a budget that pays for nothing, which would be opened for good."""
     if not PrivacyFilter(promise, order).limit:
@@ -116,7 +129,7 @@ def _what_to_say(ledger: Ledger, schema: Mapping[str, str]) -> str:
 
 
 def _check_same(
-    found: Budget, promise: Promise | None, order: Order | None, n: int | None, source: Source, units: str
+    found: Budget, promise: Promise | None, order: Order | None, n: int | None, source: Source, protected: Protected
 ) -> None:
     """Refuse to go on with a budget as if it were another."""
     opened, schema = f"{found.dataset!r} had {{}} when its budget was opened. Got {{}}", dict(found.schema)
@@ -126,14 +139,16 @@ def _check_same(
     if order is not None and order != found.filter["order"]:
         raise InvalidValue(f"the budget of {found.dataset!r} is counted at order {found.filter['order']}. Got {order}")
     if n is not None and n != found.n:
-        raise InvalidData(f"{opened.format(f'{found.n} {units}', n)}; other data have a budget of their own")
-    if source.schema != schema:
-        changed = sorted(name for name in {*schema, *source.schema} if schema.get(name) != source.schema.get(name))
+        raise InvalidData(f"{opened.format(f'{found.n} {protected.units}', n)}; other data have a budget of their own")
+    changed = sorted(name for name in {*schema, *source.schema} if schema.get(name) != source.schema.get(name))
+    if source.types_are_given:  # which columns there are stays, and how the one of persons is read
+        there = (schema.keys() & source.schema.keys()) - {protected.person}
+        changed = [name for name in changed if name not in there]
+    if changed:
         then, now = (
             ", ".join(f"{name}: {columns.get(name, 'none')}" for name in changed) for columns in (schema, source.schema)
         )
-        kept = "text files take their types from the facts, or types=: give them as they were"
-        raise InvalidData(f"{opened.format(f'the columns {then}', now)}; {kept}")
+        raise InvalidData(f"{opened.format(f'the columns {then}', now)}; a budget goes on with the columns it had")
 
 
 def hides_n(promise: Promise | None, said: str | None) -> bool:

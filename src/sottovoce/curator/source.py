@@ -15,7 +15,7 @@ from sottovoce.ledger.beside import budgets_beside
 from sottovoce.ledger.chain import canonical, digest
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 
-__all__ = ["Source", "origin_of", "other_budgets", "same_data"]
+__all__ = ["Source", "copied_budgets", "origin_of", "other_budgets", "same_data"]
 
 
 def origin_of(table: Records) -> Any:
@@ -43,7 +43,8 @@ def same_data(ledger: Ledger, dataset: str, origin: Any, *, named: bool) -> Budg
         if origin.shares(other.source["parts"]):
             raise InvalidValue(
                 f"{origin.identity} shares records with {other.dataset!r}, which has a budget in this "
-                "ledger; a second one would let out more than either says"
+                "ledger; a second one would let out more than either says. "
+                f"Say dataset={other.dataset!r} to go on with it"
             )
     return None
 
@@ -55,11 +56,23 @@ def other_budgets(origin: Any, ledger: Path | None) -> list[str]:
     """
     if origin is None:
         return []
-    folders = [] if ledger is None else [ledger.parent]
-    if origin.is_files:
-        folders += [Path(origin.identity).parent, *(Path(part).parent for part in origin.parts[:1])]
-    found = budgets_beside(folders, ledger)
-    return list(dict.fromkeys(str(path) for path, parts in found if origin.shares(parts)))
+    found = budgets_beside(_folders(origin, ledger), ledger)
+    return list(dict.fromkeys(str(path) for path, parts, _ in found if origin.shares(parts)))
+
+
+def copied_budgets(origin: Any, budget: Budget, ledger: Path | None) -> list[str]:
+    """Return which other ledgers, where `other_budgets` looks, hold this very budget: no two draw the same salt."""
+    if origin is None or budget.source is None:
+        return []
+    found = budgets_beside(_folders(origin, ledger), ledger)
+    return list(dict.fromkeys(str(path) for path, _, salt in found if salt == budget.source["salt"]))
+
+
+def _folders(origin: Any, ledger: Path | None) -> list[Path]:
+    beside = [] if ledger is None else [ledger.parent]
+    if not origin.is_files:
+        return beside
+    return [*beside, Path(origin.identity).parent, *(Path(part).parent for part in origin.parts[:1])]
 
 
 @dataclass(frozen=True)
@@ -79,6 +92,11 @@ class Source:
     origin: Any
     schema: Mapping[str, str]
     seen: Mapping[str, Any] | None = None
+
+    @property
+    def types_are_given(self) -> bool:
+        """Whether the types of the columns are not those of the data, but what facts or ``types=`` say."""
+        return bool(getattr(self.origin, "is_text", False))
 
     def state(self) -> dict[str, Any]:
         """Return what tells whether the data were written again, without a look at the records."""

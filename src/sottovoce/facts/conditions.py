@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import NoReturn
 
 from sottovoce.facts.columns import Category, Flag
 from sottovoce.facts.columns import Column as Fact
@@ -71,10 +72,17 @@ def parse_predicate(text: str) -> Condition:
     return tree
 
 
+_BARE_DAY = re.compile(r"\d{4}-\d{1,2}-\d{1,2}(?!\d)")
+
+
 class _Parser(TokenReader):
     """Each method reads one rule of the grammar."""
 
     language, pattern, keywords = "condition", TOKEN, KEYWORDS
+
+    def fail(self, expected: str) -> NoReturn:
+        day = _BARE_DAY.match(self.text, max(self.start - 4, 0))  # read as a number, less two others
+        super().fail(expected if day is None else f"a day stands in quotes, '{day[0]}'; {expected}")
 
     def either(self) -> Condition:
         parts = [self.both()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -19,6 +20,7 @@ __all__ = [
     "find_budget",
     "find_entry",
     "last_cost",
+    "latest_entries",
     "lock_budget",
     "lock_entry",
     "noted",
@@ -30,6 +32,7 @@ __all__ = [
 _SPENT = "SELECT spent FROM sottovoce_events WHERE budget = ? AND spent IS NOT NULL ORDER BY sequence DESC LIMIT 1"
 _CLOSING = f"entry = ? AND {CLOSES}"
 _BUDGET = "SELECT budget FROM sottovoce_events WHERE sequence = ? AND kind = 'reserve'"
+_BEFORE = "WHERE sequence < ? AND budget = ? AND spent IS NOT NULL AND kind = 'reserve' ORDER BY sequence DESC LIMIT 1"
 _CLOSED = f"SELECT kind FROM sottovoce_events WHERE {_CLOSING}"
 _REUSED = (
     "SELECT min(later.sequence) FROM sottovoce_events AS later JOIN sottovoce_events AS earlier "
@@ -133,6 +136,17 @@ def find_entry(transaction: Transaction, budget: Budget, number: int) -> Entry |
     """Return the entry of this number, if it was charged to this budget."""
     event = transaction.event("WHERE sequence = ? AND budget = ? AND kind = 'reserve'", number, budget.id)
     return None if event is None else _entry(transaction, event, budget)
+
+
+def latest_entries(transaction: Transaction, budget: Budget, most: int) -> Iterator[Entry]:
+    """Return the latest entries that were charged to a budget, newest first."""
+    below = 2**63 - 1
+    for _ in range(most):
+        event = transaction.event(_BEFORE, below, budget.id)
+        if event is None:
+            return
+        yield _entry(transaction, event, budget)
+        below = event.sequence
 
 
 def _entry(transaction: Transaction, event: Event, budget: Budget) -> Entry:

@@ -71,6 +71,8 @@ class DatasetConfig:
     conditions: bool = True
     accept_unproven: bool = False
     """Whether to answer with claims that hold only if a Markov chain has converged; their entries are marked."""
+    dataset: str = ""
+    """What the ledger calls the data, where that is another name than the server's: of the command line, a path."""
 
     @property
     def facts(self) -> Facts:
@@ -260,6 +262,7 @@ def _dataset(name: str, section: Section) -> DatasetConfig:
         conditions=section.flag("conditions", default=True),
         accept_unproven=section.flag("accept_unproven", default=False),
         columns=_columns(section),
+        dataset=section.text("dataset", ""),
     )
     section.finish()
     if not dataset.columns:

@@ -95,8 +95,9 @@ class Dataset:
         self.config = config
         with contextlib.ExitStack() as opened:
             table = _Remembered(opened.enter_context(open_table(config.source, types=config.types, facts=config.facts)))
-            _check_columns(config, table.schema)
-            options: dict[str, Any] = {"dataset": config.name, "order": config.order, "who": "server"}
+            self._schema = table.schema
+            _check_columns(config, self._schema)
+            options: dict[str, Any] = {"dataset": config.dataset or config.name, "order": config.order, "who": "server"}
             options |= {"facts": config.facts, "n": config.n, "protect": config.protect}
             self.curator = opened.enter_context(Curator(table, ledger, config.budget, **options))
             self.parts = {
@@ -140,7 +141,7 @@ class Dataset:
                 {
                     "name": column.name,
                     "title": column.title,
-                    "type": self.budget.schema.get(column.name, "vector"),
+                    "type": self._schema.get(column.name, "vector"),
                     "systems": list(column.systems),
                     "facts": column.fact.to_dict(),
                 }

@@ -28,11 +28,14 @@ class Origin:
         The resolved files, or the identity itself: two tables that share a part share records.
     is_files
         Whether the parts are files.
+    is_text
+        Whether the files give their columns no types, as CSV gives none.
     """
 
     identity: str
     parts: tuple[str, ...]
     is_files: bool = True
+    is_text: bool = False
 
     def shares(self, parts: Sequence[str]) -> bool:
         """Say whether one of these is among the parts, by whatever name: a hard link is the same file."""

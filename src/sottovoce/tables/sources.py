@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -158,7 +158,7 @@ def _path(path: str, types: Mapping[str, str] | None, facts: Facts | None) -> Ta
         "Arrow": lambda: Found(_register(connection, _arrow_files(files))),
     }
     found = _or_close(close, readers[kind], complaint)
-    origin = file_origin(path, files)
+    origin = replace(file_origin(path, files), is_text=kind == "CSV")
     records, texts = found.records.unbind(), None if found.texts is None else found.texts.unbind()
     counted = records if found.counted else None  # a Parquet file says how many records it has
     return Table(name, records, connection, close, texts, found.untyped, origin, counted, found.batches)
