@@ -1,0 +1,45 @@
+"""Truths that a prior would miss: a group unlike all others."""
+
+import numpy as np
+import pytest
+
+import sottovoce as sv
+from sottovoce.answers.noisy_cells import NoisyCells
+from sottovoce.answers.pooling import pooled_means, pooled_shares
+from sottovoce.answers.questions import Question
+from sottovoce.privacy.randomness import seeded_rng
+
+
+def test_a_group_unlike_all_others_stays_where_it_is() -> None:
+    """Six deviations away from thirty groups that are alike it was drawn halfway to them, and more."""
+    rng, deviation = seeded_rng(1), 0.04
+    seen = np.append(np.full(30, 0.1), 0.1 + 6 * deviation) + deviation * rng.normal(size=31)
+    means = pooled_means(seen + deviation * rng.normal(size=(1000, 31)), rng).mean(axis=0)
+    assert abs(means[-1] - seen[-1]) < deviation
+    assert np.std(means[:-1]) < 0.6 * np.std(seen[:-1])
+    yes = np.append(rng.binomial(100, 0.3, 30), 60) + np.rint(rng.normal(size=(1000, 31)))
+    shares = pooled_shares(np.stack([100 - yes, yes], axis=2), 0.75, rng)[:, :, 1].mean(axis=0)
+    assert abs(shares[-1] - 0.6) < 0.05
+    assert np.std(shares[:-1]) < 0.6 * 0.046
+
+
+@pytest.mark.usefixtures("few_draws")
+@pytest.mark.parametrize("verb", ["proportion", "mean"])
+def test_pooled_intervals_hold_a_group_unlike_all_others(verb: str) -> None:
+    """Thirteen groups of fifty are alike, one lies off; its intervals held about half."""
+    facts = sv.Facts(g=sv.Category(range(14)), x=sv.Flag() if verb == "proportion" else sv.Number(0, 100))
+    question, group = Question(verb, ("x",), facts, by=("g",), pool=True), np.repeat(np.arange(14), 50)
+    mech = NoisyCells.calibrate(question, 700, sv.ApproxDP(2.0, 1e-6))
+    rng, held = seeded_rng(1), []
+    for _ in range(16):
+        if verb == "proportion":
+            truth = np.append(0.6, np.full(13, 0.3))
+            records = rng.random(700) < truth[group]
+        else:
+            truth = np.append(60.0, np.full(13, 40.0))
+            records = truth[group] + 10 * rng.normal(size=700)
+        low, high = mech._value(question.statistics({"g": group, "x": records}), rng, 1).interval().T
+        held.append((low <= truth) & (truth <= high))
+    far, *near = np.mean(held, axis=0)
+    assert far > 0.82
+    assert np.mean(near) > 0.93
