@@ -1,7 +1,8 @@
-"""Truths that a prior would miss: a group unlike all others."""
+"""Truths that a prior would miss: a group unlike all others, shares of few records, means of one, rates of none."""
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import sottovoce as sv
 from sottovoce.answers.noisy_cells import NoisyCells
@@ -43,3 +44,22 @@ def test_pooled_intervals_hold_a_group_unlike_all_others(verb: str) -> None:
     far, *near = np.mean(held, axis=0)
     assert far > 0.82
     assert np.mean(near) > 0.93
+
+
+def held_at_two_values(question: Question, n: int, top: float) -> np.ndarray:
+    """How often intervals hold the mean of n records, each of them 0 or `top`, for all shares of the two."""
+    mech = NoisyCells.calibrate(question, n, sv.ApproxDP(10.0, 1e-6))
+    shares, rng = np.linspace(0.01, 0.99, 99), seeded_rng(1)
+    held = np.zeros(99)
+    for k in range(n + 1):
+        records = {question.columns[0]: (np.arange(n) < k) * top if top > 1 else np.arange(n) < k}
+        values = [mech._value(question.statistics(records), rng, 1).interval()[0] for _ in range(6)]
+        low, high = np.transpose(values)[:, :, None] / top
+        held += stats.binom.pmf(k, n, shares) * np.mean((low <= shares) & (shares <= high), axis=0)
+    return held
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_no_share_of_few_records_is_missed_more_than_twice_as_often_as_said(n: int) -> None:
+    """Of one record 85 % were held at a share of .15, by the prior alone."""
+    assert held_at_two_values(Question("proportion", ("x",), sv.Facts(x=sv.Flag())), n, 1.0).min() > 0.9

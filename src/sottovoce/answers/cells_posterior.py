@@ -41,6 +41,8 @@ _CHANCE = 0.05
 _LEAN = -0.25
 """Rates are rather small beside the largest count: their prior density is as rate to this power, halfway between a flat
 prior and Jeffreys'."""
+_FEW = 30
+"""Shares of fewer records than so many, of yes or of no, may be missed oftener than their prior says."""
 _OFTENER = 3.0
 """A pooled interval of 95 % reaches as far as the group's own of 85 % does, of which three times as many draws are left
 out. Of a group that lies off the others only one of the two ends may miss the truth: so 92 % are held, however far."""
@@ -298,6 +300,8 @@ class CellsPosterior:
         if asked.pool:
             apart = 1 - _OFTENER * (1 - checked_level(level))
             return around(ends, self._unpooled.interval(apart)) if apart > 0 else ends
+        if asked.verb == "proportion" and not asked.shares_of_yes:
+            ends = around(ends, self._cautious(ends, level))
         lone = asked.verb == "counts" or (asked.verb == "proportion" and asked.values > 2)
         if not lone or self.reading.cells == 1:
             return ends
@@ -312,6 +316,28 @@ class CellsPosterior:
     def _unpooled(self) -> CellsPosterior:
         """The same cells as if groups had nothing to do with each other."""
         return replace(self, question=replace(self.question, pool=False))
+
+    def _cautious(self, ends: Floats, level: float) -> Floats:
+        """Return intervals of shares that miss no truth more than twice as often as they say, where records are few.
+
+        They are those of Clopper and Pearson, at each end with the share's records in place of the prior's: with one
+        record, any prior leaves out a share by which that record is still likely enough. Of many records the given ends
+        lie beyond them.
+        """
+        twice, asked = 1 - 2 * (1 - level), self.question
+        if twice <= 0:
+            return ends
+        rng = seeded_rng(_SEED)
+        counts = self._counts_of(asked.prior / asked.values, len(self.draws), rng)[:, :-1]
+        counts = counts.reshape(len(counts), -1, asked.values)
+        others = counts.sum(axis=2, keepdims=True) - counts
+        shown = slice(None) if asked.each_value else slice(1, None)
+        yes, no = (part[:, :, shown].reshape(len(part), -1) for part in (counts, others))
+        few = np.minimum(yes, no).mean(axis=0) < _FEW
+        yes, no, found = yes[:, few], no[:, few], ends.copy()
+        least, most = (_beta(yes + more, no + 1 - more, rng) for more in (0, 1))
+        found[few, 0], found[few, 1] = central(least, twice)[:, 0], central(most, twice)[:, 1]
+        return found
 
     @cached_property
     def _alone(self) -> Floats:
@@ -332,8 +358,7 @@ class CellsPosterior:
         rng = seeded_rng(_SEED)
         found = rng.permuted(found, axis=0)
         sizes = drawn.reshape(len(drawn), -1, asked.values).sum(axis=2).repeat(asked.values, axis=1)
-        yes = rng.standard_gamma(found + asked.prior / 2)
-        return np.asarray(yes / (yes + rng.standard_gamma(np.maximum(sizes - found, 0.0) + asked.prior / 2)))
+        return _beta(found + asked.prior / 2, np.maximum(sizes - found, 0.0) + asked.prior / 2, rng)
 
     @property
     def public_range(self) -> tuple[float, float]:
@@ -375,3 +400,8 @@ class CellsPosterior:
         return isinstance(other, CellsPosterior) and self.to_dict() == other.to_dict()
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _beta(yes: Floats, no: Floats, rng: np.random.Generator) -> Floats:
+    part = rng.standard_gamma(yes)
+    return np.asarray(part / (part + rng.standard_gamma(no)))
