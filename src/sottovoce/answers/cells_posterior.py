@@ -43,6 +43,8 @@ _LEAN = -0.25
 prior and Jeffreys'."""
 _FEW = 30
 """Shares of fewer records than so many, of yes or of no, may be missed oftener than their prior says."""
+_ONE = 1.5
+"""A group of a noisy count below this has one record, or none."""
 _OFTENER = 3.0
 """A pooled interval of 95 % reaches as far as the group's own of 85 % does, of which three times as many draws are left
 out. Of a group that lies off the others only one of the two ends may miss the truth: so 92 % are held, however far."""
@@ -302,6 +304,8 @@ class CellsPosterior:
             return around(ends, self._unpooled.interval(apart)) if apart > 0 else ends
         if asked.verb == "proportion" and not asked.shares_of_yes:
             ends = around(ends, self._cautious(ends, level))
+        elif asked.verb != "counts" and asked.exposure is None:
+            ends = around(ends, self._of_one(ends, level))
         lone = asked.verb == "counts" or (asked.verb == "proportion" and asked.values > 2)
         if not lone or self.reading.cells == 1:
             return ends
@@ -338,6 +342,19 @@ class CellsPosterior:
         least, most = (_beta(yes + more, no + 1 - more, rng) for more in (0, 1))
         found[few, 0], found[few, 1] = central(least, twice)[:, 0], central(most, twice)[:, 1]
         return found
+
+    def _of_one(self, ends: Floats, level: float) -> Floats:
+        """Return intervals of means of one record that miss no truth more than twice as often as they say.
+
+        One record does not tell how much records vary. By Markov's inequality one as far from a bound as k times its
+        mean is, or farther, comes no oftener than once in k, whatever the law.
+        """
+        parts, (low, high) = self.reading.split(self.cells), self.public_range
+        sizes = self.noisy_counts()[0][:-1] if self.reading.counted else np.array([self.n or 0])
+        seen = (low + high) / 2 + (high - low) / 2 * np.clip(parts[self.reading.counted] / STEPS, -1, 1)
+        part = 1 - level
+        free = np.stack([low + part * (seen - low), high - part * (high - seen)], axis=-1)
+        return np.where(sizes[:, None] < _ONE, free, ends)
 
     @cached_property
     def _alone(self) -> Floats:
