@@ -69,3 +69,14 @@ def test_no_share_of_few_records_is_missed_more_than_twice_as_often_as_said(n: i
 def test_one_record_tells_no_more_of_a_mean_than_it_can(verb: str, column: sv.Number | sv.Count) -> None:
     """At the two bounds, a quarter of records at one of them, 73 % were held."""
     assert held_at_two_values(Question(verb, ("x",), sv.Facts(x=column)), 1, 100.0).min() > 0.9
+
+
+def test_the_rate_of_a_group_without_records_is_unknown() -> None:
+    """It was told to be about zero, for no record has no count."""
+    facts = sv.Facts(k=sv.Count(20), years=sv.Number(0, 10), g=sv.Category(["a", "b"]))
+    question = Question("rate", ("k",), facts, by=("g",), exposure="years")
+    mech = NoisyCells.calibrate(question, 1, sv.ApproxDP(10.0, 1e-6))
+    for seed in range(8):
+        told = mech.release({"k": [2], "years": [5.0], "g": ["a"]}, seeded_rng(seed)).value
+        assert np.median(told.draws[:, 1]) > 0.5
+        assert told.interval()[1, 1] > 8

@@ -196,6 +196,7 @@ class CellsPosterior:
         if self.question.exposure is None:
             return means, plain, added
         reading, scale = self.reading, self.reading.scales[1]
+        numbers = np.maximum(numbers, 0.01)  # of no record a rate is unknown, not zero
         noisy = self.reading.split(self.cells)[reading.counted + 1] / STEPS
         deviation = np.sqrt(self.noises[reading.counted + 1].variance) / STEPS
         # Σt of the exposure: its noisy sum less noise, within what N records can have.
