@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,7 @@ from scipy import special
 
 from sottovoce.answers.bin_quantiles import are_heaped, in_bins, whole_values
 from sottovoce.answers.cell_noise import cell_noises
-from sottovoce.answers.intervals import FAINT, FLAT, central, to_the_ends
+from sottovoce.answers.intervals import FAINT, FLAT, around, central, checked_level, to_the_ends
 from sottovoce.answers.latent_cells import cell_draws, lone_counts, most_records
 from sottovoce.answers.moments import mean_draws
 from sottovoce.answers.pooling import pooled_counts, pooled_means, pooled_shares
@@ -41,6 +41,13 @@ _CHANCE = 0.05
 _LEAN = -0.25
 """Rates are rather small beside the largest count: their prior density is as rate to this power, halfway between a flat
 prior and Jeffreys'."""
+_FEW = 30
+"""Shares of fewer records than so many, of yes or of no, may be missed oftener than their prior says."""
+_ONE = 1.5
+"""A group of a noisy count below this has one record, or none."""
+_OFTENER = 3.0
+"""A pooled interval of 95 % reaches as far as the group's own of 85 % does, of which three times as many draws are left
+out. Of a group that lies off the others only one of the two ends may miss the truth: so 92 % are held, however far."""
 _VARY = 1.0
 """Persons' shares of yes vary much beside the largest spread, for many have a row or two, which say yes or no."""
 
@@ -189,6 +196,7 @@ class CellsPosterior:
         if self.question.exposure is None:
             return means, plain, added
         reading, scale = self.reading, self.reading.scales[1]
+        numbers = np.maximum(numbers, 0.01)  # of no record a rate is unknown, not zero
         noisy = self.reading.split(self.cells)[reading.counted + 1] / STEPS
         deviation = np.sqrt(self.noises[reading.counted + 1].variance) / STEPS
         # Σt of the exposure: its noisy sum less noise, within what N records can have.
@@ -291,10 +299,16 @@ class CellsPosterior:
         asked = self.question
         if asked.verb == "quantiles":
             (_, least, most), _, _ = self._quantiles_in_bins(len(self.draws), seeded_rng(_SEED))
-            beyond = central(least, level)[:, 0], central(most, level)[:, 1]
-            return np.stack([np.minimum(ends[:, 0], beyond[0]), np.maximum(ends[:, 1], beyond[1])], axis=-1)
+            return around(ends, np.stack([central(least, level)[:, 0], central(most, level)[:, 1]], axis=-1))
+        if asked.pool:
+            apart = 1 - _OFTENER * (1 - checked_level(level))
+            return around(ends, self._unpooled.interval(apart)) if apart > 0 else ends
+        if asked.verb == "proportion" and not asked.shares_of_yes:
+            ends = around(ends, self._cautious(ends, level))
+        elif asked.verb != "counts" and asked.exposure is None:
+            ends = around(ends, self._of_one(ends, level))
         lone = asked.verb == "counts" or (asked.verb == "proportion" and asked.values > 2)
-        if not lone or asked.pool or self.reading.cells == 1:
+        if not lone or self.reading.cells == 1:
             return ends
         alone = to_the_ends(self._alone, level, *self.public_range)
         # By chance of the draws either end may lie a little beyond the other one's: that is no reason to be wider,
@@ -302,6 +316,46 @@ class CellsPosterior:
         least = np.ptp(ends, axis=1)[:, None] * _CHANCE + (asked.verb == "counts")
         beyond = (alone - ends) * [-1, 1] > least
         return np.where(beyond | (alone == self.public_range), alone, ends)
+
+    @cached_property
+    def _unpooled(self) -> CellsPosterior:
+        """The same cells as if groups had nothing to do with each other."""
+        return replace(self, question=replace(self.question, pool=False))
+
+    def _cautious(self, ends: Floats, level: float) -> Floats:
+        """Return intervals of shares that miss no truth more than twice as often as they say, where records are few.
+
+        They are those of Clopper and Pearson, at each end with the share's records in place of the prior's: with one
+        record, any prior leaves out a share by which that record is still likely enough. Of many records the given ends
+        lie beyond them.
+        """
+        twice, asked = 1 - 2 * (1 - level), self.question
+        if twice <= 0:
+            return ends
+        rng = seeded_rng(_SEED)
+        counts = self._counts_of(asked.prior / asked.values, len(self.draws), rng)[:, :-1]
+        counts = counts.reshape(len(counts), -1, asked.values)
+        others = counts.sum(axis=2, keepdims=True) - counts
+        shown = slice(None) if asked.each_value else slice(1, None)
+        yes, no = (part[:, :, shown].reshape(len(part), -1) for part in (counts, others))
+        few = np.minimum(yes, no).mean(axis=0) < _FEW
+        yes, no, found = yes[:, few], no[:, few], ends.copy()
+        least, most = (_beta(yes + more, no + 1 - more, rng) for more in (0, 1))
+        found[few, 0], found[few, 1] = central(least, twice)[:, 0], central(most, twice)[:, 1]
+        return found
+
+    def _of_one(self, ends: Floats, level: float) -> Floats:
+        """Return intervals of means of one record that miss no truth more than twice as often as they say.
+
+        One record does not tell how much records vary. By Markov's inequality one as far from a bound as k times its
+        mean is, or farther, comes no oftener than once in k, whatever the law.
+        """
+        parts, (low, high) = self.reading.split(self.cells), self.public_range
+        sizes = self.noisy_counts()[0][:-1] if self.reading.counted else np.array([self.n or 0])
+        seen = (low + high) / 2 + (high - low) / 2 * np.clip(parts[self.reading.counted] / STEPS, -1, 1)
+        part = 1 - level
+        free = np.stack([low + part * (seen - low), high - part * (high - seen)], axis=-1)
+        return np.where(sizes[:, None] < _ONE, free, ends)
 
     @cached_property
     def _alone(self) -> Floats:
@@ -322,8 +376,7 @@ class CellsPosterior:
         rng = seeded_rng(_SEED)
         found = rng.permuted(found, axis=0)
         sizes = drawn.reshape(len(drawn), -1, asked.values).sum(axis=2).repeat(asked.values, axis=1)
-        yes = rng.standard_gamma(found + asked.prior / 2)
-        return np.asarray(yes / (yes + rng.standard_gamma(np.maximum(sizes - found, 0.0) + asked.prior / 2)))
+        return _beta(found + asked.prior / 2, np.maximum(sizes - found, 0.0) + asked.prior / 2, rng)
 
     @property
     def public_range(self) -> tuple[float, float]:
@@ -365,3 +418,8 @@ class CellsPosterior:
         return isinstance(other, CellsPosterior) and self.to_dict() == other.to_dict()
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _beta(yes: Floats, no: Floats, rng: np.random.Generator) -> Floats:
+    part = rng.standard_gamma(yes)
+    return np.asarray(part / (part + rng.standard_gamma(no)))

@@ -11,7 +11,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.shares import read_share
 
-__all__ = ["FAINT", "FLAT", "central", "checked_level", "compared", "to_the_ends"]
+__all__ = ["FAINT", "FLAT", "around", "central", "checked_level", "compared", "to_the_ends"]
 
 
 def checked_level(level: Any) -> float:
@@ -47,6 +47,15 @@ def _inner(ordered: Floats, level: float) -> Floats:
     # On average 1/(N + 1) of a law lies between two neighbours of N draws, and beyond the first and the last.
     left_out = max(int(tail * (len(ordered) + 1)), 1)
     return np.stack([ordered[left_out - 1], ordered[-left_out]], axis=-1)
+
+
+def around(one: Floats, other: Floats) -> Floats:
+    """Return the least intervals that reach as far as both do, (low, high) last.
+
+    >>> around(np.array([[0.1, 0.4]]), np.array([[0.2, 0.5]])).tolist()
+    [[0.1, 0.5]]
+    """
+    return np.stack([np.minimum(one[..., 0], other[..., 0]), np.maximum(one[..., 1], other[..., 1])], axis=-1)
 
 
 FLAT = 0.25

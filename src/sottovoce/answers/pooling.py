@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln, ndtr
 
 from sottovoce.answers.crossed_centres import are_crossed, crossed_centres
@@ -19,6 +20,8 @@ from sottovoce.privacy.numbers import Floats
 
 __all__ = ["pooled_counts", "pooled_means", "pooled_shares"]
 
+Mask = NDArray[np.bool_]
+
 _COMMON = 16
 """Places of the grid for each of the two numbers that groups have in common."""
 _WEIGHED = 600
@@ -26,6 +29,9 @@ _WEIGHED = 600
 _LOOSE = 0.5
 """A group's prior deviates by this part, at least, of what the group alone leaves uncertain: those that noise hides are
 often the small ones, and may differ from the rest in what no one can see."""
+_ALONE = 0.1
+"""So likely it is, beforehand, that a group has nothing to do with the others. Else one that lies far off would be
+drawn to them however well it is known, or make them all stray: a normal law lets go of nothing."""
 _STRAY = np.geomspace(0.05, 2000.0, 16)
 """How far cells may stray from what their categories suggest: shapes of a negative binomial law."""
 _ALL_STRAY = (1.0, 2.0)
@@ -91,21 +97,22 @@ def pooled_shares(
         loose = np.maximum(loose - centres.var(axis=0).sum(axis=1), 1e-3 * loose)
         each = priors(centres, strengths[which, None], loose)
         turns = np.arange(draws) % len(each)
-        picked, own = _picked(turns, groups, lambda turn: _relative(ratios(each[turn])), rng), each[turns]
+        picked, alone = _picked(turns, groups, lambda turn: _relative(_or_alone(ratios(each[turn]))), rng)
+        own = each[turns]
     else:
         together = counts.sum(axis=1) + alpha
         centres = together[:: max(1, draws // _COMMON)][:_COMMON]
         parts = rng.standard_gamma(centres) + 1e-300
         centres = (parts / parts.sum(axis=1, keepdims=True))[:, None]
-        table = np.empty((centres.shape[0], strengths.size, few.shape[0], groups))
+        table = np.empty((centres.shape[0], strengths.size, few.shape[0] + 1, groups))
         for i, centre in enumerate(centres):
             tried = [priors(centre, strength, loose) for strength in strengths]
             for j, prior in enumerate(tried):  # beyond what every group is loose to, strengths are alike
-                table[i, j] = table[i, j - 1] if j and np.array_equal(prior, tried[j - 1]) else ratios(prior)
-        picked, places = _common(table, -np.log(strengths) / 2, draws, rng)
+                table[i, j] = table[i, j - 1] if j and np.array_equal(prior, tried[j - 1]) else _or_alone(ratios(prior))
+        picked, alone, places = _common(table, -np.log(strengths) / 2, draws, rng)
         own = priors(centres[places[:, 0]], strengths[places[:, 1], None], loose)
     chosen = np.stack([few[picked[:, g], g] for g in range(groups)], axis=1)
-    parts = rng.standard_gamma(chosen + own) + 1e-300
+    parts = rng.standard_gamma(chosen + np.where(alone[:, :, None], alpha, own)) + 1e-300
     return np.asarray(parts / parts.sum(axis=2, keepdims=True))
 
 
@@ -152,7 +159,8 @@ def pooled_means(
         """Return log ratios of a prior to the flat one, (few draws, groups), by squared distances from the centre."""
         s = np.hypot(common, loose)
         inside = ndtr((1 - centre) / s) - ndtr((-1 - centre) / s)
-        return np.asarray(off * (-0.5 / s**2) - np.log(s * np.maximum(inside, 1e-300)))
+        flat = np.sqrt(np.pi / 2)  # over that of a normal law
+        return _or_alone(np.asarray(off * (-0.5 / s**2) - np.log(flat * s * np.maximum(inside, 1e-300))))
 
     def weights(turn: int) -> Floats:
         return _relative(ratios((few - each[turn]) ** 2, each[turn], spreads[which[turn]], loose))
@@ -165,15 +173,15 @@ def pooled_means(
         each = np.clip(middle + spread * found[:, :, 0], -1, 1)
         loose = np.sqrt(np.maximum(loose**2 - each.var(axis=0), 1e-3 * loose**2))
         turns = np.arange(draws) % len(each)
-        picked = _picked(turns, own.size, weights, rng)
+        picked, _ = _picked(turns, own.size, weights, rng)
     else:
         centres = np.clip(middle + spread * np.linspace(-1, 1, _COMMON), -1, 1)
-        table = np.empty((centres.size, spreads.size, *few.shape))
+        table = np.empty((centres.size, spreads.size, len(few) + 1, own.size))
         for i, centre in enumerate(centres):
             off = (few - centre) ** 2
             for j, common in enumerate(spreads):
                 table[i, j] = ratios(off, centre, common, loose)
-        picked, _ = _common(table, np.log(spreads), draws, rng)
+        picked, _, _ = _common(table, np.log(spreads), draws, rng)
     # A draw that is taken many times is moved a little: less than a group's own draws lie apart.
     width = few.std(axis=0) * len(few) ** -0.5
     return np.asarray(np.clip(np.take_along_axis(few, picked, axis=0) + width * rng.normal(size=picked.shape), -1, 1))
@@ -355,11 +363,18 @@ def _fitted(
     return float(log), factors, curvature
 
 
-def _common(table: Floats, prior: Floats, draws: int, rng: np.random.Generator) -> tuple[Integers, Integers]:
+def _or_alone(ratios: Floats) -> Floats:
+    """Return log ratios of a prior to the flat one (own draws, groups), and below them what weighs as all flat ones."""
+    flat = np.log(len(ratios) * _ALONE / (1 - _ALONE))
+    return np.concatenate([ratios, np.full((1, ratios.shape[1]), flat)])
+
+
+def _common(table: Floats, prior: Floats, draws: int, rng: np.random.Generator) -> tuple[Integers, Mask, Integers]:
     """Draw what is common, and for each such draw one of every group's draws, from log ratios of priors.
 
-    The table is (first, second, own draws, groups), and used up: it is large. `prior` is the log weight of each second:
-    the groups' spread is as likely to be large as small, so that a small one is not taken for none.
+    Returned are the places of these, which groups are alone, and the first and the second that they have in common.
+    The table is (first, second, own draws or alone, groups), and used up: it is large. `prior` is the log weight of
+    each second: the groups' spread is as likely to be large as small, so that a small one is not taken for none.
     """
     second = table.shape[1]
     top = table.max(axis=2, keepdims=True)
@@ -367,8 +382,8 @@ def _common(table: Floats, prior: Floats, draws: int, rng: np.random.Generator) 
     log = prior + (np.log(ratios.mean(axis=2)) + top[:, :, 0]).sum(axis=2)
     weights = np.exp(log - log.max()).ravel()
     which = rng.choice(weights.size, draws, p=weights / weights.sum())
-    picked = _picked(which, table.shape[3], lambda common: ratios[common // second, common % second], rng)
-    return picked, np.stack([which // second, which % second], axis=1)
+    picked, alone = _picked(which, table.shape[3], lambda common: ratios[common // second, common % second], rng)
+    return picked, alone, np.stack([which // second, which % second], axis=1)
 
 
 def _relative(log: Floats) -> Floats:
@@ -376,15 +391,23 @@ def _relative(log: Floats) -> Floats:
     return np.asarray(np.exp(log - log.max(axis=0)))
 
 
-def _picked(which: Integers, groups: int, weights: Callable[[int], Floats], rng: np.random.Generator) -> Integers:
-    """Return one of every group's own draws, (draws, groups), by the weights (own draws, groups) that each draw has."""
+def _picked(
+    which: Integers, groups: int, weights: Callable[[int], Floats], rng: np.random.Generator
+) -> tuple[Integers, Mask]:
+    """Return one of every group's own draws, (draws, groups), by the weights that each draw has, and who is alone.
+
+    The weights are (own draws or alone, groups): a group that is alone has any of its own draws.
+    """
     picked = np.empty((which.size, groups), dtype=np.int64)
     for common in np.unique(which):
         rows = np.flatnonzero(which == common)
         cumulative = np.cumsum(weights(common).T, axis=1)
         goal = rng.random((groups, rows.size)) * cumulative[:, -1:]
         picked[rows] = np.minimum(_places(cumulative, goal), cumulative.shape[1] - 1).T
-    return picked
+    own = cumulative.shape[1] - 1
+    alone = picked == own
+    picked[alone] = rng.integers(own, size=int(alone.sum()))
+    return picked, alone
 
 
 def _places(cumulative: Floats, goal: Floats) -> Integers:
