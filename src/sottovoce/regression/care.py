@@ -16,7 +16,8 @@ class Care:
     guesses
         How many are made where noise hides a column.
     fewer
-        How many times fewer draws than all lead to each, on grids of so many times fewer points.
+        How many times fewer draws than all lead to each, on grids of so many times fewer points, and of how many times
+        fewer looks it is asked how loud their noise would be.
     norms
         At how many lengths it is tried to weigh rows less.
     nearer
@@ -37,6 +38,6 @@ class Care:
 
 
 RELEASED = Care()
-PLANNED = Care(guesses=6, fewer=2, norms=6, nearer=0.25, steps=4, drawn=False)
+PLANNED = Care(guesses=6, fewer=4, norms=6, nearer=0.25, steps=4, drawn=False)
 """Widths differ far more between two draws of the noise than by more guesses, or finer ones: with twice as many of both
 (guesses, and draws of each column) plans come no nearer to what is got than another draw of the noise brings them."""

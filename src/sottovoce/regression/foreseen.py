@@ -39,7 +39,7 @@ the good lattices of Korobov's form (L'Ecuyer). Columns meet each other more eve
 _EACH, _NARROWEST = 64, 1e-3
 """How many records are imagined for each entry of a row, where a lattice has so many; and the least spread of a column,
 in half its range, with which anything goes."""
-_CLEAR = 0.01
+_CLEAR = 0.0125
 """Where noise is no more than this part of what every column tells by itself, and what is explained is as likely this
 way as the other, a draw of it and its mirror image do the same the other way: a walk without any tells the middle."""
 _QUIET, _NEVER = 1e-9, 1e-9

@@ -216,7 +216,7 @@ def _wider(
     norms = np.geomspace(look.norm, max(look.norm, float(np.sqrt(squares.max()))), care.norms)
     v = np.array([look.weights(squares, float(norm)) for norm in norms])
     told, own, moved = doubt(z, many, slopes, v)
-    score, information = _noises(mechanism, look, norms, step, off)
+    score, information = _noises(mechanism, look, norms, step, off, 3 * care.fewer)
     tau = mechanism.system.misses or 0.0
     size, wholes = len(z.T), [np.trace(part, axis1=1, axis2=2) for part in (told, own, tau**2 * moved)]
     noise = size * (score[:, None] * times**2 + information[:, None] * off / 2)
@@ -257,14 +257,16 @@ def _noise(mechanism: AdaptiveLooks, look: Look, step: Step) -> tuple[float, flo
     return (noise["score"] / pull) ** 2, (noise["information"] / lean**2) ** 2
 
 
-def _noises(mechanism: AdaptiveLooks, look: Look, norms: Floats, step: Step, off: float) -> tuple[Floats, Floats]:
-    """Return the same of looks of rising norms, of which every third is asked: noise grows evenly with the norm."""
-    some = sorted({*range(0, len(norms), 3), len(norms) - 1})
+def _noises(
+    mechanism: AdaptiveLooks, look: Look, norms: Floats, step: Step, off: float, every: int
+) -> tuple[Floats, Floats]:
+    """Return the same of looks of rising norms, of which one in so many is asked: noise grows evenly with the norm."""
+    some = sorted({*range(0, len(norms), every), len(norms) - 1})
     looks = [look.of_norm(float(norms[k])) for k in some]
     asked = [_noise(mechanism, one, _split(mechanism, one, step, off)) for one in looks]
     score, information = np.log(asked).T
-    every = np.arange(len(norms))
-    return np.exp(np.interp(every, some, score)), np.exp(np.interp(every, some, information))
+    places = np.arange(len(norms))
+    return np.exp(np.interp(places, some, score)), np.exp(np.interp(places, some, information))
 
 
 def _off(look: Look, belief: Belief) -> float:
@@ -330,8 +332,9 @@ def _cut(mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, st
     reach = family.reach(look.predictors, family.stretch * look.norm)
     low, high = family.means_by_cap(np.array([-reach, reach]))[caps - 1].T
     score = mechanism.scales(highest, step)["score"] / highest.pull * np.maximum(caps - low, high) / highest.bound
-    _, slope, variance = (part[caps - 1] for part in family.by_cap(t))
-    moved = (((records * v * extra.shifts(family, t)[:, caps - 1]) @ z) ** 2).sum(axis=2)
+    _, slopes, variances = family.by_cap(t)
+    slope, variance = slopes[caps - 1], variances[caps - 1]
+    moved = (((records * v * extra.shifts(family, t, slopes)[:, caps - 1]) @ z) ** 2).sum(axis=2)
     told = np.maximum(slope @ (records * v * squares), 1e-300) / d
     # What is doubted lies along one direction, that of all levels together; noise and variation lie along all.
     each = variance @ (records * v**2 * squares) / d + score**2
@@ -353,7 +356,7 @@ def _variation(mechanism: AdaptiveLooks, glance: Glance, belief: Belief, step: S
 
     def hidden(cap: float) -> bool:
         asked = look(cap)
-        return bool(mechanism.scales(asked, step)["meat"] / asked.factors[0] ** 2 > _HEARD * mean)
+        return bool(mechanism.scales(asked, step)["meat"] / asked.pull**2 > _HEARD * mean)
 
     return look(caps[max(bisect.bisect_left(caps, True, key=hidden) - 1, 0)])
 
