@@ -98,7 +98,7 @@ class AdaptiveLooks(Mechanism):
         """Each look's share of ρ, and how it is split unless what was released says otherwise."""
         # What the rows of one person have in common hides how much counts vary: their average is not measured.
         counts = self.system.family == "poisson" and not self.system.averaged
-        tails = self.system.family == "linear" and bool(self.system.encoding.wholes)
+        tails = (counts or self.system.family == "linear") and bool(self.system.encoding.wholes)
         return steps(self.system.model.curved, self.n, self.system.dimension, self.rho, counts, tails)
 
     @cached_property
