@@ -156,24 +156,34 @@ class PoissonFamily(Family):
             sums.append(_polynomial(np.repeat(padded, counts, axis=0).T[:, :, None], s))
         return np.asarray(most - e * sums[0]), np.asarray(s * e * sums[1])
 
-    def means_and_variances(self, t: Floats, extras: Sequence[float]) -> tuple[Floats, Floats]:
-        """Return the means and the variances of min(y, K), both of what it lies below K, for each of several α."""
-        alpha = np.array([0.0 if extra < _LEAST_EXTRA else extra for extra in extras])
-        s, e = np.empty((2, len(alpha), *t.shape))
-        for more in {bool(extra) for extra in alpha.tolist()}:
-            some = (alpha > 0) == more
-            s[some], e[some] = _places(t, _farthest(self.most, more), alpha[some, None] if more else 0.0)
-        each = np.arange(self.most)[:, None]
-        mass = np.cumprod(np.concatenate([np.ones((1, len(alpha))), (1 + alpha * each[:-1]) / (each[:-1] + 1)]), axis=0)
-        # The highest power, of K - 1, comes first.
-        powers = np.asarray((self.most - each) * mass, dtype=np.float64)[::-1, :, None]
+    def means(self, t: Floats, extras: Floats) -> Floats:
+        """Return the means of min(y, K), a row for each of several α; t is alike for all, or a row for each."""
+        s, e, powers = self._laws(t, extras)
+        return np.asarray(self.most - e * _polynomial(powers, s))
+
+    def means_and_variances(self, t: Floats, extras: Floats) -> tuple[Floats, Floats]:
+        """Return the same and the variances, both of what it lies below K."""
+        s, e, powers = self._laws(t, extras)
         below = np.arange(1.0, self.most + 1)[:, None, None] * powers
         first, second = e * _polynomial(powers, s), e * _polynomial(below, s)
         return np.asarray(self.most - first), np.asarray(np.maximum(second - first**2, 0.0))
 
+    def _laws(self, t: Floats, extras: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return s, e and the coefficients of Σ(K − j)·P(y = j)/e for each of several α, a row each."""
+        alpha = np.where(np.asarray(extras) < _LEAST_EXTRA, 0.0, extras)
+        none, far = alpha == 0, np.where(alpha > 0, *(_farthest(self.most, more) for more in (True, False)))
+        mu = np.exp(np.clip(t, -FARTHEST, far[:, None]))
+        more = 1 + alpha[:, None] * mu
+        s, e = mu / more, np.exp(np.log(more) / np.where(none, 1.0, -alpha)[:, None])
+        e[none] = np.exp(-mu[none])
+        each = np.arange(self.most)[:, None]
+        mass = np.cumprod(np.concatenate([np.ones((1, len(alpha))), (1 + alpha * each[:-1]) / (each[:-1] + 1)]), axis=0)
+        # The highest power, of K - 1, comes first.
+        return s, e, np.asarray((self.most - each) * mass, dtype=np.float64)[::-1, :, None]
+
     def variance(self, t: Floats) -> Floats:
         """Return the variance of min(y, K)."""
-        return np.asarray(self.means_and_variances(t, [self.extra])[1][0])
+        return np.asarray(self.means_and_variances(t, np.array([self.extra]))[1][0])
 
     def by_cap(self, t: Floats) -> tuple[Floats, Floats, Floats]:
         """Return means, slopes and variances of counts cut at 1, at 2 and so on up to K, a row each."""

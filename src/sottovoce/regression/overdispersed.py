@@ -7,7 +7,6 @@ counts are cut, their mean depends on α, so α must be known as far as it matte
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -70,10 +69,11 @@ class Extra:
         lost = self._lost(family, t, np.array(family.most)) * family.slope(t)
         return np.stack([(high.mean(t) - low.mean(t)) / 2, lost])
 
-    def shifts(self, family: PoissonFamily, t: Floats) -> Floats:
-        """Return the same of counts cut at 1, at 2 and so on, a row each."""
+    def shifts(self, family: PoissonFamily, t: Floats, slopes: Floats | None = None) -> Floats:
+        """Return the same of counts cut at 1, at 2 and so on, a row each, as their slopes are if those are known."""
         high, low = self.sides(family)
-        lost = self._lost(family, t, np.arange(1.0, family.most + 1))[:, None] * family.by_cap(t)[1]
+        slopes = family.by_cap(t)[1] if slopes is None else slopes
+        lost = self._lost(family, t, np.arange(1.0, family.most + 1))[:, None] * slopes
         return np.stack([(high.means_by_cap(t) - low.means_by_cap(t)) / 2, lost])
 
     def sides(self, family: PoissonFamily) -> list[PoissonFamily]:
@@ -114,10 +114,10 @@ class Extra:
         slope, mean = family.slope(t), family.mean(t)
         weights = records * v * v * squares / max(float((records * v * squares) @ slope), 1e-300)
         missed = float(weights @ (slope**2 * misses))
-        tried = [_MOST * place**3 for place in np.linspace(0.0, 1.0, _TRIED).tolist()]
-        off = [0.0] * len(tried) if before is None else _elsewhere(before, t, records * v, tried)
-        laws = (family.means_and_variances(t + far, [alpha]) for far, alpha in zip(off, tried, strict=True))
-        each = [float(weights @ (varied + (middle - mean) ** 2)[0]) + missed for middle, varied in laws]
+        tried = _MOST * np.linspace(0.0, 1.0, _TRIED) ** 3
+        off = np.zeros_like(tried) if before is None else _elsewhere(before, t, records * v, tried)
+        middles, varied = family.means_and_variances(t + off[:, None], tried)
+        each = (varied + (middles - mean) ** 2) @ weights + missed
         places = np.linspace(0.0, 1.0, _PLACES)
         found = _MOST * places**3
         ratios = np.interp(found, tried, each)
@@ -131,17 +131,24 @@ class Extra:
         return cls(middle, math.sqrt(float(mass @ (found - middle) ** 2)))
 
 
-def _elsewhere(before: PoissonFamily, t: Floats, weights: Floats, tried: Sequence[float]) -> list[float]:
+def _elsewhere(before: PoissonFamily, t: Floats, weights: Floats, tried: Floats) -> Floats:
     """Return how much higher all t lie by each of several α, whose counts, cut as before, have the mean they had."""
 
     def logit(mean: Floats) -> Floats:
-        part = np.clip(weights @ mean / (before.most * weights.sum()), 1e-9, 1 - 1e-9)
+        part = np.clip(mean @ weights / (before.most * weights.sum()), 1e-9, 1 - 1e-9)
         return np.asarray(np.log(part / (1 - part)))
 
-    places = np.linspace(-_FARTHER, _FARTHER, _LEVELS)
-    means = np.array([logit(before.means_and_variances(t + place, tried)[0].T) for place in places.tolist()])
-    seen = float(logit(before.mean(t)))
-    return [float(np.interp(seen, some, places)) for some in means.T]
+    seen, places = float(logit(before.mean(t))), np.linspace(-_FARTHER, _FARTHER, _LEVELS)
+    low, high = np.zeros(len(tried), dtype=int), np.full(len(tried), _LEVELS - 1)
+    below, above = (logit(before.means(t + place, tried)) for place in (places[0], places[-1]))
+    while (high - low).max() > 1:  # means rise with t, so that of each α only the two places about it are needed
+        middle = (low + high) // 2
+        means = logit(before.means(t + places[middle, None], tried))
+        under = means <= seen
+        low, below = np.where(under, middle, low), np.where(under, means, below)
+        high, above = np.where(under, high, middle), np.where(under, above, means)
+    part = np.where(below < seen, (seen - below) / np.maximum(above - below, 1e-300), below == above)
+    return np.asarray(places[low] + np.clip(part, 0.0, 1.0) * (places[high] - places[low]))
 
 
 def variation_look(system: Formula, n: int | None, centre: Floats, cap: float) -> Look:

@@ -360,8 +360,9 @@ def _cut(mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, st
     reach = family.reach(look.predictors, family.stretch * look.norm)
     low, high = family.means_by_cap(np.array([-reach, reach]))[caps - 1].T
     score = mechanism.scales(highest, step)["score"] / highest.pull * np.maximum(caps - low, high) / highest.bound
-    _, slope, variance = (part[caps - 1] for part in family.by_cap(t))
-    moved = (((records * v * extra.shifts(family, t)[:, caps - 1]) @ z) ** 2).sum(axis=2)
+    _, slopes, variances = family.by_cap(t)
+    slope, variance = slopes[caps - 1], variances[caps - 1]
+    moved = (((records * v * extra.shifts(family, t, slopes)[:, caps - 1]) @ z) ** 2).sum(axis=2)
     told = np.maximum(slope @ (records * v * squares), 1e-300) / d
     # What is doubted lies along one direction, that of all levels together; noise and variation lie along all.
     each = variance @ (records * v**2 * squares) / d + score**2
