@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy import special
 
 from sottovoce.facts.columns import Column, Count
 from sottovoce.privacy.errors import InvalidValue
@@ -43,8 +44,9 @@ class PoissonFamily(Family):
     wants: ClassVar[str] = "a count"
     ratio: ClassVar[str | None] = "rate ratio"
     cutting: ClassVar[str] = (
-        "counts cut at {:g}: levels may be told too low where a few records have most of all that is counted, and "
-        "slopes wrongly where their logarithm bends"
+        "counts cut at {:g}; what lies beyond is measured as a whole and allowed for, as far as noise lets it: levels "
+        "may be told too low where very few records have much of all that is counted, and slopes wrongly where their "
+        "logarithm bends"
     )
     missed: ClassVar[float] = 0.15
     boundless: ClassVar[bool] = True
@@ -123,6 +125,10 @@ class PoissonFamily(Family):
     def expected(self, t: Floats) -> Floats:
         """Return eᵗ, or the public bound of a count where that is less."""
         return np.minimum(np.exp(np.clip(t, -700.0, 700.0)), float(self.response.high))  # type: ignore[attr-defined]
+
+    def full(self, t: Floats) -> Floats:
+        """Return which part of counts is as large as the public bound, or would be larger, of a Poisson law."""
+        return np.asarray(special.gammainc(float(self.response.high), np.exp(np.clip(t, -700.0, 700.0))))  # type: ignore[attr-defined]
 
     def slope(self, t: Floats) -> Floats:
         """Return the derivative of the mean of min(y, K)."""

@@ -193,10 +193,10 @@ def _believed(asked: Sequence[Asked], guesses: Sequence[Guesses]) -> list[Belief
     for end, one, some, part in zip(ends, asked, guesses, parts, strict=True):
         own = slice(end - len(some.mean), end)
         weights, unlearned = _weighed(evidence[own]), np.diagonal(left[own], axis1=1, axis2=2)
-        told = means[own], covariances[own]
+        mean, covariance = means[own], covariances[own]
         if one.last and one.noisy and one.glance.far is not None and part is not None:
-            told = one.glance.far.told(one.glance.look, part, *told)
-        found.append(Belief(weights, *told, some, part, weights @ unlearned))
+            mean, covariance = one.glance.far.told(one.glance.look, part, mean, covariance)
+        found.append(Belief(weights, mean, covariance, some, part, weights @ unlearned))
     return found
 
 

@@ -1,10 +1,11 @@
 r"""What counts have beyond where they are cut, measured by one small look, and what that tells of levels.
 
-The last look cuts counts at K, and what is expected of cut counts follows from a law of their rates. Where rates follow
-another law all counts lose more or less beyond K than that says, as a part λ of them (`overdispersed`). So one look more
-adds up what counts have between K and a farther cut m, every record weighing the same, with noise that grows with m − K.
-What is more there than the law says tells λ, and what to think of what lies beyond m: a tail goes on as it began
-(`tails`). Where λ was only guessed, levels were told too low where a few records have most of all that is counted.
+The last look cuts counts at K, and what is expected of cut counts follows from a law of their rates. Where rates
+follow another law all counts lose more or less beyond K than that says, as a part λ of them (`overdispersed`). So one
+look more adds up what counts have between K and a farther cut m, every record weighing the same, with noise that grows
+with m − K. What is more there than the law says tells λ, and what to think of what lies beyond m: a tail goes on as it
+began (`tails`). Where λ was only guessed, levels were told too low where a few records have most of all that is
+counted.
 """
 
 from __future__ import annotations
@@ -30,9 +31,11 @@ _TINY = 2.0**-20
 """What is left of all entries of a row but the constant."""
 _CUTS = 24
 """Among so many places it is chosen where counts are cut the second time."""
-_LONGER, _FARTHER = 4.0, 2.0
+_LONGER, _FARTHER = 4.0, 4.0
 """λ may be so many times what it is taken to be where counts are cut the first time, for here it is learned; and they
 are cut the second time where that is best for one so many times as large again: a long tail is not to be missed."""
+_VARIES = 1.5
+"""By how much λ differs from table to table: the standard deviation of its logarithm."""
 _WORTH = 0.9
 """The look is taken where it leaves less than this part, as a variance, of what is doubted."""
 _ROUGH = 0.5
@@ -89,7 +92,9 @@ class _Sum:
     beside: Floats
 
     @classmethod
-    def of(cls, family: PoissonFamily, far: int, extra: Extra, x: Floats, t: Floats, seen: Floats, all_: Floats) -> Self:
+    def of(
+        cls, family: PoissonFamily, far: int, extra: Extra, x: Floats, t: Floats, seen: Floats, records: Floats
+    ) -> Self:
         """Return it by rows, their linear predictors, and how many records each stands for: as the last look weighs
         them, and all.
         """
@@ -101,9 +106,8 @@ class _Sum:
         H = x.transpose(0, 2, 1) @ (x * (seen * slope)[:, :, None])
         H = H + _FLAT * np.trace(H, axis1=1, axis2=2)[:, None, None] * np.eye(H.shape[1])
         moved = np.linalg.solve(H, x.transpose(0, 2, 1) @ (seen * shift)[:, :, None])
-        rises = x.transpose(0, 2, 1) @ (all_ * (steep - slope))[:, :, None]
-        sums = ((all_ * part).sum(axis=1) for part in (mean - near, slope, more))
-        expected, told, beside = sums
+        rises = x.transpose(0, 2, 1) @ (records * (steep - slope))[:, :, None]
+        expected, told, beside = ((records * part).sum(axis=1) for part in (mean - near, slope, more))
         return cls(expected, rises[:, :, 0], told, -moved[:, :, 0], beside)
 
 
@@ -131,9 +135,7 @@ class FarCounts:
     drawn: bool
 
     @classmethod
-    def of(
-        cls, look: Look, tail: Tail, total: Floats, scale: float, extra: Extra, n: int | None, drawn: bool
-    ) -> Self:
+    def of(cls, look: Look, tail: Tail, total: Floats, scale: float, extra: Extra, n: int | None, drawn: bool) -> Self:
         """Return what a look let out, by its noisy total and how much of that is noise."""
         seen = float(total[look.encoding.wholes[0][0]])
         return cls(tail, seen / look.pull, scale / look.pull, extra, n, drawn)
@@ -185,8 +187,9 @@ class FarCounts:
         value = each**2 * tail.before + alike**2 * tail.after
         gap = self.seen - law.expected
         gaps = (gap / np.sqrt(varies))[None] if self.drawn else 1
-        times = learned(1.0, value / varies, gaps)
+        times = learned(1.0, value / varies, gaps, varies=_VARIES)
         along = moved + ones * (times * (on * tail.before * each + tail.after * alike))[:, None]
         varies = varies + times * value
         left = bare + (times * (on**2 * tail.before + tail.after))[:, None, None] * alone
-        return means + along * (gap / varies)[:, None], left - along[:, :, None] * along[:, None] / varies[:, None, None]
+        left = left - along[:, :, None] * along[:, None] / varies[:, None, None]
+        return means + along * (gap / varies)[:, None], left
