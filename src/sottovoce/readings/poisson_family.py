@@ -128,7 +128,8 @@ class PoissonFamily(Family):
 
     def full(self, t: Floats) -> Floats:
         """Return which part of counts is as large as the public bound, or would be larger, of a Poisson law."""
-        return np.asarray(special.gammainc(float(self.response.high), np.exp(np.clip(t, -700.0, 700.0))))  # type: ignore[attr-defined]
+        rates = np.exp(np.clip(t, -700.0, 700.0)).astype(np.float64)
+        return np.asarray(special.gammainc(float(self.response.high), rates), dtype=np.float64)  # type: ignore[attr-defined]
 
     def slope(self, t: Floats) -> Floats:
         """Return the derivative of the mean of min(y, K)."""
