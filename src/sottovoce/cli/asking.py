@@ -64,28 +64,14 @@ def ask(
     as_json: AsJson = False,
 ) -> None:
     """Answer a question with an interval in every row. The budget is charged, durably, before any record is read."""
-    from sottovoce.answers import parse_question  # noqa: PLC0415 - needs the data extra
-    from sottovoce.answers.intervals import checked_level  # noqa: PLC0415
+    from sottovoce.answers.intervals import checked_level  # noqa: PLC0415 - needs the data extra
     from sottovoce.answers.questions import Question  # noqa: PLC0415
     from sottovoce.facts import Cells, Facts  # noqa: PLC0415
     from sottovoce.facts.conditions import check_levels  # noqa: PLC0415
 
     wanted = tuple(read_share("--at", one) for one in at or ())
     given = {"by": tuple(by or ()), "where": where, "exposure": exposure, "at": wanted, "bins": bins, "pool": pool}
-    asked: dict[str, Any] = {name: value for name, value in given.items() if value}
-    if question is not None:
-        if verb or column:
-            raise InvalidValue("say the question in words or with --verb and --column, not both")
-        words = parse_question(question)
-        if twice := [name for name in ("by", "where", "exposure") if name in words and name in asked]:
-            raise InvalidValue(f"the question has a {twice[0]!r} of its own; say it there, and leave out --{twice[0]}")
-        asked = words | asked
-    elif verb and column:
-        asked |= {"verb": verb, "columns": tuple(column)}
-        if verb == "quantiles":
-            asked.setdefault("at", (0.25, 0.5, 0.75))
-    else:
-        raise InvalidValue("ask a question, such as 'mean of sbp by ward', or give --verb and --column")
+    asked = _parts_of(question, verb, column, {name: value for name, value in given.items() if value})
     paid, certain = shared.paid(spend), checked_level(read_share("--level", level))
     check_places(csv, plot=plot, kept=shared.places(data, facts, ledger))
 
@@ -124,3 +110,22 @@ def ask(
             show(answer, f"{left}." + ("" if whom is None else f" {whom}."))
             for line in beside.lines:
                 console.print(line, markup=False)
+
+
+def _parts_of(
+    question: str | None, verb: str | None, column: list[str] | None, asked: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the parts of a question that is said in words, or by options."""
+    from sottovoce.answers import parse_question  # noqa: PLC0415 - needs the data extra
+
+    if question is not None:
+        if verb or column:
+            raise InvalidValue("say the question in words or with --verb and --column, not both")
+        words = parse_question(question)
+        if twice := [name for name in ("by", "where", "exposure") if name in words and name in asked]:
+            raise InvalidValue(f"the question has a {twice[0]!r} of its own; say it there, and leave out --{twice[0]}")
+        return words | asked
+    if not (verb and column):
+        raise InvalidValue("ask a question, such as 'mean of sbp by ward', or give --verb and --column")
+    at = {"at": (0.25, 0.5, 0.75)} if verb == "quantiles" else {}
+    return at | asked | {"verb": verb, "columns": tuple(column)}
