@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -188,6 +189,17 @@ def test_whoever_interrupts_while_the_command_line_is_loaded_leaves_by_the_same_
     with pytest.raises(SystemExit) as left:
         from_the_start()
     assert (left.value.code, capsys.readouterr().err) == (130, "")
+
+
+@pytest.mark.parametrize("asked", [None, "4"])
+def test_matrices_are_worked_on_by_one_thread_unless_someone_asks_for_more(
+    asked: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "environ", {} if asked is None else {"OMP_NUM_THREADS": asked})
+    monkeypatch.setattr("sottovoce.cli.main", lambda: None)
+    monkeypatch.setattr(gc, "set_threshold", lambda _: None)  # this process goes on
+    from_the_start()
+    assert os.environ["OMP_NUM_THREADS"] == (asked or "1")
 
 
 @pytest.mark.parametrize("command", [("ledger", "verify"), ("ledger", "show"), ("explain",)])
