@@ -288,7 +288,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """
     import mpmath
 
-    mpmath.mp.dps = 15
+    if mpmath.mp.dps != 15:  # to set them takes longer than many a test
+        mpmath.mp.dps = 15
     if _worker(item.config) and item.nodeid.partition("::")[0] in _BORN:
         from support.nursery import prepare
 

@@ -29,7 +29,6 @@ def asked(verb, column, **rest):
     return Question(verb, (column,), FACTS, **rest)
 
 
-@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize(
     "question",
     [
@@ -68,7 +67,6 @@ MONTHS = sv.Facts(smoker=sv.Flag(), month=sv.Category(range(12)), visits=sv.Coun
 CLINIC = sv.Facts({**MONTHS, "who": sv.Person()})
 
 
-@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize(
     ("question", "n"),
     [
@@ -107,7 +105,6 @@ def test_forecasts_know_how_groups_stray(question, n):
     assert 0.75 < np.mean(widths) / offer.width < 1.25
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_there_and_back():
     balance = Balance(asked("proportion", "smoker", by=("ward",)), 9000, BUDGET)
     offer = balance.for_width(0.025)
@@ -125,7 +122,6 @@ def test_there_and_back():
     assert len(drawn.axes) == 2
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_the_risk_falls_where_the_noise_changes_and_no_share_is_missed():
     """Laplace noise takes over where it is as exact at the price, and tells less: the risk is not monotone there."""
     balance = Balance(asked("mean", "sbp"), 9000, sv.ApproxDP(3.0, 1e-6))
@@ -199,7 +195,6 @@ def test_hardly_any_records(n):
     assert Balance(asked("proportion", "smoker", by=("ward",)), n, BUDGET).at(0.5).width <= 0.5
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_the_command(tmp_path, monkeypatch, capsys):
     facts = tmp_path / "f.toml"
     facts.write_text('[smoker]\nkind = "flag"\n[ward]\nkind = "category"\ncategories = ["A", "B"]\n')
@@ -238,7 +233,6 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     assert "80 % intervals" in run("--level", "0.8")[1]
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_a_balance_is_told_as_text():
     """A line a share, as the command prints them; the offers are those of `curve`."""
     balance = Balance(asked("proportion", "smoker", by=("ward",)), 9000, BUDGET, level=0.8)
@@ -252,7 +246,6 @@ def test_a_balance_is_told_as_text():
     assert str(offer) == offer.summary()
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_a_width_is_in_percent_of_a_proportion_alone():
     assert Balance(asked("proportion", "smoker"), 9000, BUDGET).for_width("5%").width <= 0.05
     mean = Balance(asked("mean", "sbp"), 9000, BUDGET)

@@ -44,7 +44,6 @@ def banded(frame: pd.DataFrame) -> Any:
     return frame.groupby(pd.cut(frame["age"], [-np.inf, 18, 65, np.inf], right=False, labels=LABELS), observed=False)
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_every_verb_answers_by_bands(curator: sv.Curator) -> None:
     groups, cells = banded(curator.frame), sv.Cells(FACTS, {"age": [0, 18, 65, np.inf]})
     for answer, truth in (
@@ -71,7 +70,6 @@ def test_a_question_in_words_and_one_in_arguments_are_the_same(curator: sv.Curat
     assert len(answer.rows) == 6
 
 
-@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize("person", [sv.Person(), sv.Person(rows=1)])
 def test_persons_are_in_bands_as_they_are_in_groups(tmp_path: Path, person: sv.Person) -> None:
     frame = records(np.random.default_rng(4)).dropna()
@@ -85,7 +83,6 @@ def test_persons_are_in_bands_as_they_are_in_groups(tmp_path: Path, person: sv.P
         assert np.allclose(counted, banded(frame)["ward"].value_counts().sort_index() / 2, rtol=0.1)
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_what_an_answer_by_bands_needs_is_known_before(curator: sv.Curator) -> None:
     even = curator.share_for(f"mean of sbp by {BY}", 8.0)
     small = curator.share_for(f"mean of sbp by {BY}", 8.0, imagined=["age:under 18=5%"])

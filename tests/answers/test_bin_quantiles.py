@@ -26,7 +26,6 @@ def held(column: Column, draw: Draw, truth: np.ndarray, n: int, epsilon: float, 
     return np.mean((ends[:, :, 0] <= truth) & (truth <= ends[:, :, 1]), axis=0)
 
 
-@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize(
     ("draw", "truth", "high"),
     [
@@ -41,7 +40,6 @@ def test_quantiles_within_a_bin_are_not_told_by_it(draw: Draw, truth: np.ndarray
     assert held(Number(0, high), draw, truth, 200, 0.5).min() >= 0.88
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_quantiles_of_counts_are_whole_and_held() -> None:
     # Between whole numbers there is no quantile: of these 0 to 80 % had been held.
     for mean, high in ((3.0, 20), (8.0, 60)):

@@ -138,7 +138,6 @@ def test_a_prior_that_no_number_of_records_is_like_is_refused(tmp_path: Path, pr
         curator.counts("ward", prior=prior)
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_a_question_is_planned_as_the_command_line_plans_it(tmp_path: Path) -> None:
     with opened(tmp_path) as curator:
         n, budget = curator.budget.n, curator.budget.promise
@@ -164,7 +163,6 @@ def test_a_question_is_planned_as_the_command_line_plans_it(tmp_path: Path) -> N
     assert {name: json.loads(told.stdout)[name] for name in offers[0].to_dict()} == offers[0].to_dict()
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_the_share_for_a_width_buys_it(tmp_path: Path) -> None:
     with opened(tmp_path) as curator:
         share = curator.share_for("mean of sbp by ward", 25.0)

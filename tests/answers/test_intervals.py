@@ -34,7 +34,6 @@ def test_central_intervals_of_few_draws_hold_their_level_or_are_all_of_them(draw
     assert np.mean(high - low) == pytest.approx(min(level, (draws - 1) / (draws + 1)), abs=0.004)
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_intervals_of_lopsided_posteriors_hold_a_fixed_truth() -> None:
     # The shortest intervals, which leave out the long side alone, hold the common ones of these shares 87 % of times.
     kinds, shares, rng = np.array(list("abcde")), np.array([0.6, 0.25, 0.1, 0.04, 0.01]), seeded_rng(3)
@@ -46,7 +45,6 @@ def test_intervals_of_lopsided_posteriors_hold_a_fixed_truth() -> None:
     assert held[:2].mean() >= 0.91
 
 
-@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize("n", [30, 2000])
 def test_where_all_have_nothing_an_interval_begins_at_nothing(n: int) -> None:
     facts, rng = Facts(cost=Number(0, 100), ill=Flag(), visits=Count(20)), seeded_rng(3)
@@ -88,7 +86,6 @@ def test_intervals_lie_within_those_of_higher_levels_and_go_to_the_ends_that_one
         assert found[0][0, 0] == 0
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_outer_quantiles_of_a_few_records_that_noise_hides_are_held_at_the_other_end() -> None:
     # Of 250 times these hold 94 and 88 %; drawn out to the ends only as other rows are, 73 and 26 %.
     facts, rng, sizes = Facts(visits=Count(40), ward=Category(["A", "B", "C"])), seeded_rng(4), [700, 15, 6]
@@ -101,7 +98,6 @@ def test_outer_quantiles_of_a_few_records_that_noise_hides_are_held_at_the_other
     assert np.mean(np.ptp(ends[:, :2], axis=2)) < 12  # and what is known stays known
 
 
-@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize(("n", "epsilon", "shares"), [(30, 0.1, [18, 7, 3, 1, 1]), (200, 0.5, [1, 1, 0, 0, 0])])
 def test_intervals_of_counts_that_noise_hides_hold_the_largest(n: int, epsilon: float, shares: list[int]) -> None:
     # Told by a composition of all counts alone, the first was held 77 % of times, and each of two halves 89 to 94 %.
@@ -114,7 +110,6 @@ def test_intervals_of_counts_that_noise_hides_hold_the_largest(n: int, epsilon: 
     assert held[:, 0].mean() >= 0.92 and held.mean() >= 0.95
 
 
-@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize("epsilon", [1.0, 8.0])
 def test_a_count_that_all_records_have_is_held_and_small_noise_leaves_intervals_as_they_were(epsilon: float) -> None:
     rng, question = seeded_rng(9), Question("counts", ("kind",), Facts(kind=Category(list("abcde"))))
@@ -133,7 +128,6 @@ def test_draws_that_are_all_one_number_are_their_interval(draw: float, high: flo
     assert to_the_ends(draws, 0.95, 0.0, high).tolist() == [[draw, draw]]
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_comparisons_with_a_group_that_noise_hides_are_drawn_out_as_far_as_the_group_is() -> None:
     # Both groups have a share of .02; ten records of the second are lost in the noise. Draws alone hold 57 %.
     facts, rng = Facts(ill=Flag(), ward=Category(["large", "small"])), seeded_rng(11)
@@ -147,7 +141,6 @@ def test_comparisons_with_a_group_that_noise_hides_are_drawn_out_as_far_as_the_g
     assert np.mean(held, axis=0).min() >= 0.93
 
 
-@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize("n", [400, 5000])
 def test_what_all_records_have_is_held_apart_from_what_none_has_and_counts_are_whole(n: int) -> None:
     # The difference is the largest there can be, and draws of neither count reach their ends at once.

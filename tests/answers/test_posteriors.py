@@ -157,7 +157,6 @@ def test_means_that_noise_drowns_are_as_the_prior_says() -> None:
         assert np.mean(part <= 0.5) == pytest.approx(stats.beta(0.5, 0.5).cdf(0.5), abs=0.04)
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_intervals_of_means_hold_at_every_level_where_noise_hides_the_spread() -> None:
     """Fifty records of 0 to 100 at ε = 5: with spreads taken for smaller, 50 % intervals held 40 % of these."""
     rng, question = seeded_rng(2), Question("mean", ("x",), sv.Facts(x=sv.Number(0, 100)))
@@ -174,7 +173,6 @@ def test_intervals_of_means_hold_at_every_level_where_noise_hides_the_spread() -
     assert 0.935 < most < 0.99
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_stated_probabilities_come_true_as_often_as_they_say() -> None:
     """Of shares from the prior: claims that one group lies above another, where it is not plain which."""
     rng, cell, stated, true = seeded_rng(9), Cell("proportion", 200, 0.5, 4), [], []
@@ -401,7 +399,6 @@ def test_pooled_means_cover_where_the_groups_that_noise_hides_differ() -> None:
     assert np.mean(held) > 0.91
 
 
-@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize(
     "cell",
     [

@@ -39,7 +39,6 @@ def database(table: pa.Table, folder: Path) -> Any:
     return f"duckdb://{folder}/records.duckdb?table=people"
 
 
-@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize(("most", "high"), [(1, 60), (1, 365), (3, 60), (40, 60)])
 def test_quantiles_of_persons_averages_of_counts_cover(most: int, high: int) -> None:
     """Those of persons with one row are whole, and all that lie in a bin may: they had been taken to lie evenly."""
@@ -65,7 +64,6 @@ def test_quantiles_of_numbers_say_how_finely_they_are_told() -> None:
     assert "by bins of 2:" in str(number.bounded) and count.bounded is None
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_quantiles_of_whole_numbers_cover(tmp_path: Path) -> None:
     """Ten tables, half of their records asked about and a fifth missing: 60 intervals, told to ±5 points.
 

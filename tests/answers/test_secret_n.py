@@ -51,7 +51,6 @@ def test_many_cells_do_not_expect_many_records() -> None:
         assert abs(drawn.mean() - n) < 5 * 3.0 * math.sqrt(200)
 
 
-@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize("verb", ["proportion", "mean", "rate", "counts", "quantiles"])
 @pytest.mark.parametrize("n", [0, 1, 2, 300])
 def test_every_verb_answers_any_number_of_records_in_one_kind(verb, n) -> None:
@@ -99,7 +98,6 @@ def covered(verb: str, n: int, epsilon: float, seed: int) -> tuple[int, int]:
     return int(np.sum((low <= truth) & (truth <= high))), truth.size
 
 
-@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize(
     ("verb", "epsilon", "sizes"),
     [("proportion", 0.3, (100, 2000)), ("mean", 0.3, (100,)), ("mean", 1.0, (100, 2000)), ("counts", 0.3, (100, 2000))],

@@ -33,7 +33,8 @@ def _sums(look: Look, rows: Floats, y: Floats) -> Floats:
     family, (K, d) = look.model, look.predictors.shape
     kind = rows.dtype
     z = rows @ look.matrix.T.astype(kind, copy=False)
-    v, t = look.weights(np.einsum("ij,ij->i", z, z)), z @ look.predictors.T.astype(kind, copy=False)
+    turned = np.square(z)  # filled anew each time: memory that is new takes as long as the arithmetic
+    v, t = look.weights(turned @ np.ones(d, dtype=kind)), z @ look.predictors.T.astype(kind, copy=False)
     if K == 1 and family.curved:
         mean, slope = family.mean_and_slope(t[:, 0])
         left, slope = (y - mean)[:, None], slope[:, None, None]
@@ -49,7 +50,6 @@ def _sums(look: Look, rows: Floats, y: Floats) -> Floats:
         parts["information"] = np.empty((K * d, K * d))
     if "meat" in look.parts:
         parts["meat"] = np.empty((K * d, K * d))
-    turned = np.empty_like(z)  # filled anew each time: memory that is new takes as long as the arithmetic
     for k, m in itertools.combinations_with_replacement(range(K), 2):
         weights = {"information": lean**2 * v * slope[:, k, m], "meat": pulls[:, k] * pulls[:, m]}
         for name in parts.keys() & weights.keys():
