@@ -152,3 +152,16 @@ def test_of_a_range_without_width_nothing_is_privacy():
     (row,) = Answer(release).rows
     assert (row["low"], row["high"], row["privacy_share"]) == (4.0, 4.0, None)
     assert drawn_rows([row])[1][0].privacy == "–"
+
+
+@pytest.mark.parametrize(
+    ("columns", "records", "told"),
+    [(["ward", "day"], 60, True), (["ward", "day"], 60_000, False), (["day"], 60, False)],
+)
+def test_small_cells_are_not_to_be_added_up(columns: list[str], records: int, told: bool) -> None:
+    """Each is told by a prior of its own, which none can fall below zero by: their sum comes to too much."""
+    facts = Facts(ward=Category(["A", "B"]), day=Category([str(day) for day in range(15)]))
+    cells = Question("counts", tuple(columns), facts)
+    data = {"ward": ["A", "B"] * (records // 2), "day": [str(k % 15) for k in range(records)]}
+    answer = Answer(NoisyCells(cells, records, "gaussian", 20.0).release(data, seeded_rng(5)), None, 0.1)
+    assert any(note.startswith("do not add rows up") for note in answer.notes) == told

@@ -34,6 +34,8 @@ _SIGNS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.
 _NO_END = float(np.finfo(np.float64).max / 2)
 """What a ratio to nothing is told as: two of them can still be added."""
 _DROWNED = "? where noise hides a row: its range is all that there can be"
+_SUMS = "do not add rows up, small ones come to too much: ask for a total as a question of its own, with fewer columns"
+_SEVERAL = 3
 _ENDLESS = 1e15
 """A ratio beyond this is one to nothing."""
 
@@ -192,8 +194,14 @@ class Answer:
         """What one must know to read the rows, in words."""
         hidden = _DROWNED if any(row["estimate"] is None for row in self.rows) else None
         asked = self.question
-        said = (left_out_note(self.posterior), hidden, asked.bounded, asked.whose, asked.ruled_out)
+        said = (left_out_note(self.posterior), hidden, self._summing(), asked.bounded, asked.whose, asked.ruled_out)
         return [note for note in said if note is not None]
+
+    def _summing(self) -> str | None:
+        """What one must know before adding up counts of several columns: noise can hide that a cell is empty."""
+        asked = self.question
+        crossed = asked.verb == "counts" and len(asked.label_names) > 1
+        return _SUMS if crossed and sum(row["low"] <= 0 < row["high"] for row in self.rows) >= _SEVERAL else None
 
     def _costing(self) -> str:
         return footing(self.level, self.share, self.entry)
