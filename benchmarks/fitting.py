@@ -35,7 +35,7 @@ Cells = dict[Any, list[Any]]
 
 def sums(look: Any, rows: Any, y: Any) -> Any:
     """Return the look in whole steps, but for the rounding of each record."""
-    return quick_sums(look, rows, np.minimum(y, look.model.most) if look.family == "poisson" else y)
+    return quick_sums(look, rows, look.model.outcome(y) if look.family == "poisson" else y)
 
 
 def fit(mechanism: AdaptiveLooks, rows: Any, y: Any, rng: np.random.Generator) -> Any:

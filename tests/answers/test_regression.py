@@ -188,10 +188,18 @@ def test_an_estimate_lies_in_its_interval_and_has_the_sign_that_is_likelier(cura
 def test_a_poisson_regression_says_where_it_cut_counts(curator) -> None:
     answer = curator.regress("visits ~ age", spend=0.5)
     assert 1 <= answer.posterior.cut < 12  # of the public bound of 12
-    cut = f"counts cut at {answer.posterior.cut:g}: levels may be told too low where a few records"
+    cut = f"counts cut at {answer.posterior.cut:g}; what lies beyond is measured as a whole and allowed for, as far as"
     assert cut in " ".join(answer.summary().split())
     lines = Regression.from_json(answer.to_json()).summary().splitlines()
     assert any(line.startswith("counts cut at") for line in lines) and max(map(len, lines)) <= 80
+
+
+def test_a_poisson_regression_says_that_many_counts_reach_their_bound(curator) -> None:
+    answer = curator.regress("visits ~ age", spend=0.5)
+    said = "many counts reach their public bound, 12, and are taken to be cut there"
+    for full, told in ((None, False), (0.01, False), (0.2, True)):
+        found = replace(answer, release=replace(answer.release, value=replace(answer.posterior, full=full)))
+        assert any(note.startswith(said) for note in Regression.from_json(found.to_json()).notes) is told
 
 
 def test_a_rate_of_which_little_is_known_lies_in_its_interval_and_is_not_minus_zero(tmp_path: Path) -> None:

@@ -56,10 +56,10 @@ def test_the_sums_are_those_of_the_look_to_within_a_step_a_record(response: str,
             assert np.all(found[part] == np.rint(found[part]))
 
 
-def test_what_lies_beyond_a_cut_is_that_of_the_look() -> None:
-    formula, table = Formula("z ~ x*g", FACTS), records(300)
-    one = next(looks(formula, 300))
-    look = replace(one, cap=1.3, beyond=0.4, parts=("score",))
+@pytest.mark.parametrize(("response", "family", "cap", "beyond"), [("z", "linear", 1.3, 0.4), ("k", "poisson", 7, 2)])
+def test_what_lies_beyond_a_cut_is_that_of_the_look(response: str, family: str, cap: float, beyond: float) -> None:
+    formula, table = Formula(f"{response} ~ x*g", FACTS, family), records(300)
+    look = replace(next(looks(formula, 300)), cap=cap, beyond=beyond, parts=("score",))
     seen, wanted = (
         DeviceRecords.of(formula, table, chunk=128).look(look),
         look.read([table[k] for k in formula.columns]),

@@ -16,7 +16,7 @@ from sottovoce.regression.adaptive_looks import AdaptiveLooks
 from sottovoce.regression.formula import Formula
 from sottovoce.regression.quick_sums import quick_sums
 from sottovoce.regression.shares import TAILS
-from sottovoce.regression.tails import Tail, Weighed, tail_look
+from sottovoce.regression.tails import Tail, Weighed, cuts, tail_look
 
 N = 20_000
 FACTS = Facts(y=Number(60, 250), age=Number(0, 110), g=Category(("a", "b", "c")), f=Flag())
@@ -176,7 +176,7 @@ def test_what_is_measured_replaces_the_guess_as_far_as_its_noise_allows() -> Non
 @pytest.mark.parametrize("noise", [0.0, 1e-9, 1e-3, 1e6])
 def test_the_second_cut_leaves_no_more_than_none_would(sd: float, noise: float) -> None:
     caps = np.geomspace(1e-5, 2.0, 40)
-    tail = Tail.of(sd, caps, 1.7, noise)
+    tail = Tail.of(0.3 * sd * sd, *cuts(caps, 1.7), 1.7, noise)
     assert np.all((tail.farther >= tail.cap) & (tail.farther <= 1.7) & (tail.cap <= 1.7))
     assert np.all(tail.left <= (tail.before + tail.after) * (1 + 1e-12))
     assert np.all(np.diff(tail.before + tail.after) <= 0) and tail.left[-1] == 0

@@ -69,6 +69,13 @@ def test_what_lies_beyond_a_cut_is_the_same_everywhere(engine_table: Table, mess
     assert np.abs(seen.total - here.total).max() <= 2 * 2.0**look.bits
 
 
+def test_what_counts_have_beyond_a_cut_is_the_same_everywhere(engine_table: Table, messy: pa.Table) -> None:
+    look = replace(reading("poisson", parts=("score",)), response=Count(1000), cap=9, beyond=4)
+    seen, here = engine_table.read(look, [*NAMES, "k"]), look.read([messy[name].to_pylist() for name in [*NAMES, "k"]])
+    assert np.abs(here.total).max() > 1000
+    assert np.abs(seen.total - here.total).max() <= 2 * 2.0**look.bits
+
+
 def test_a_condition_leaves_n_and_takes_records_out(engine_table: Table, messy: pa.Table) -> None:
     look, columns = reading("linear", cap=0.6), [*NAMES, "w"]
     seen = engine_table.read(look, columns, where="k > 4")

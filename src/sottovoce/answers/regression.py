@@ -66,6 +66,12 @@ _HIDDEN = (
     "where no record has such a value, or the data write it otherwise than the facts do: compare their words"
 )
 """Said where intervals are wide for what is believed of columns beforehand; of no records they are that alone."""
+_OFTEN = 0.05
+_REACHING = (
+    "many counts reach their public bound, {:g}, and are taken to be cut there: where none can be larger, as of so "
+    "many out of {:g}, rates are told too high. Then state a bound that lies farther out"
+)
+"""Said where more counts than this part of them would reach it by a Poisson law."""
 _NAMED = 6
 """So many terms are named that noise hides."""
 
@@ -210,6 +216,9 @@ class Regression:
             found.append(f"each beside {question.reference}")
         if cut is not None:
             found.append(question.model.cutting.format(cut))
+        if (self.posterior.full or 0.0) > _OFTEN:
+            high = float(question.response.high)  # type: ignore[attr-defined]
+            found.append(_REACHING.format(high, high))
         if len(question.encoding.names) > 1 or any(levels_of(one) is None for one in question.encoding.columns):
             allowed, usual = question.misses or 0.0, question.model.missed
             if (self.posterior.misses or 0.0) > _BADLY * max(allowed, usual):

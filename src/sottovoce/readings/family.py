@@ -64,6 +64,11 @@ class Family(ABC):
         return 1
 
     @property
+    def upward(self) -> bool:
+        """Whether no record pulls against its row: what it pulls with is never below zero."""
+        return False
+
+    @property
     def default(self) -> float | None:
         """What a missing response counts as, None where its record is left out."""
         missing = getattr(self.response, "missing", None)

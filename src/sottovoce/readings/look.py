@@ -37,6 +37,8 @@ __all__ = ["CHUNK", "Look", "fine_bits"]
 
 CHUNK = 1 << 12
 """So many records at a time stay near the processor."""
+_CUTTING = ("linear", "poisson")
+"""Families that look at what lies beyond a cut."""
 
 
 def fine_bits(n: int | None) -> int:
@@ -75,7 +77,8 @@ class Look(LookMoves):
     extra
         α: how much more counts are taken to vary than a Poisson law's (`PoissonFamily`).
     beyond
-        Where above 0, only what residuals of a linear regression have beyond it, up to the cap, makes the score.
+        Where above 0, only what residuals of a linear regression, or counts, have beyond it, up to the cap, makes the
+        score.
 
     A record with a missing value, of which the facts do not say what it counts as, gives zeros.
 
@@ -107,8 +110,8 @@ class Look(LookMoves):
         real("norm", self.norm, 0.0)
         real("cap", self.cap)
         real("extra", self.extra, 0.0)
-        if real("beyond", self.beyond, 0.0) and not (self.family == "linear" and self.beyond < self.cap):
-            raise InvalidValue("beyond is of a linear regression, and below the cap")
+        if real("beyond", self.beyond, 0.0) and not (self.family in _CUTTING and self.beyond < self.cap):
+            raise InvalidValue("beyond is of a linear regression or of counts, and below the cap")
         if not (self.norm > 0 and 2 <= self.bits <= 20):
             raise InvalidValue("a look needs norm > 0 and bits from 2 to 20")
         shape, centre = self._given
@@ -194,7 +197,20 @@ class Look(LookMoves):
     @cached_property
     def diameter(self) -> float:
         """How far two contributions to the score lie apart, of which none is longer than 1."""
+        if self.model.upward:
+            return min(self._box, 2.0)
         return min(self.model.apart(self.reach, self._far) / self.bound, 2.0)
+
+    @property
+    def _box(self) -> float:
+        """The diameter, in units of c, of a box that has zero and all rows in it: a part of a row lies in it too."""
+        low, high = (self.matrix * end for end in self.encoding.ends)
+        least, most = np.minimum(low, high).sum(axis=1), np.maximum(low, high).sum(axis=1)
+        for whole in self.encoding.wholes:  # of a group's levels a row has one
+            one = np.isin(np.arange(self.encoding.size), whole)
+            most = np.where(np.all(self.matrix == one, axis=1), 1.0, most)
+        sides = np.maximum(most, 0.0) - np.minimum(least, 0.0)
+        return float(np.linalg.norm(sides)) / self.norm * (1 + 1e-9)
 
     @property
     def factors(self) -> tuple[float, float]:

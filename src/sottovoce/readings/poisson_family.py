@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy import special
 
 from sottovoce.facts.columns import Column, Count
 from sottovoce.privacy.errors import InvalidValue
@@ -35,14 +36,17 @@ class PoissonFamily(Family):
 
     .. math:: P(y = j) = e s^j \prod_{i<j} \frac{1 + \alpha i}{i + 1}, \qquad
               \frac{d}{dt} E\min(y, K) = e s \sum_{j<K} s^j \prod_{i<j} \frac{1 + \alpha (i + 1)}{i + 1}
+
+    Where `beyond` is above 0, what counts have between it and K is added up as it is, and no mean is taken from it.
     """
 
     word: ClassVar[str] = "poisson"
     wants: ClassVar[str] = "a count"
     ratio: ClassVar[str | None] = "rate ratio"
     cutting: ClassVar[str] = (
-        "counts cut at {:g}: levels may be told too low where a few records have most of all that is counted, and "
-        "slopes wrongly where their logarithm bends"
+        "counts cut at {:g}; what lies beyond is measured as a whole and allowed for, as far as noise lets it: levels "
+        "may be told too low where very few records have much of all that is counted, and slopes wrongly where their "
+        "logarithm bends"
     )
     missed: ClassVar[float] = 0.15
     boundless: ClassVar[bool] = True
@@ -51,6 +55,7 @@ class PoissonFamily(Family):
     """K; a third of the column's public `high` where 0."""
     extra: float = 0.0
     """α; 0 where it is too small to matter."""
+    beyond: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -62,8 +67,7 @@ class PoissonFamily(Family):
     @classmethod
     def of(cls, response: Column, cap: float, extra: float, beyond: float) -> Self:
         """Return the family of a response, counts cut at `cap`."""
-        del beyond
-        return cls(response, int(cap), float(extra))
+        return cls(response, int(cap), float(extra), int(beyond))
 
     def takes(self) -> bool:
         """Say whether it is a count."""
@@ -73,11 +77,20 @@ class PoissonFamily(Family):
     def most(self) -> int:
         """K."""
         high = int(self.response.high)  # type: ignore[attr-defined]
+        if self.beyond:
+            return min(high, self.cap)
         return min(high, MOST_COUNTED, self.cap or max(1, -(-high // 3)))
+
+    @property
+    def upward(self) -> bool:
+        """Whether it is what lies beyond a cut."""
+        return self.beyond > 0
 
     @cached_property
     def powers(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """The coefficients of Σ(K − j)·P(y = j)/e and of the slope's sum, the highest power of s first."""
+        if self.beyond:
+            return (0.0,), (0.0,)
         mass, slope = self._mass(0), self._mass(1)
         return tuple(reversed([(self.most - j) * part for j, part in enumerate(mass)])), tuple(reversed(slope))
 
@@ -95,16 +108,17 @@ class PoissonFamily(Family):
         return _places(t, self.farthest, self.extra)
 
     def uncut(self, values: Floats) -> Floats:
-        """Return the count, cut at what the column's facts allow and at what is looked at of any count."""
-        most = min(int(self.response.high), MOST_COUNTED)  # type: ignore[attr-defined]
-        return np.floor(np.clip(super().outcome(values), 0.0, most))
+        """Return the count, cut at what the column's facts allow."""
+        return np.floor(np.clip(super().outcome(values), 0.0, float(self.response.high)))  # type: ignore[attr-defined]
 
     def outcome(self, values: Floats) -> Floats:
-        """Return the count, cut at K."""
-        return np.minimum(self.uncut(values), self.most)
+        """Return the count, cut at K, or what of it lies beyond a lower cut."""
+        return np.clip(self.uncut(values), self.beyond, self.most) - self.beyond
 
     def mean(self, t: Floats) -> Floats:
         """Return the mean of min(y, K)."""
+        if self.beyond:
+            return np.zeros_like(t)
         s, e = self._places(t)
         return np.asarray(self.most - e * _polynomial(self.powers[0], s))
 
@@ -112,13 +126,22 @@ class PoissonFamily(Family):
         """Return eᵗ, or the public bound of a count where that is less."""
         return np.minimum(np.exp(np.clip(t, -700.0, 700.0)), float(self.response.high))  # type: ignore[attr-defined]
 
+    def full(self, t: Floats) -> Floats:
+        """Return which part of counts is as large as the public bound, or would be larger, of a Poisson law."""
+        rates = np.exp(np.clip(t, -700.0, 700.0)).astype(np.float64)
+        return np.asarray(special.gammainc(float(self.response.high), rates), dtype=np.float64)  # type: ignore[attr-defined]
+
     def slope(self, t: Floats) -> Floats:
         """Return the derivative of the mean of min(y, K)."""
+        if self.beyond:
+            return np.zeros_like(t)
         s, e = self._places(t)
         return np.asarray(s * e * _polynomial(self.powers[1], s))
 
     def mean_and_slope(self, t: Floats) -> tuple[Floats, Floats]:
         """Return both, of places found once."""
+        if self.beyond:
+            return np.zeros_like(t), np.zeros_like(t)
         s, e = self._places(t)
         first, second = (_polynomial(powers, s) for powers in self.powers)
         return np.asarray(self.most - e * first), np.asarray(s * e * second)
@@ -192,11 +215,15 @@ class PoissonFamily(Family):
     @cached_property
     def steepest(self) -> float:
         """The largest slope, on a grid and what lies between; K at most."""
+        if self.beyond:
+            return 1.0
         t = np.linspace(math.log(self.most) - 6.0, self.farthest, 2001)
         return min(float(self.slope(t).max()) * 1.001, float(self.most))
 
     def bound(self, reach: float) -> float:
-        """Return how far a count up to K and its mean can lie apart."""
+        """Return how far a count up to K and its mean can lie apart, or how far beyond the other cut K is."""
+        if self.beyond:
+            return float(self.most - self.beyond)
         return _bound(self, float(reach))
 
 

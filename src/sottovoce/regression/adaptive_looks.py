@@ -98,7 +98,7 @@ class AdaptiveLooks(Mechanism):
         """Each look's share of ρ, and how it is split unless what was released says otherwise."""
         # What the rows of one person have in common hides how much counts vary: their average is not measured.
         counts = self.system.family == "poisson" and not self.system.averaged
-        tails = self.system.family == "linear" and bool(self.system.encoding.wholes)
+        tails = (counts or self.system.family == "linear") and bool(self.system.encoding.wholes)
         return steps(self.system.model.curved, self.n, self.system.dimension, self.rho, counts, tails)
 
     @cached_property
@@ -213,12 +213,16 @@ class AdaptiveLooks(Mechanism):
         if system.prior >= system.usual_prior and not system.groups:  # nor where rows weigh so little that it is left
             untold = untold | (alone.unlearned > _UNLEARNED)
         left = np.where(np.abs(A) @ untold > 0, math.nan, left)
-        family, cut = system.model, None
+        family, cut, full = system.model, None, None
         if isinstance(family, LinearFamily) and last.look.cap < 1:
             cut = last.look.cap * family.scale.half
         elif isinstance(family, PoissonFamily) and 0 < last.look.cap < family.response.high:  # type: ignore[attr-defined]
             cut = float(last.look.cap)
-        return Coefficients.from_belief(system, found, left, cut, last.misses)
+        if isinstance(family, PoissonFamily) and belief.imagined is not None:
+            best = int(np.argmax(belief.weights))
+            rows, records = belief.imagined.rows[best], belief.imagined.records[best]
+            full = float(records @ family.full(rows @ last.look.back.T @ belief.means[best]) / records.sum())
+        return Coefficients.from_belief(system, found, left, cut, last.misses, full)
 
     # The attack.
 

@@ -190,10 +190,13 @@ def _believed(asked: Sequence[Asked], guesses: Sequence[Guesses]) -> list[Belief
     means, covariances, ends = times(T, theta), roots @ left @ roots.transpose(0, 2, 1), np.cumsum(counts)
     found = []
     parts = [None] * len(counts) if imagined is None else imagined.split()
-    for end, some, part in zip(ends, guesses, parts, strict=True):
+    for end, one, some, part in zip(ends, asked, guesses, parts, strict=True):
         own = slice(end - len(some.mean), end)
         weights, unlearned = _weighed(evidence[own]), np.diagonal(left[own], axis1=1, axis2=2)
-        found.append(Belief(weights, means[own], covariances[own], some, part, weights @ unlearned))
+        mean, covariance = means[own], covariances[own]
+        if one.last and one.noisy and one.glance.far is not None and part is not None:
+            mean, covariance = one.glance.far.told(one.glance.look, part, mean, covariance)
+        found.append(Belief(weights, mean, covariance, some, part, weights @ unlearned))
     return found
 
 

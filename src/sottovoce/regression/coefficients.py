@@ -41,6 +41,9 @@ class Coefficients:
     misses
         How far the formula seems to be off, along the coordinate where that is most, as a part of how far responses
         vary about it; None where that was not asked.
+    full
+        Which part of counts is as large as their public bound, or would be larger, as far as was learned; None of other
+        regressions.
 
     Examples
     --------
@@ -58,6 +61,7 @@ class Coefficients:
     plain_sd: Floats
     cut: float | None = None
     misses: float | None = None
+    full: float | None = None
 
     @classmethod
     def from_belief(
@@ -67,6 +71,7 @@ class Coefficients:
         plain_sd: Floats,
         cut: float | None = None,
         misses: float | None = None,
+        full: float | None = None,
     ) -> Coefficients:
         """Return a belief with few components."""
         order = np.argsort(belief.weights)[::-1]
@@ -79,7 +84,8 @@ class Coefficients:
             )
             weights[-1], means[-1], covariances[-1] = belief.weights[rest].sum(), merged.mean, merged.covariance
         some = weights > 1e-6
-        return cls(formula, weights[some] / weights[some].sum(), means[some], covariances[some], plain_sd, cut, misses)
+        told = (plain_sd, cut, misses, full)
+        return cls(formula, weights[some] / weights[some].sum(), means[some], covariances[some], *told)
 
     @property
     def terms(self) -> list[str]:
@@ -160,7 +166,7 @@ class Coefficients:
         """Return the posterior as plain values; `from_dict` reads it back."""
         arrays: dict[str, Any] = {name: getattr(self, name).tolist() for name in ("weights", "means", "covariances")}
         arrays["plain_sd"] = [None if math.isnan(sd) else sd for sd in self.plain_sd.tolist()]
-        told = {"cut": self.cut, "misses": self.misses}
+        told = {"cut": self.cut, "misses": self.misses, "full": self.full}
         arrays |= {name: value for name, value in told.items() if value is not None}
         return {"posterior": "coefficients", "formula": self.formula.to_dict(), "terms": self.terms} | arrays
 
@@ -170,7 +176,7 @@ class Coefficients:
         with restoring("coefficients"):
             names = ("weights", "means", "covariances", "plain_sd")
             arrays: dict[str, Any] = {name: np.asarray(state[name], dtype=np.float64) for name in names}
-            arrays |= {name: float(state[name]) for name in ("cut", "misses") if state.get(name) is not None}
+            arrays |= {name: float(state[name]) for name in ("cut", "misses", "full") if state.get(name) is not None}
             return Coefficients(Formula.from_dict(state["formula"]), **arrays)
 
 

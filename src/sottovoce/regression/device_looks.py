@@ -203,7 +203,9 @@ def _one(family: str, powers: Any, cap: Any, extra: Any, beyond: Any, y: Any, t:
         if extra is not None:
             s, e = mu / (1 + extra * mu), jnp.exp(-jnp.log(1 + extra * mu) / extra)
         above, below = (jnp.polyval(part, s) for part in powers)
-        return jnp.minimum(y, most) - (most - e * above), s * e * below
+        kept = jnp.minimum(y, most) - (most - e * above)
+        far = jnp.clip(y, beyond, cap) - beyond
+        return jnp.where(beyond > 0, far, kept), s * e * below
     off = y - t
     cut = jnp.where(cap > 0, cap, jnp.inf)
     kept = jnp.clip(off, -cut, cut)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special
 
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings import Look
+
+if TYPE_CHECKING:
+    from sottovoce.regression.far_counts import FarCounts
 
 __all__ = ["Glance", "denoised", "know", "lifted", "once_each", "round_shape"]
 
@@ -34,6 +37,8 @@ class Glance:
     misses
         How much the formula misses where that is most, as far as was learned: a part of how far responses vary about
         it.
+    far
+        What counts have beyond where this look cuts them, where that was looked at; of the last look alone.
     """
 
     look: Look
@@ -46,6 +51,7 @@ class Glance:
     tau_meat: float
     missed: Floats | None = None
     misses: float | None = None
+    far: FarCounts | None = None
 
     @classmethod
     def of(

@@ -174,10 +174,12 @@ def mean_squares(tau: float, moved: Floats, noise: Floats, gap: Floats | int) ->
     return np.maximum(each, every)
 
 
-def learned(tau: float, values: Floats, gap: Floats | int, *, together: bool = False) -> Floats:
+def learned(
+    tau: float, values: Floats, gap: Floats | int, *, together: bool = False, varies: float = _VARIES
+) -> Floats:
     """Return the mean of τ² by gaps that have a variance of 1 + τ²·value: by each alone, or by all of them."""
     count, seen = (gap, gap) if isinstance(gap, int) else (len(gap), (gap**2).sum(axis=0))
-    squares = np.exp(2 * (math.log(tau) - _VARIES**2 + _VARIES * _PLACES))
+    squares = np.exp(2 * (math.log(tau) - varies**2 + varies * _PLACES))
     whole = 1 + squares[:, None] * np.maximum(values, 0.0)
     log = -(count * np.log(whole) + seen / whole) / 2
     log = (log.sum(axis=1, keepdims=True) if together else log) - _PLACES[:, None] ** 2 / 2

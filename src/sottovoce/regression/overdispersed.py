@@ -14,7 +14,7 @@ import numpy as np
 
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings import Look
-from sottovoce.readings.families import MOST_COUNTED, PoissonFamily
+from sottovoce.readings.families import PoissonFamily
 from sottovoce.regression.formula import Formula
 from sottovoce.regression.glances import Glance
 
@@ -58,28 +58,33 @@ class Extra:
         """How far α may be from its mean, and the law of the rates from a gamma."""
         return math.hypot(self.sd, _OTHER * self.mean)
 
+    @property
+    def tail(self) -> float:
+        """How much counts of mean μ that are cut at K may lose beside the law's, alike: this over K, for each μ."""
+        return _LOST * (self.mean + self.sd * (1 + min(self.sd, 1.0)))
+
     def shift(self, family: PoissonFamily, t: Floats) -> Floats:
         """Return by how much each kind of doubt moves the mean of cut counts: that of α, and that of long tails."""
-        high, low = self._sides(family)
+        high, low = self.sides(family)
         lost = self._lost(family, t, np.array(family.most)) * family.slope(t)
         return np.stack([(high.mean(t) - low.mean(t)) / 2, lost])
 
     def shifts(self, family: PoissonFamily, t: Floats, slopes: Floats | None = None) -> Floats:
         """Return the same of counts cut at 1, at 2 and so on, a row each, as their slopes are if those are known."""
-        high, low = self._sides(family)
+        high, low = self.sides(family)
         slopes = family.by_cap(t)[1] if slopes is None else slopes
         lost = self._lost(family, t, np.arange(1.0, family.most + 1))[:, None] * slopes
         return np.stack([(high.means_by_cap(t) - low.means_by_cap(t)) / 2, lost])
 
-    def _sides(self, family: PoissonFamily) -> list[PoissonFamily]:
+    def sides(self, family: PoissonFamily) -> list[PoissonFamily]:
+        """Return the laws of the largest and the least α that is believed."""
         ends = np.clip([self.mean + self.doubt, self.mean - self.doubt], 0.0, _HIGHEST).tolist()
         return [replace(family, extra=end) for end in ends]
 
     def _lost(self, family: PoissonFamily, t: Floats, cap: Floats) -> Floats:
         """Return what part of their mean all counts alike may lose; nothing where no count is larger."""
-        most = max(min(family.response.high, MOST_COUNTED), cap.max())  # type: ignore[attr-defined]
-        alpha = self.mean + self.sd * (1 + min(self.sd, 1.0))
-        return np.asarray(_LOST * alpha * family.expected(t).mean() * (1 / cap - 1 / most))
+        most = max(family.response.high, cap.max())  # type: ignore[attr-defined]
+        return np.asarray(self.tail * family.expected(t).mean() * (1 / cap - 1 / most))
 
     @classmethod
     def of(

@@ -56,6 +56,7 @@ def steps(
         for step, low in zip(before, least, strict=True)
     ]
     found += [_COUNTS] if counts else []
+    found += [TAILS] if tails else []
     return *found, (1 - sum(share for share, _ in found), parts)
 
 

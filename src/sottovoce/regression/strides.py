@@ -20,11 +20,12 @@ from sottovoce.readings import Look
 from sottovoce.readings.families import MOST_COUNTED
 from sottovoce.regression.belief import Asked, Belief, believe_all
 from sottovoce.regression.care import RELEASED, Care
+from sottovoce.regression.far_counts import farther, seen_farther
 from sottovoce.regression.glances import Glance, once_each, round_shape
 from sottovoce.regression.misfit import Doubt, doubt, lost, thick
 from sottovoce.regression.overdispersed import Extra, variation_look
 from sottovoce.regression.shares import TAILS, Step, split
-from sottovoce.regression.tails import Tail, Weighed, tail_look
+from sottovoce.regression.tails import ALIKE, Tail, Weighed, cuts, tail_look
 
 if TYPE_CHECKING:
     from sottovoce.regression.adaptive_looks import AdaptiveLooks
@@ -89,8 +90,10 @@ def strides(mechanism: AdaptiveLooks, shown: Shown, care: Care = RELEASED) -> Ge
         if astray is not None:
             missed, misses = _missed(astray, glance, _latest(path)[1], care)
             glance = replace(glance, missed=missed, misses=misses)
-            if astray.tail is not None:
+            if astray.tail is not None and mechanism.system.family == "linear":
                 glance = _filled(mechanism, glance, astray, astray.tail, shown, care)
+            elif astray.tail is not None:
+                glance = replace(glance, far=seen_farther(mechanism, astray.tail, shown, _extra(path), care))
         belief = None
         if place < len(mechanism.plan) - 1 and glance.score is not None:
             system, least = mechanism.system, min(mechanism.system.guesses, care.guesses)
@@ -134,6 +137,8 @@ def _next(mechanism: AdaptiveLooks, path: Path, place: int, paid: Step, care: Ca
     off, astray = _off(look, belief), None
     if last:
         look, astray = _wider(mechanism, look, rows, records, step, glance, off, care)
+        if mechanism.system.family == "poisson" and TAILS in mechanism.plan:
+            astray = replace(astray, tail=farther(mechanism, look, astray, _extra(path)))
         if TAILS in mechanism.plan and astray.tail is None:  # next to nothing is cut
             step = (step[0] + TAILS[0], step[1])
     return look, _split(mechanism, look, step, off), astray
@@ -248,7 +253,7 @@ def _tails(
     rows = Weighed(z, records, np.ones(len(z)))
     one = tail_look(mechanism.system, mechanism.n, look.of_cap(min(look.cap, most / 2)), rows, most)
     noise = mechanism.scales(one, TAILS)["score"] / one.pull / (one.cap - one.beyond)
-    return Tail.of(sd, caps, most, noise / rows.many)
+    return Tail.of(ALIKE * sd * sd, *cuts(caps, most), most, noise / rows.many)
 
 
 def _noise(mechanism: AdaptiveLooks, look: Look, step: Step) -> tuple[float, float]:

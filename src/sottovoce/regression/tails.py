@@ -25,9 +25,9 @@ from sottovoce.readings import Look
 from sottovoce.regression.formula import Formula
 from sottovoce.regression.misfit import learned
 
-__all__ = ["Tail", "Weighed", "tail_look"]
+__all__ = ["ALIKE", "Tail", "Weighed", "cuts", "tail_look"]
 
-_ALIKE = 0.3
+ALIKE = 0.3
 """λ: what all residuals that are cut at c standard deviations may lose alike, in those, is this over c."""
 _UNLIKE = 0.6
 """By how much more or less some kinds of rows may lose, as a part of it."""
@@ -88,23 +88,23 @@ class Tail:
     after: Any
 
     @classmethod
-    def of(cls, sd: float, cap: Floats, most: float, noise: float) -> Self:
+    def of(cls, size: float, cap: Floats, cuts: Floats, most: float, noise: float) -> Self:
         """Return the second cut that leaves least to be doubted.
 
         Parameters
         ----------
-        sd, most
-            How far residuals spread, and how far they go at most.
+        size, most
+            How much they may lose alike that are cut at c is size·(1/c − 1/most).
+        cap, cuts
+            Where they are cut, and for each of that where they may be for the second time.
         noise
             That of what a record loses on average, for each unit between the cuts.
 
-        >>> tail = Tail.of(0.1, np.array([0.4, 2.0]), 2.0, 0.002)
+        >>> tail = Tail.of(0.003, *cuts(np.array([0.4, 2.0]), 2.0), 2.0, 0.002)
         >>> tail.farther.round(2), np.sqrt(tail.left).round(5), np.sqrt(tail.before + tail.after).round(5)
         (array([1.13, 2.  ]), array([0.00198, 0.     ]), array([0.006, 0.   ]))
         """
-        cap = np.minimum(cap, most)
-        cuts = np.minimum(cap[:, None] + (most - cap[:, None]) * _CUTS, most)
-        whole, after = (_lost(sd, at, most) ** 2 for at in (cap[:, None], cuts))
+        whole, after = ((size * np.maximum(1 / at - 1 / most, 0.0)) ** 2 for at in (cap[:, None], cuts))
         found = cls(cap[:, None], cuts, np.maximum(whole - after, 0.0), (noise * (cuts - cap[:, None])) ** 2, after)
         best = (np.arange(len(cap)), found.left.argmin(axis=1))
         return cls(cap, *(part[best] for part in (cuts, found.before, found.noise, found.after)))
@@ -187,6 +187,7 @@ def tail_look(system: Formula, n: int | None, look: Look, rows: Weighed, farther
     return system.look_at(n, centre, shape, norm, ("score",), farther, beyond=look.cap)
 
 
-def _lost(sd: float, cap: Any, most: float) -> Any:
-    """Return how much residuals that are cut at `cap` and end at `most` may lose alike."""
-    return _ALIKE * sd * sd * np.maximum(1 / cap - 1 / most, 0.0)
+def cuts(cap: Floats, most: float) -> tuple[Floats, Floats]:
+    """Return where residuals are cut that go no farther than `most`, and where they may be for the second time."""
+    cap = np.minimum(cap, most)
+    return cap, np.minimum(cap[:, None] + (most - cap[:, None]) * _CUTS, most)

@@ -114,7 +114,8 @@ def _outcome(engine: Any, value: str, reading: Look) -> str:
     if reading.family == "linear":
         return _scaled(engine, value, family.scale)
     if reading.family == "poisson":
-        return f"CAST(FLOOR({cut(value, 0.0, float(family.most))}) AS DOUBLE)"
+        whole = f"CAST(FLOOR({cut(value, float(family.beyond), float(family.most))}) AS DOUBLE)"
+        return f"({whole} - {double(float(family.beyond))})" if family.beyond else whole
     return value
 
 
@@ -135,6 +136,8 @@ def _weighed(rows: Written, reading: Look, held: tuple[str, ...], along: tuple[s
         rows = rows.select({"tail": f"bell * {above} / {below}"}, *held, "y", "v", "t0", "bell")
         p = case(f"t0 > {_ZERO}", f"{_ONE} - tail", "tail")
         slope = f"(bell / {double(math.sqrt(2 * math.pi))})"
+    elif reading.model.upward:
+        slope, p = _ZERO, _ZERO
     elif word == "poisson":
         family: Any = reading.model
         rows = rows.select({"m": f"EXP({cut('t0', -FARTHEST, family.farthest)})"}, *held, "y", "v")
