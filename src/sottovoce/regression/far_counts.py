@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -23,9 +23,16 @@ from sottovoce.regression.formula import Formula
 from sottovoce.regression.imagined import Imagined
 from sottovoce.regression.misfit import learned
 from sottovoce.regression.overdispersed import Extra
+from sottovoce.regression.shares import TAILS
 from sottovoce.regression.tails import Tail
 
-__all__ = ["FarCounts", "far_look", "farther"]
+if TYPE_CHECKING:
+    from sottovoce.regression.adaptive_looks import AdaptiveLooks
+    from sottovoce.regression.care import Care
+    from sottovoce.regression.misfit import Doubt
+    from sottovoce.regression.strides import Shown
+
+__all__ = ["FarCounts", "far_look", "farther", "seen_farther"]
 
 _TINY = 2.0**-20
 """What is left of all entries of a row but the constant."""
@@ -53,22 +60,40 @@ def far_look(system: Formula, n: int | None, cap: int, far: int) -> Look:
     return system.look_at(n, np.zeros(size), shape, 1 + _TINY, ("score",), far, beyond=cap)
 
 
-def farther(extra: Extra, family: PoissonFamily, mean: float, noise: float) -> Tail | None:
-    """Return where counts are cut the second time and what that leaves; None where it would tell next to nothing.
+def farther(mechanism: AdaptiveLooks, look: Look, rows: Doubt, extra: Extra) -> Tail | None:
+    """Return where counts are cut the second time and what that leaves; None where nothing is cut or a look at it would
+    tell next to nothing.
 
     Parameters
     ----------
-    extra, family
-        How much counts vary, and how the last look cuts them.
-    mean, noise
-        Their mean, and the noise of λ for each unit between the two cuts.
+    look, rows
+        The last look, and rows that it may have.
+    extra
+        What is believed of how much counts vary.
     """
+    family = look.model
+    assert isinstance(family, PoissonFamily)
     cap, most = family.most, int(family.response.high)  # type: ignore[attr-defined]
+    if cap >= most:
+        return None
+    one = far_look(mechanism.system, mechanism.n, cap, most)
+    # The noise of λ, for each unit between the two cuts.
+    noise = mechanism.scales(one, TAILS)["score"] / one.pull / (most - cap)
+    noise = noise / max(float(rows.records @ rows.slopes), 1e-300)
+    mean = float(rows.records @ family.expected(rows.rows @ look.predictors[0]) / rows.records.sum())
     cuts, size = np.unique(np.rint(np.geomspace(cap + 1, most, _CUTS))), _LONGER * extra.tail * mean
     first = np.array([float(cap)])
     far = Tail.of(_FARTHER * size, first, cuts[None], most, noise).farther
     found = Tail.of(size, first, far[:, None], most, noise).at(0)
     return found if found.left < _WORTH * (found.before + found.after) else None
+
+
+def seen_farther(mechanism: AdaptiveLooks, tail: Tail, shown: Shown, extra: Extra, care: Care) -> FarCounts:
+    """Take the look, and return what it let out."""
+    look = far_look(mechanism.system, mechanism.n, int(tail.cap), int(tail.farther))
+    scales = mechanism.scales(look, TAILS)
+    seen = float(shown(look, scales)[look.encoding.wholes[0][0]])
+    return FarCounts(tail, seen / look.pull, scales["score"] / look.pull, extra, mechanism.n, care.drawn)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,12 +158,6 @@ class FarCounts:
     extra: Extra
     n: int | None
     drawn: bool
-
-    @classmethod
-    def of(cls, look: Look, tail: Tail, total: Floats, scale: float, extra: Extra, n: int | None, drawn: bool) -> Self:
-        """Return what a look let out, by its noisy total and how much of that is noise."""
-        seen = float(total[look.encoding.wholes[0][0]])
-        return cls(tail, seen / look.pull, scale / look.pull, extra, n, drawn)
 
     def told(self, look: Look, imagined: Imagined, means: Floats, covariances: Floats) -> tuple[Floats, Floats]:
         """Return the means and covariances of θ, one for each guess, by what the last look says and what was seen here.

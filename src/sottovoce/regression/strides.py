@@ -20,7 +20,7 @@ from sottovoce.readings import Look
 from sottovoce.readings.families import MOST_COUNTED
 from sottovoce.regression.belief import Asked, Belief, believe_all
 from sottovoce.regression.care import RELEASED, Care
-from sottovoce.regression.far_counts import FarCounts, far_look, farther
+from sottovoce.regression.far_counts import farther, seen_farther
 from sottovoce.regression.glances import Glance, once_each, round_shape
 from sottovoce.regression.misfit import Doubt, doubt, lost, thick
 from sottovoce.regression.overdispersed import Extra, variation_look
@@ -90,9 +90,10 @@ def strides(mechanism: AdaptiveLooks, shown: Shown, care: Care = RELEASED) -> Ge
         if astray is not None:
             missed, misses = _missed(astray, glance, _latest(path)[1], care)
             glance = replace(glance, missed=missed, misses=misses)
-            if astray.tail is not None:
-                measured = _filled if mechanism.system.family == "linear" else _farther
-                glance = measured(mechanism, glance, astray, astray.tail, shown, care, path)
+            if astray.tail is not None and mechanism.system.family == "linear":
+                glance = _filled(mechanism, glance, astray, astray.tail, shown, care)
+            elif astray.tail is not None:
+                glance = replace(glance, far=seen_farther(mechanism, astray.tail, shown, _extra(path), care))
         belief = None
         if place < len(mechanism.plan) - 1 and glance.score is not None:
             system, least = mechanism.system, min(mechanism.system.guesses, care.guesses)
@@ -137,43 +138,17 @@ def _next(mechanism: AdaptiveLooks, path: Path, place: int, paid: Step, care: Ca
     if last:
         look, astray = _wider(mechanism, look, rows, records, step, glance, off, care)
         if mechanism.system.family == "poisson" and TAILS in mechanism.plan:
-            astray = replace(astray, tail=_far(mechanism, look, astray, _extra(path)))
+            astray = replace(astray, tail=farther(mechanism, look, astray, _extra(path)))
         if TAILS in mechanism.plan and astray.tail is None:  # next to nothing is cut
             step = (step[0] + TAILS[0], step[1])
     return look, _split(mechanism, look, step, off), astray
 
 
-def _far(mechanism: AdaptiveLooks, look: Look, astray: Doubt, extra: Extra) -> Tail | None:
-    """Return where counts are cut the second time, and what that leaves; None where nothing need be looked at."""
-    cap, most = look.model.most, int(mechanism.system.response.high)  # type: ignore[attr-defined]
-    if cap >= most:
-        return None
-    one = far_look(mechanism.system, mechanism.n, cap, most)
-    noise = mechanism.scales(one, TAILS)["score"] / one.pull / (most - cap)
-    told = max(float(astray.records @ astray.slopes), 1e-300)
-    mean = look.model.expected(astray.rows @ look.predictors[0])
-    return farther(extra, look.model, float(astray.records @ mean / astray.records.sum()), noise / told)  # type: ignore[arg-type]
-
-
-def _farther(
-    mechanism: AdaptiveLooks, glance: Glance, astray: Doubt, tail: Tail, shown: Shown, care: Care, path: Path
-) -> Glance:
-    """Return the last look at counts with what they have beyond where it cuts them, by a look at that."""
-    del astray
-    look = far_look(mechanism.system, mechanism.n, int(tail.cap), int(tail.farther))
-    scales = mechanism.scales(look, TAILS)
-    far = FarCounts.of(look, tail, shown(look, scales), scales["score"], _extra(path), mechanism.n, care.drawn)
-    return replace(glance, far=far)
-
-
-def _filled(
-    mechanism: AdaptiveLooks, glance: Glance, astray: Doubt, tail: Tail, shown: Shown, care: Care, path: Path
-) -> Glance:
+def _filled(mechanism: AdaptiveLooks, glance: Glance, astray: Doubt, tail: Tail, shown: Shown, care: Care) -> Glance:
     """Return the last look with what residuals lose put back, by a look at what it cuts off.
 
     Its score is that of uncut residuals about a centre that is off by what they lose.
     """
-    del path
     look, (whole, *_) = glance.look, mechanism.system.encoding.wholes
     rows, one = Weighed(astray.rows, astray.records, astray.now), glance.back[whole].sum(axis=0)  # it makes 1 of all
     rows = rows.counted(float(one @ glance.levelled @ one), one)
