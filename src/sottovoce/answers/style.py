@@ -84,6 +84,8 @@ def save(drawing: Any, path: Path, kinds: Sequence[str] = ("png", "svg"), *, dpi
         for axes in drawing.axes:
             _powers_in_text(axes.xaxis)
             _powers_in_text(axes.yaxis)
+            # Titles stay above their axes, which have no marks there: they are else sought a place in every pass.
+            axes.set_title(axes.get_title(loc="right"), loc="right", y=1.0)
         # Laid out once, not once a file: that is much of the work.
         engine = drawing.get_layout_engine()
         engine.execute(drawing)
