@@ -60,7 +60,7 @@ def test_gaussian_mu_is_found_to_a_few_percent() -> None:
     assert 0.95 * mechanism.profile.gdp() < report.mu.lower <= mechanism.profile.gdp()
 
 
-def test_no_false_alarm_in_a_hundred_audits() -> None:
+def test_no_false_alarm_in_two_hundred_audits() -> None:
     """Claims that are the supremum itself, at pairs that attain it: the hardest not to accuse."""
     mechanisms = [
         sv.DirectPosterior(sv.BetaBernoulli(6, 12), 20),
@@ -68,13 +68,12 @@ def test_no_false_alarm_in_a_hundred_audits() -> None:
         sv.DiffusedPosterior.calibrate(sv.GammaExponential(2, 6, 2.0), 20, sv.ApproxDP(2.0, 1e-3)),
     ]
     subjects = [subject_of(m) for m in mechanisms] + [subject_of(noisy_sum, PAIR, sv.PureDP(1.0))]
-    reports = [audit(subjects[k % 4], draws=5000, seed=k, test="exact" if k % 4 < 3 else "scan") for k in range(100)]
+    reports = [audit(subjects[k % 4], draws=5000, seed=k, test="exact" if k % 4 < 3 else "scan") for k in range(200)]
     assert [r.verdict for r in reports].count(Verdict.VIOLATED) == 0
-    # Each bound by itself may be wrong once in a hundred times; Pr[Bin(100, 0.01) > 5] < 1e-3. Of bounds at 70 %
-    # eleven and twelve are, as eighteen and 22 of 200.
-    assert sum(r.epsilon.exceeded for r in reports) <= 5
-    assert sum(r.mu.exceeded for r in reports) <= 5
-    assert sum(r.accusation.exceeded for r in reports) <= 5
+    # Each bound by itself may be wrong once in a hundred times; Pr[Bin(200, 0.01) > 8] < 1e-3.
+    assert sum(r.epsilon.exceeded for r in reports) <= 8
+    assert sum(r.mu.exceeded for r in reports) <= 8
+    assert sum(r.accusation.exceeded for r in reports) <= 8
 
 
 @pytest.mark.parametrize("word", ["dirichlet-categorical", "gamma-poisson", "normal-mean"])
