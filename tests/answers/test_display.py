@@ -46,6 +46,16 @@ def test_the_middle_of_a_row_that_noise_hides_is_neither_told_nor_drawn() -> Non
     assert [one.low + one.high for one in found] == ["050,000", "2,0004,000", "049,000"]
     assert [one.picture.count('class="dot"') for one in found] == [0, 1, 1]
     assert [one.picture.count('class="plain"') for one in found] == [0, 1, 1]
+    assert [one.picture.count("dasharray") for one in found] == [1, 0, 0]
+
+
+def test_a_row_that_noise_hides_leaves_the_others_their_room() -> None:
+    """Nobody sees where means of 1 to 3 lie on a scale up to 10,000; alone, its range is the scale."""
+    known, hidden = row(2.0, 1.0, 3.0), row(None, 0.0, 10_000.0)
+    assert scale_of([known, hidden]) == scale_of([known])
+    assert scale_of([hidden]).high >= 10_000
+    (_, dashed), ends = drawn_rows([known, hidden])[1], re.compile(r'x1="([\d.]+)%" x2="([\d.]+)%"')
+    assert [float(x) for x in ends.findall(dashed.picture)[0]] == [0.0, 100.0]
 
 
 @pytest.mark.parametrize("rows", ROWS)

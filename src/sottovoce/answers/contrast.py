@@ -29,7 +29,7 @@ class Contrast:
     difference
         The first less the second.
     factor
-        The first over the second; None where the second may be nothing, or either may be below it.
+        The first over the second; None where the second may be nothing, either may be below it, or noise hides one.
     higher
         How likely the first is higher.
     hidden
@@ -90,7 +90,7 @@ def contrast(answer: Answer, first: int, second: int) -> Contrast:
     first_name, second_name = (" / ".join(map(shown, label)) for label in (one, other))
     draws = [answer.draws(*label) for label in (one, other)]
     factor = answer.ratio(one, other) if min(part.min() for part in draws) > 0 else None
-    if factor is not None and not factor.high <= _MOST:
+    if factor is not None and not (factor.told and factor.high <= _MOST):
         factor = None
     higher = float(np.mean(draws[0] > draws[1]) + np.mean(draws[0] == draws[1]) / 2)
     names = zip((first, second), (first_name, second_name), strict=True)

@@ -171,8 +171,13 @@ def _tick(value: float) -> str:
 
 
 def scale_of(rows: Iterable[Mapping[str, Any]]) -> Scale:
-    """Return the scale that holds the interval of every row; zero is on it where that costs little room."""
-    ends = [float(row[name]) for row in rows for name in _NUMBERS if row[name] is not None]
+    """Return the scale that holds the interval of every row; zero is on it where that costs little room.
+
+    Rows that noise hides are left out where there are others: all that there can be would leave these no room.
+    """
+    rows = list(rows)
+    told = [row for row in rows if row["estimate"] is not None] or rows
+    ends = [float(row[name]) for row in told for name in _NUMBERS if row[name] is not None]
     ends = [min(max(value, -_FAR), _FAR) for value in ends if math.isfinite(value)] or [0.0, 1.0]
     low, high = min(ends), max(ends)
     if low > 0 and low < 0.6 * high:
@@ -228,14 +233,15 @@ def picture(
     """Return the interval of a row as a picture.
 
     `noise` is the part of its width that privacy added, if known; at `mark` stands an upright line. Of a row without an
-    estimate only its range is drawn: it has no middle, and where it would lie without privacy nobody knows.
+    estimate only its range is drawn, in dashes, as far as the scale goes: it has no middle, and where it would lie
+    without privacy nobody knows.
     """
     numbers = [math.nan if row[name] is None else float(row[name]) for name in _NUMBERS]
     if any(map(math.isnan, numbers[1:])):
         return ""
     told = not math.isnan(numbers[0])
     middle, low, high = map(scale.place, numbers)
-    parts = [_line("rest", low, high, 2.5)]
+    parts = [_line("rest" if told else "rest unknown", low, high, 2.5)]
     if mark is not None:
         x = f"{scale.place(mark):.2f}%"
         parts.append(f'<line class="nothing" x1="{x}" x2="{x}" y1="0" y2="22" stroke="currentColor"/>')
@@ -249,9 +255,10 @@ def picture(
 
 def _line(kind: str, start: float, end: float, width: float) -> str:
     faint = "0.45" if kind == "plain" else "0.9"
+    dashes = ' stroke-dasharray="1 8"' if "unknown" in kind else ""
     return (
         f'<line class="{kind}" x1="{start:.2f}%" x2="{end:.2f}%" y1="11" y2="11" stroke="#1f5f8b" '
-        f'stroke-width="{width}" stroke-linecap="round" stroke-opacity="{faint}"/>'
+        f'stroke-width="{width}" stroke-linecap="round" stroke-opacity="{faint}"{dashes}/>'
     )
 
 

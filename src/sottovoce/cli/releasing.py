@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["release"]
 
-_LINES = 40
-"""Entries of a long posterior that are shown."""
-
 
 def release(
     data: Annotated[str | None, typer.Argument(help="A Parquet, CSV or Arrow file, or a database address.")] = None,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from sottovoce.answers.card import asked as asked_in
 from sottovoce.answers.display import drawn_rows, plain_words
@@ -40,12 +43,12 @@ td svg {{ display: block; overflow: visible; }} svg line {{ stroke: var(--mark);
 @media (max-width: 40rem) {{
   h1 {{ font-size: 1.6rem; }} section {{ padding: .8rem .8rem; }} .answer thead {{ display: none; }}
   .answer tr {{ display: flex; flex-wrap: wrap; gap: 0 .7rem; padding: .35rem 0; border-bottom: 1px solid var(--line); }}
-  .answer td {{ border: 0; padding: 0; }} .answer td.drawn {{ width: 100%; }} .answer td.room {{ display: none; }}
+  .answer tr.axis {{ border: 0; }} .answer td {{ border: 0; padding: 0; }} .answer td.drawn {{ width: 100%; }} .answer td.room {{ display: none; }}
 }}
 </style></head><body><main>
 <h1>95,821 collisions, and nobody singled out</h1>
-<p class="lead">Three answers from Hong Kong's road collisions of 2014 to 2019, under one promise (ε = {epsilon:g}, δ = {delta:g}):
-replace any one record by any other, and no event becomes more than e<sup>{epsilon:g}</sup> times likelier, but for a probability of {delta:g}.</p>
+<p class="lead">Three answers from Hong Kong's road collisions of 2014 to 2019, under one promise (ε&nbsp;=&nbsp;{epsilon:g}, δ&nbsp;=&nbsp;{delta}):
+replace any one record by any other, and nothing that could come of it becomes more than {times} times likelier, but for a chance of 1 in {rare}.</p>
 <h2>What was asked, and answered</h2>
 {answers}
 <p class="quiet">The dot is the estimate, the line its range. {words} The thick part of a line would be there without the noise.
@@ -67,7 +70,9 @@ def write_report(path: Path, budget: Budget, found: Sequence[Told], entries: Seq
     costs = [one.answer.share or 0.0 for one in found if one.answer is not None]
     text = _PAGE.format(
         epsilon=promise.epsilon,
-        delta=promise.delta,
+        delta=np.format_float_positional(promise.delta, trim="-"),
+        times=f"{math.ceil(100 * math.exp(promise.epsilon)) / 100:g}",
+        rare=f"{math.floor(1 / promise.delta * (1 + 1e-12)):,}",
         answers="\n".join(map(_answer, found)),
         words=escape(plain_words(0.95, 2)),
         bar="".join(f'<span style="width:{100 * cost:.3f}%"></span>' for cost in costs),

@@ -150,6 +150,7 @@ class VerbPage(DatasetPage):
             "certainty": certainty,
             "levels": sorted({*_LEVELS, certainty}, key=float),
             "thick": any(0 < share < 1 for share in shares),
+            "hidden": any(row["estimate"] is None for row in rows),
             "notes": [f"{note[:1].upper()}{note[1:]}." for note in answer["notes"]],
             "words": plain_words(answer["level"], len(rows), noisy=any(shares)),
             "share": answer["share"],
@@ -228,7 +229,7 @@ def _ratios(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
 
 def _from_zero(row: Mapping[str, Any]) -> tuple[str, Scale]:
     """Return an interval drawn on a scale of its own, on which zero is marked, and the scale."""
-    scale = scale_of([row, {"estimate": 0.0, "low": 0.0, "high": 0.0}])
+    scale = scale_of([dict(row, estimate=row["low"]), {"estimate": 0.0, "low": 0.0, "high": 0.0}])
     return picture(row, scale, row.get("privacy_share"), mark=0.0), scale
 
 
