@@ -288,8 +288,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """
     import mpmath
 
-    if mpmath.mp.dps != 15:  # to set them takes longer than many a test
-        mpmath.mp.dps = 15
+    mpmath.mp.dps = 15
     if _worker(item.config) and item.nodeid.partition("::")[0] in _BORN:
         from support.nursery import prepare
 
