@@ -156,6 +156,11 @@ def test_extreme_constants():
     assert float(shift_mu(1.0, 1 - 1e-12, 1.0, 99)) == pytest.approx(0.1, rel=1e-9)
     assert 0 < iteration_mu(1.0, np.full(10_000, 0.5), np.ones(10_001)) < 1e-100
     assert 0 < path_mu(np.append(1.0, np.zeros(10_000)), 0.5, 1.0) < 1e-100
+    for small in (1e-300, 5e-324):
+        assert shift_mu(small, 0.5, 1.0, [0, 10_000]).min() > 0
+        assert cyclic_mu(small, 0.5, 1.0, period=2, epochs=2, later=[0, 10_000]).min() > 0
+        assert iteration_mu(small, np.full(10_000, 0.5), np.ones(10_001)) > 0
+    assert shift_mu(0.0, 0.5, 1.0, 3) == 0 == shift_mu(1.0, 0.0, 1.0, 3)
     # A last shift after huge expansion still has only its own noise to hide it.
     assert path_mu([0.0, 0.0, 1.0], [1.0, 1e12, 1e12], 1.0) == pytest.approx(1.0)
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import sys
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -70,7 +71,7 @@ def shift_mu(shift: float, lipschitz: float, noise: float, later: ArrayLike) -> 
         share = np.exp(-rate * (count - 1) / 2) * np.sqrt(math.expm1(-rate) / np.expm1(-rate * count))
     else:
         share = np.sqrt(math.expm1(rate) / np.expm1(rate * count))
-    return np.asarray(size * np.maximum(share, _LEAST) * _ROUND_UP)
+    return np.asarray(_never_nothing(size, share) * _ROUND_UP)
 
 
 def iteration_mu(shift: float, lipschitz: ArrayLike, noise: ArrayLike, *, start: float = 0.0) -> float:
@@ -102,8 +103,7 @@ def iteration_mu(shift: float, lipschitz: ArrayLike, noise: ArrayLike, *, start:
         return 0.0  # a constant map forgets everything
     # In logarithms: the products of many constants overflow.
     logs = 2 * (np.log(scales) - np.cumsum(np.log(constants)))
-    mu = size * math.exp(-float(special.logsumexp(logs)) / 2)
-    return max(mu, _LEAST * size) * _ROUND_UP
+    return float(_never_nothing(size, np.exp(-special.logsumexp(logs) / 2))) * _ROUND_UP
 
 
 def path_mu(shifts: ArrayLike, lipschitz: ArrayLike, noise: ArrayLike, *, start: float = 0.0) -> float:
@@ -192,7 +192,7 @@ def cyclic_mu(shift: float, lipschitz: float, noise: float, *, period: int, epoc
         whole(name, value, 1)
     share = np.sqrt(_cyclic_square(L, period, epochs, J))
     lost = 4e-16 * (J + period * epochs)  # what powers that large may have lost
-    return np.asarray(size * np.maximum(share, _LEAST if L > 0 else 0.0) * (_ROUND_UP + lost))
+    return np.asarray((_never_nothing(size, share) if L > 0 else size * share) * (_ROUND_UP + lost))
 
 
 def _cyclic_square(L: float, n: int, epochs: int, J: Floats) -> Floats:
@@ -253,6 +253,11 @@ def thesis_path_renyi(order: ArrayLike, distances: ArrayLike, lipschitz: float, 
     L, s = real("lipschitz", lipschitz), float(_noises(noise)[0])
     weights = L ** (2.0 * np.arange(steps.size - 1, -1, -1))
     return np.asarray(alpha * L**2 / (2 * s**2) * float(weights @ steps**2))
+
+
+def _never_nothing(size: float, share: Any) -> Floats:
+    """Return a share of a difference, rounded up where either leaves the range of doubles."""
+    return np.asarray(np.maximum(size * np.maximum(share, _LEAST), _TINY if size else 0.0))
 
 
 def _contraction(lipschitz: float) -> float:
