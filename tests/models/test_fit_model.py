@@ -2,6 +2,7 @@
 
 import json
 import sys
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.models import ModelFit, Observed, compare_models, masses, observed
 from sottovoce.models.likelihood import log_normaliser
 from sottovoce.models.program import Program, program_for
+from sottovoce.models.sampling import judged
 from sottovoce.privacy.errors import InvalidValue
 
 SEEN = Observed([70, 134], n=200, noise="laplace", scale=4.0)  # as in the example of `fit_model`: compiled once
@@ -77,6 +79,18 @@ def test_the_posterior_is_that_of_enumeration(fair: ModelFit) -> None:
     assert low < mean < high
     assert fair.diagnostics["p"]["r_hat"] < 1.05
     assert fair.warnings == ()
+
+
+def test_chains_that_failed_are_told_beside_numbers_that_cannot_move() -> None:
+    """A composition of one entry has no R-hat, and hid that of any unknown named after it."""
+    rng = np.random.default_rng(1)
+    fine, one = rng.normal(size=(4, 200)), np.ones((4, 200, 1))
+    apart, lost = fine + 9 * np.arange(4)[:, None], np.where(np.arange(4)[:, None] > 0, fine, np.nan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert judged({"a": one, "b": fine}, 0)[1] == []
+        for failed in ({"a": one, "b": apart}, {"b": apart, "c": one}, {"b": lost}, {"b": one}, {"b": one[:1]}):
+            assert "have not converged: R-hat of 'b'" in " ".join(judged(failed, 0)[1])
 
 
 def test_bayes_factors_are_those_of_enumeration(fair: ModelFit, sure: ModelFit) -> None:

@@ -204,14 +204,22 @@ class Sampler:
 
 
 def judged(draws: Mapping[str, Floats], diverged: int) -> tuple[dict[str, dict[str, float]], list[str]]:
-    """Return R-hat and effective sizes by site, and in words what is wrong with the chains, if anything."""
+    """Return R-hat and effective sizes by site, and in words what is wrong with the chains, if anything.
+
+    A number that is the same in every draw, as the only entry of a composition is, agrees with itself; where none ever
+    moves, no chain has.
+    """
     chains, size = next(iter(draws.values())).shape[:2]
-    table = _summary(dict(draws), group_by_chain=True)
-    worst = {name: float(np.nanmax(np.asarray(part["r_hat"]))) for name, part in table.items()}
-    least = {name: float(np.nanmin(np.asarray(part["n_eff"]))) for name, part in table.items()}
+    with np.errstate(divide="ignore", invalid="ignore"):
+        table = _summary(dict(draws), group_by_chain=True)
+    still = {name: np.all(part == part[:1, :1], axis=(0, 1)) for name, part in draws.items()}
+    if all(np.all(part) for part in still.values()):  # something is unknown, and should have moved
+        still = dict.fromkeys(still, np.False_)
+    worst = {name: float(_told(part["r_hat"], still[name], 1.0, np.inf).max()) for name, part in table.items()}
+    least = {name: float(_told(part["n_eff"], still[name], chains * size, 0.0).min()) for name, part in table.items()}
     words = []
     name = max(worst, key=lambda k: worst[k])
-    if chains > 1 and worst[name] > 1.05:
+    if worst[name] > 1.05:
         words.append(f"the chains have not converged: R-hat of {name!r} is {worst[name]:.2f}; use more warmup or draws")
     name = min(least, key=lambda k: least[k])
     if least[name] < 100:
@@ -222,3 +230,8 @@ def judged(draws: Mapping[str, Floats], diverged: int) -> tuple[dict[str, dict[s
             "or write the model in other parameters"
         )
     return {n: {"r_hat": worst[n], "ess": least[n]} for n in worst}, words
+
+
+def _told(found: Any, still: Any, best: float, worst: float) -> Floats:
+    """Return a diagnostic: the best it may be of what cannot move, the worst of anything else that it is silent of."""
+    return np.where(still, best, np.where(np.isnan(found), worst, found))
