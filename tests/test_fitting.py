@@ -98,7 +98,7 @@ def test_facts_give_a_csv_its_types_and_name_only_columns_that_are_there(tmp_pat
     (tmp_path / "facts.toml").write_text('[age]\nkind = "number"\nlow = 0\nhigh = 9\n')
     with Curator(tmp_path / "a.csv", tmp_path / "l", PureDP(1.0), facts=tmp_path / "facts.toml") as curator:
         assert dict(curator.budget.schema) == {"age": "float64", "ward": "string"}
-    with pytest.raises(InvalidValue, match="not there: height"):
+    with pytest.raises(InvalidValue, match=r"not there, .*: height"):
         Curator(DATA, tmp_path / "m", PureDP(1.0), facts=Facts(height=Number(0, 3)), dataset="p")
 
 

@@ -50,7 +50,8 @@ def open_records(
         raise InvalidValue("types= is for data that is not open yet; give it to open_table")
     if facts is not None and (unknown := [name for name in facts.types if name not in table.schema]):
         raise InvalidValue(
-            f"the facts name columns that are not there: {', '.join(unknown)}; there are {', '.join(table.schema)}"
+            "the facts name columns that are not there, or of a type that cannot be read: "
+            f"{', '.join(unknown)}; there are {', '.join(table.schema)}"
         )
     return table
 
