@@ -113,7 +113,7 @@ def test_plan_refuses_a_number_of_records_below_zero() -> None:
     ("arguments", "said"),
     [
         (("balance", "mean of x"), "Missing option '--facts'"),
-        (("ledger", "recover", "x.ledger", "3"), "Missing option '--note'"),
+        (("ledger", "open", "x.ledger"), "Missing option '--data'"),
         (("plan", "--n", "many"), "'--n'"),
     ],
 )
@@ -207,7 +207,7 @@ def test_the_plan_of_a_formula_names_the_looks_and_the_width_of_every_term(tmp_p
     said = run(*asked, "--family", "linear").stdout
     assert "linear regression falls ~ age" in said and "5 adaptive looks" in said and "5% of approx:1" in said
     one = run("plan", "--system", "formula:formula=falls~age", *asked[2:], "--target", "approx:1,1e-6").stdout
-    assert "4 adaptive looks" in one and "if even" in one
+    assert "5 adaptive looks" in one and "if even" in one
     some = " ".join(run(*asked, "--where", "age > 40", "--kept", "0.25").stdout.split())
     assert "falls ~ age where age > 40" in some and "The condition holds for 25 % of them." in some
     assert "nobody" in run(*asked, "--where", "nobody > 40").stderr
