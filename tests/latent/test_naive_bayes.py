@@ -434,3 +434,21 @@ def test_a_class_without_records_and_one_record_give_sensible_models(short_chain
     frame, y = mixed(1)
     numeric = with_(features=NUMBERS).fit(frame, y)
     assert np.isfinite(numeric.predict_proba(frame)).all()
+
+
+def test_chances_of_classes_that_were_hardly_seen_come_with_a_warning():
+    """Of two records in two hundred, 95 % intervals of a chance of one in five held 70 % of the time."""
+    rng = seeded_rng(8)
+    labels = np.repeat(["a", "b", "r"], [120, 78, 2])
+    table = {"f": rng.integers(0, 3, 200), "x": rng.random(200)}
+    public = {"classes": ("a", "b", "r"), "features": [Field("f", (0, 1, 2)), Bounded("x", 0, 1)], "random_state": 1}
+    rare = NaiveBayes(epsilon=10.0, **public).fit(table, labels)
+    with pytest.warns(UserWarning, match="few records tell of .* r: intervals of its chances"):
+        ends = rare.predict_interval({"f": [0], "x": [0.5]})
+    assert "few records tell of" in rare.draws_.summary()
+    plain = np.moveaxis(
+        rare.draws_.quantiles(rare.draws_.coded([np.array([0]), np.array([0.5])]), [0.025, 0.975]), 0, -1
+    )
+    assert np.diff(ends)[0, 2, 0] > 1.05 * np.diff(plain)[0, 2, 0]  # as far as each share reaches by itself
+    common = NaiveBayes(epsilon=10.0, **public).fit(table, np.repeat(["a", "b", "r"], [80, 60, 60]))
+    common.predict_interval({"f": [0], "x": [0.5]})  # a warning would be an error

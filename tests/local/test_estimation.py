@@ -79,16 +79,16 @@ def by_quadrature_one_bit(mechanism, counts, a=1.0):
 
 
 @pytest.mark.parametrize(
-    ("counts", "epsilon", "a"),
+    ("counts", "epsilon", "a", "reached"),
     [
-        ((400, 600), 1.0, 1.0),
-        ((5, 9), 2.0, 0.5),
-        ((500, 500), 0.05, 1.0),
-        ((90_000, 10), 1.5, 1.0),
-        ((0, 40), 3.0, 2.0),
+        ((400, 600), 1.0, 1.0, (False, False)),
+        ((5, 9), 2.0, 0.5, (False, True)),
+        ((500, 500), 0.05, 1.0, (True, True)),
+        ((90_000, 10), 1.5, 1.0, (True, False)),
+        ((0, 40), 3.0, 2.0, (False, True)),
     ],
 )
-def test_the_posterior_equals_quadrature_for_one_bit(counts, epsilon, a):
+def test_the_posterior_equals_quadrature_for_one_bit(counts, epsilon, a, reached):
     graph = ProfileGraph.bernoulli({"a": 0.4, "b": 0.6}, [("a", "b")])
     mechanism = RandomizedResponse.calibrate(graph, epsilon)
     mean, interval = by_quadrature_one_bit(mechanism, counts, a)
@@ -96,7 +96,11 @@ def test_the_posterior_equals_quadrature_for_one_bit(counts, epsilon, a):
     spread = got.draws[:, 1].std()
     assert got.r_hat < 1.03
     assert got.mean[1] == pytest.approx(mean, abs=0.08 * spread)
-    assert got.interval(0.9)[1] == pytest.approx(interval, abs=0.15 * spread)
+    assert np.quantile(got.draws[:, 1], [0.05, 0.95]) == pytest.approx(interval, abs=0.15 * spread)
+    told = got.interval(0.9)[1]
+    at_end = told == got.ends[1]  # drawn out to an end of what the share may be
+    assert told[~at_end] == pytest.approx(np.array(interval)[~at_end], abs=0.15 * spread)
+    assert tuple(at_end) == reached
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -108,7 +112,7 @@ def test_no_chain_stays_where_it_started(seed):
     got = posterior_categories(mechanism, {0: 3000}, concentration=0.5, rng=seeded_rng(seed))
     spread = got.draws[:, 1].std()
     assert got.mean[1] == pytest.approx(mean, abs=0.12 * spread)
-    assert got.interval(0.9)[1] == pytest.approx(interval, abs=0.25 * spread)
+    assert np.quantile(got.draws[:, 1], [0.05, 0.95]) == pytest.approx(interval, abs=0.25 * spread)
 
 
 def test_the_posterior_over_mixtures_equals_quadrature():
@@ -145,6 +149,33 @@ def test_intervals_cover_as_often_as_they_say():
     inside = stats.binom.ppf([0.0005, 0.9995], total, 0.9)
     assert inside[0] <= bayes <= inside[1]
     assert inside[0] <= plain <= inside[1]
+
+
+def covered(answer, epsilon, records, share):
+    """Return how often an interval of a rare category holds its share, over all counts that there are to speak of."""
+    graph = ProfileGraph.complete({"a": [0.5, 0.5], "b": [0.5, 0.5]})
+    mechanism = RandomizedResponse.calibrate(graph, epsilon)
+    seen = np.arange(records + 1)
+    chances = stats.binom.pmf(seen, records, [share, 1 - share] @ mechanism.matrices[0][:, 0])
+    likely = seen[chances > 1e-3]
+    ends = [answer(mechanism, {0: int(k), 1: int(records - k)}).interval()[0] for k in likely]
+    return sum(chance for chance, (low, high) in zip(chances[likely], ends, strict=True) if low <= share <= high)
+
+
+@pytest.mark.parametrize(("records", "share"), [(30, 0.01), (2000, 1e-4), (2000, 0.0), (2000, 0.0015), (20_000, 1e-4)])
+def test_estimates_of_rare_categories_cover(records, share):
+    """Of what was seen twice, or never, a normal interval alone held from none to 85 %."""
+    assert covered(estimate_categories, 10.0, records, share) > 0.92
+
+
+def test_a_share_that_the_noise_hides_may_be_at_its_ends():
+    """An interval between two quantiles held one share in a hundred of thirty records one time in five."""
+
+    def answer(mechanism, seen):
+        return posterior_categories(mechanism, seen, draws=2000, rng=seeded_rng(1))
+
+    assert covered(answer, 0.3, 30, 0.01) > 0.92
+    assert covered(answer, 10.0, 30, 1e-4) > 0.92
 
 
 def test_estimates_from_a_real_release_find_the_truth():

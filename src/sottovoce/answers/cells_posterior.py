@@ -20,6 +20,7 @@ from sottovoce.answers.moments import mean_draws
 from sottovoce.answers.pooling import pooled_counts, pooled_means, pooled_shares
 from sottovoce.answers.questions import Question
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
+from sottovoce.mechanisms.intervals import reaching
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.plain import restoring
@@ -36,8 +37,6 @@ _SEED = 20170913
 _MISSING, _OUTSIDE = (0.1, 1.0), (0.5, 0.5)
 """Beta priors of the share of records in no cell: most often few, where only missing values are; with a condition, any
 share."""
-_CHANCE = 0.05
-"""By less than this part of an interval, and a record, its ends are uncertain by the chance of the draws."""
 _LEAN = -0.25
 """Rates are rather small beside the largest count: their prior density is as rate to this power, halfway between a flat
 prior and Jeffreys'."""
@@ -311,11 +310,8 @@ class CellsPosterior:
         if not lone or self.reading.cells == 1:
             return ends
         alone = to_the_ends(self._alone, level, *self.public_range)
-        # By chance of the draws either end may lie a little beyond the other one's: that is no reason to be wider,
-        # unless it is an end of the range, where truths lie: none, or all.
-        least = np.ptp(ends, axis=1)[:, None] * _CHANCE + (asked.verb == "counts")
-        beyond = (alone - ends) * [-1, 1] > least
-        return np.where(beyond | (alone == self.public_range), alone, ends)
+        # Truths lie at an end of the range: none, or all.
+        return np.where(alone == self.public_range, alone, reaching(ends, alone, asked.verb == "counts"))
 
     @cached_property
     def _unpooled(self) -> CellsPosterior:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -13,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from sottovoce.estimators.manners import PrivateEstimator, check_classes, promise_of, random_source, warn_of_refit
 from sottovoce.facts import Facts
 from sottovoce.latent.class_posterior import ClassPosterior
-from sottovoce.latent.draws import tails
 from sottovoce.latent.fields import Bounded, Field, field_of, fields_of
 from sottovoce.latent.naive_bayes import NaiveBayesModel
 from sottovoce.latent.tempered_naive_bayes import TemperedNaiveBayes
@@ -218,9 +218,14 @@ class NaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         return self.classes_[best]
 
     def predict_interval(self, X: Any, level: float = 0.95) -> Floats:
-        """Return the ends (low, high), last, between which Pr[class | record] lies with probability `level`."""
+        """Return the ends (low, high), last, between which Pr[class | record] lies with probability `level`.
+
+        It warns of classes of which so few records tell that intervals hold less often.
+        """
         coded = self._coded(X)
-        return np.moveaxis(self.draws_.quantiles(coded, tails(level)), 0, -1)
+        for note in self.draws_.notes:
+            warnings.warn(note, stacklevel=2)
+        return self.draws_.ends(coded, level)
 
     def table(self, name: str) -> Floats:
         """Return Pr[category | class] of a column, (classes, categories); for numbers the mean and variance."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import special
 
 from sottovoce.latent.diagnostics import Convergence
-from sottovoce.latent.draws import NamedDraws
+from sottovoce.latent.draws import NamedDraws, lone_from, lone_state, tails
 from sottovoce.latent.fields import Bounded, Field, field_from
+from sottovoce.mechanisms.intervals import reaching
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.plain import restoring
 
@@ -39,6 +40,8 @@ class ClassPosterior(NamedDraws):
         The noisy statistics it was made from; None where the parameters themselves were sampled.
     convergence
         Whether the chains that made the draws agree; None where no chain was needed.
+    lone
+        Draws of Pr[class], and of each column's Pr[category | class], as if each alone were asked for.
     """
 
     label: Field
@@ -47,6 +50,7 @@ class ClassPosterior(NamedDraws):
     features: tuple[Floats, ...]
     total: Floats | None = None
     convergence: Convergence | None = None
+    lone: Mapping[str, Floats] | None = None
 
     def __len__(self) -> int:
         return len(self.classes)
@@ -98,6 +102,43 @@ class ClassPosterior(NamedDraws):
             parts.append(np.quantile(shares, levels, axis=0, method="weibull"))  # as in `ends_of`
         return np.concatenate(parts, axis=1)
 
+    @property
+    def hardly_seen(self) -> tuple[Hashable, ...]:
+        """The classes that may well be less than half as common as they are expected to be.
+
+        What is told of their columns is mostly the prior, under which a typical record of theirs is less likely.
+        """
+        least = np.quantile(self.classes, tails(0.95)[0], axis=0)
+        few = (least < self.classes.mean(axis=0) / 2) & (len(self) > 1)
+        return tuple(self.label.categories[c] for c in np.flatnonzero(few))
+
+    def summary(self, level: float = 0.95) -> str:
+        """Return every entry with its mean and interval, a line each, and which classes are hardly known."""
+        return "\n".join([super().summary(level), *self.notes])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of predictions must know of them."""
+        if not self.hardly_seen:
+            return ()
+        named = ", ".join(map(str, self.hardly_seen))
+        return (
+            f"few records tell of {self.label.name} {named}: intervals of its chances hold less often than they say",
+        )
+
+    def ends(self, coded: list[Any], level: float) -> Floats:
+        """Return the ends (low, high), last, of Pr[class | record]: (records, classes, 2).
+
+        They reach at least as far as with every share in it as if it alone were asked for.
+        """
+        levels = tails(level)
+        found = np.moveaxis(self.quantiles(coded, levels), 0, -1)
+        if not self.lone:
+            return found
+        own = [self.lone.get(field.name, draws) for field, draws in zip(self.fields, self.features, strict=True)]
+        alone = replace(self, classes=self.lone.get(self.label.name, self.classes), features=tuple(own))
+        return reaching(found, np.moveaxis(alone.quantiles(coded, levels), 0, -1))
+
     def _blocks(self, coded: list[Any]) -> list[list[Any]]:
         size = max(_AT_ONCE // self.classes.size, _FEWEST)
         count = len(coded[0])
@@ -112,7 +153,7 @@ class ClassPosterior(NamedDraws):
             "classes": self.classes.tolist(),
             "features": [draws.tolist() for draws in self.features],
             "total": None if self.total is None else self.total.tolist(),
-        }
+        } | lone_state(self.lone)
 
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> ClassPosterior:
@@ -125,6 +166,7 @@ class ClassPosterior(NamedDraws):
                 np.asarray(state["classes"], dtype=np.float64),
                 tuple(np.asarray(draws, dtype=np.float64) for draws in state["features"]),
                 None if total is None else np.asarray(total, dtype=np.float64),
+                lone=lone_from(state),
             )
 
 

@@ -9,15 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from sottovoce.mechanisms.intervals import reaching
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.randomness import secure_rng
 
-__all__ = ["NamedDraws", "ends_of", "tails"]
+__all__ = ["NamedDraws", "ends_of", "lone_from", "lone_state", "tails"]
 
 
 class NamedDraws(ABC):
     """Draws of named arrays, draws first; as a posterior they are one long vector, whose entries `labels` names."""
+
+    lone: Mapping[str, Floats] | None = None
+    """Draws of some parts' shares as if each alone were asked for: their intervals reach at least as far."""
 
     @property
     @abstractmethod
@@ -60,7 +64,10 @@ class NamedDraws(ABC):
 
     def interval(self, level: float = 0.95, name: str | None = None) -> Floats:
         """Return equal-tailed intervals, (low, high) last: of every entry, or of the part `name` in its shape."""
-        return ends_of(self._all if name is None else self.part(name), level)
+        if name is None:
+            return np.concatenate([self.interval(level, part).reshape(-1, 2) for part in self.named])
+        ends = ends_of(self.part(name), level)
+        return reaching(ends, ends_of(self.lone[name], level)) if self.lone and name in self.lone else ends
 
     def sample(self, draws: int = 1, rng: np.random.Generator | None = None) -> Floats:
         """Return some of the draws at random, (draws, entries); any number is free."""
@@ -107,3 +114,13 @@ def ends_of(draws: Floats, level: float) -> Floats:
     [2.0, 38.0]
     """
     return np.moveaxis(np.quantile(draws, tails(level), axis=0, method="weibull"), 0, -1)
+
+
+def lone_state(lone: Mapping[str, Floats] | None) -> dict[str, Any]:
+    """Return lone draws as plain values, nothing where there are none; `lone_from` reads them back."""
+    return {"lone": {name: draws.tolist() for name, draws in lone.items()}} if lone else {}
+
+
+def lone_from(state: Mapping[str, Any]) -> dict[str, Floats] | None:
+    """Read lone draws from a posterior's form; earlier ones have none."""
+    return {name: np.asarray(draws, dtype=np.float64) for name, draws in state.get("lone", {}).items()} or None

@@ -18,13 +18,18 @@ from sottovoce.latent.moment_posterior import moment_draws, moment_posterior, mo
 from sottovoce.latent.sweeps import draw_dirichlet
 from sottovoce.mechanisms.forecast import Forecast
 from sottovoce.mechanisms.integer_noise import IntegerNoise
+from sottovoce.mechanisms.lone_shares import YES, lone_shares
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.plain import restoring
+from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings import ClassMoments, Statistics
 from sottovoce.readings.class_moments import STEPS
 
 __all__ = ["NaiveBayesModel"]
+
+_LEAST = 0.1
+"""Noise on the sizes of classes less than this is none."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +165,22 @@ class NaiveBayesModel:
         if worst is not None:
             worst.warn("leave out some features, or ask for a larger ε")
         features = self.in_order(found.features, [m.values for m in numbers])
-        return ClassPosterior(self.label, self.fields, found.classes, features, total, worst)
+        lone = self._lone(tables, noises, found.sizes)
+        return ClassPosterior(self.label, self.fields, found.classes, features, total, worst, lone)
+
+    def _lone(self, tables: Sequence[Floats], noises: Sequence[IntegerNoise], sizes: Floats) -> dict[str, Floats]:
+        """Return draws of each share as if it alone were asked for, where the prior takes it to be rarer."""
+        rng, found = seeded_rng(0), {}  # what else is drawn stays as it is
+        if self.class_prior < YES:  # all tables tell of the classes: the noise on their mean is about normal
+            variance = sum(t.shape[1] * noise.variance for t, noise in zip(tables, noises, strict=False))
+            noise = IntegerNoise("gaussian", max(np.sqrt(variance) / len(tables), _LEAST))
+            seen = np.mean([table.sum(axis=1) for table in tables], axis=0)
+            n = sizes.sum(axis=1, keepdims=True)
+            found[self.label.name] = lone_shares(seen[None], noise, n, rng)[:, 0]
+        for field, table, noise in zip(self.kinds, tables, noises, strict=False):
+            if self.alpha_of(field.size) < YES:
+                found[field.name] = lone_shares(table, noise, sizes, rng)
+        return found
 
     def forecast_blocks(self, n: int, mean: Any, noises: Sequence[IntegerNoise], level: float) -> Forecast:
         """Return what to expect of the tables' proportions; numbers are left aside."""

@@ -18,8 +18,10 @@ from sottovoce.latent.fields import Field, field_from, settings_of
 from sottovoce.latent.fitted_tables import FittedTables
 from sottovoce.latent.network_posterior import NetworkPosterior
 from sottovoce.latent.sweeps import draw_dirichlet
+from sottovoce.mechanisms.lone_shares import YES, lone_shares
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.plain import mapping, restoring
+from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings import Statistics
 
 __all__ = ["BayesianNetwork"]
@@ -129,18 +131,21 @@ class BayesianNetwork(FittedTables[NetworkPosterior]):
 
     def _aware(self, data: NoisyTables, draws: int, rng: np.random.Generator) -> NetworkPosterior:
         """Read each node's table by itself, n being known."""
-        values, convergence = [], []
-        for table, noise in zip(data.counts, data.noises, strict=True):
+        values, convergence, lone = [], [], {}
+        for crossed, table, noise in zip(data.tables.tables, data.counts, data.noises, strict=True):
             size = table.shape[-1]
             rows = table.reshape(-1, size)
             prior = self.prior_of(size)
             found = draw_classes((rows,), (noise,), data.n, prior * size, (prior,), draws, rng)
             values.append(found.features[0].reshape(draws, *table.shape))
             convergence.append(found.convergence)
+            if prior < YES:
+                alone = lone_shares(rows, noise, found.sizes, seeded_rng(0))  # what else is drawn stays as it is
+                lone[crossed[-1]] = alone.reshape(draws, *table.shape)
         worst = Convergence.worst_of(convergence)
         if worst is not None:
             worst.warn("take parents out of the larger tables, or ask for a larger ε")
-        return NetworkPosterior(self.fields, self.parents, tuple(values), worst)
+        return NetworkPosterior(self.fields, self.parents, tuple(values), worst, lone)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the public description."""

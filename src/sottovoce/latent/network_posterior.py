@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.latent.diagnostics import Convergence
+from sottovoce.latent.draws import lone_from, lone_state
 from sottovoce.latent.elimination import Factor
 from sottovoce.latent.fields import Field, field_from
 from sottovoce.latent.queries import QueriedDraws
@@ -32,12 +33,15 @@ class NetworkPosterior(QueriedDraws):
         For each node Pr[node | parents], (draws, categories of the parents ..., categories).
     convergence
         Whether the chains that made the draws agree; None where no chain was needed.
+    lone
+        Draws of each entry of a node's table as if it alone were asked for.
     """
 
     fields: tuple[Field, ...]
     parents: tuple[tuple[str, tuple[str, ...]], ...]
     values: tuple[Floats, ...]
     convergence: Convergence | None = None
+    lone: Mapping[str, Floats] | None = None
 
     def __len__(self) -> int:
         return len(self.values[0])
@@ -51,6 +55,14 @@ class NetworkPosterior(QueriedDraws):
         """Return the categories of a node's parents, and its own last."""
         above = next(parents for node, parents in self.parents if node == name)
         return tuple(self.fields[self._node(one)].categories for one in (*above, name))
+
+    @property
+    def alone(self) -> NetworkPosterior | None:
+        """Tables in which every share was drawn as if it alone were asked for, each row then made to sum to one."""
+        if not self.lone:
+            return None
+        own = [self.lone.get(name, draws) for name, draws in self.named.items()]
+        return replace(self, values=tuple(draws / draws.sum(axis=-1, keepdims=True) for draws in own), lone=None)
 
     def table(self, name: str) -> Floats:
         """Return the posterior mean of Pr[node | parents], parents first."""
@@ -114,7 +126,7 @@ class NetworkPosterior(QueriedDraws):
             "fields": [f.to_dict() for f in self.fields],
             "parents": [[name, list(above)] for name, above in self.parents],
             "values": [table.tolist() for table in self.values],
-        }
+        } | lone_state(self.lone)
 
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> NetworkPosterior:
@@ -124,4 +136,5 @@ class NetworkPosterior(QueriedDraws):
                 tuple(map(field_from, state["fields"])),
                 tuple((name, tuple(above)) for name, above in state["parents"]),
                 tuple(np.asarray(table, dtype=np.float64) for table in state["values"]),
+                lone=lone_from(state),
             )

@@ -12,6 +12,7 @@ from sottovoce.latent.diagnostics import Convergence
 from sottovoce.latent.draws import NamedDraws, ends_of
 from sottovoce.latent.elimination import Factor, eliminate
 from sottovoce.latent.fields import Field
+from sottovoce.mechanisms.intervals import reaching
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 
@@ -29,6 +30,11 @@ class QueriedDraws(NamedDraws):
         """Return every entry with its mean and interval, a line each, and how well the chains agree."""
         lines = super().summary(level)
         return lines if self.convergence is None else f"{lines}\nchains: {self.convergence.describe()}"
+
+    @property
+    def alone(self) -> QueriedDraws | None:
+        """The model in which every share was drawn as if it alone were asked for; None where there is none."""
+        return None
 
     @abstractmethod
     def factors(self, names: set[str]) -> Sequence[Factor]:
@@ -71,5 +77,10 @@ class QueriedDraws(NamedDraws):
         return np.asarray(self.query_draws(target, given).mean(axis=0))
 
     def query_interval(self, target: str, given: Mapping[str, Hashable] | None = None, level: float = 0.95) -> Floats:
-        """Return equal-tailed intervals of Pr[target | given], one (low, high) a category."""
-        return ends_of(self.query_draws(target, given), level)
+        """Return equal-tailed intervals of Pr[target | given], one (low, high) a category.
+
+        They reach at least as far as with tables in which every share was drawn as if it alone were asked for.
+        """
+        ends = ends_of(self.query_draws(target, given), level)
+        alone = self.alone
+        return ends if alone is None else reaching(ends, ends_of(alone.query_draws(target, given), level))

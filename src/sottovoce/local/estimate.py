@@ -28,12 +28,20 @@ class CategoryEstimate:
     mean: Floats
     covariance: Floats
     n: int
+    reach: Floats
+    """How far one record can lie from each mean."""
 
     def interval(self, level: float = 0.95) -> Floats:
-        """Return a normal interval for each category, a row a category; right for many records."""
+        """Return a normal interval for each category, a row a category.
+
+        An output that was rarely seen, or never, says by how little it was seen how uncertain its share is. So the
+        variance is that of z²/2 more records which lie as far out as one can (of two at 95 %): the interval of a rare
+        category is then about that of a Poisson count.
+        """
         if not 0 < level < 1:
             raise InvalidValue(f"level must be between 0 and 1. Got {level!r}")
-        half = special.ndtri(0.5 + level / 2) * np.sqrt(np.clip(np.diag(self.covariance), 0.0, None))
+        z = special.ndtri(0.5 + level / 2)
+        half = z * np.sqrt(np.diag(self.covariance) + (z * self.reach / self.n) ** 2 / 2)
         return np.column_stack([self.mean - half, self.mean + half])
 
 
@@ -79,4 +87,4 @@ def estimate_categories(
     mean = share @ L
     spread = L - mean
     covariance = (spread.T * share) @ spread / (seen.n - 1)
-    return CategoryEstimate(seen.categories, mean, covariance, seen.n)
+    return CategoryEstimate(seen.categories, mean, covariance, seen.n, np.abs(spread).max(axis=0))

@@ -11,6 +11,7 @@ import numpy as np
 
 from sottovoce.local.mechanism import ProfileMechanism
 from sottovoce.local.observation import Observation, observe
+from sottovoce.mechanisms.intervals import to_the_ends
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import secure_rng
@@ -32,6 +33,8 @@ class CategoryPosterior:
     """A row a draw, a column a category."""
     r_hat: float
     """The largest split R-hat of any category; near 1 when the chains agree."""
+    ends: Floats
+    """The least and the largest share that any mixture of the profiles gives each category, a row a category."""
 
     @property
     def mean(self) -> Floats:
@@ -39,10 +42,11 @@ class CategoryPosterior:
         return np.asarray(self.draws.mean(axis=0))
 
     def interval(self, level: float = 0.95) -> Floats:
-        """Return the central credible interval of each category's share, a row a category."""
-        if not 0 < level < 1:
-            raise InvalidValue(f"level must be between 0 and 1. Got {level!r}")
-        return np.asarray(np.quantile(self.draws, [0.5 - level / 2, 0.5 + level / 2], axis=0).T)
+        """Return the central credible interval of each category's share, a row a category.
+
+        Where the noise hides a share, the interval goes to the ends of what it may be.
+        """
+        return to_the_ends(self.draws, level, *self.ends.T)
 
 
 def posterior_categories(
@@ -79,6 +83,7 @@ def posterior_categories(
     if np.any((seen.C.max(axis=0) == 0) & (seen.counts > 0)):
         raise InvalidData("an output was seen that none of the profiles can give; check the profiles named")
     target = _Target(seen, concentration)
+    ends = np.column_stack([seen.D.min(axis=0), seen.D.max(axis=0)])
     length = max(-(-draws // _CHAINS), _LEAST_LENGTH)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # a step too far is not taken
         chain = _Chains(target, secure_rng() if rng is None else rng)
@@ -89,7 +94,7 @@ def posterior_categories(
             r_hat = _split_r_hat(shares)
             if r_hat <= _SETTLED:
                 flat = shares.swapaxes(0, 1).reshape(-1, shares.shape[2])
-                return CategoryPosterior(seen.categories, flat[-draws:], r_hat)
+                return CategoryPosterior(seen.categories, flat[-draws:], r_hat, ends)
     raise InvalidData(f"the chains disagree (R-hat {r_hat:.3f}); ask for more draws or name fewer profiles")
 
 

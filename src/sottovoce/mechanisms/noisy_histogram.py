@@ -16,6 +16,7 @@ from scipy import special
 from sottovoce.mechanisms.beta_quantiles import quantiles
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.latent_histogram import CountLaws, LatentCounts, polished, tabulate
+from sottovoce.mechanisms.lone_shares import YES
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats, whole
 from sottovoce.privacy.randomness import seeded_rng
@@ -146,15 +147,33 @@ class NoisyHistogram(Distribution):
         return Mixture(Beta(first[some], self.alpha.sum() + self.n - first[some]), chances[some])
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Return the equal-tailed interval of each probability."""
+        """Return the equal-tailed interval of each probability, which reaches as far up as of a yes-or-no question.
+
+        That is the interval under a prior in which yes, the category, is worth half a record, where it is worth less.
+        """
         level = check_level(level)
         if self._table.lattice > 1:
             return self.joint.interval(level)
         total, ends = float(self.alpha.sum()) + self.n, np.empty((2, self.noisy.size))
         for laws in self._counts:
-            least = self.alpha[laws.places] + laws.low
-            ends[:, laws.places] = quantiles(least, total, laws.chances, ((1 - level) / 2, (1 + level) / 2))
-        return ends[0], ends[1]
+            ends[:, laws.places] = quantiles(
+                self.alpha[laws.places] + laws.low, total, laws.chances, ((1 - level) / 2, (1 + level) / 2)
+            )
+        return ends[0], np.maximum(ends[1], self._as_asked((1 + level) / 2))
+
+    def _as_asked(self, q: float) -> Floats:
+        """Return a quantile of each probability where its category is worth half a record, if it is worth less."""
+        found = np.zeros(self.noisy.size)
+        for laws in self._counts:
+            every, low = np.arange(self.noisy.size)[laws.places], np.broadcast_to(laws.low, len(laws.chances))
+            for alpha in np.unique(self.alpha[every][self.alpha[every] < YES]):
+                mine = self.alpha[every] == alpha
+                counts = low[mine, None] + np.arange(laws.chances.shape[1])
+                chances = laws.chances[mine] * np.exp(special.gammaln(counts + YES) - special.gammaln(counts + alpha))
+                chances /= chances.sum(axis=1, keepdims=True)
+                total = float(self.alpha.sum() - alpha) + YES + self.n
+                found[every[mine]] = quantiles(low[mine] + YES, total, chances, (q,))[0]
+        return found
 
     def sample(self, size: Size = None, rng: np.random.Generator | None = None) -> Any:
         """Return one vector of probabilities, or an array of `size` of them (draws first)."""
