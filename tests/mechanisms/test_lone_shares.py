@@ -1,8 +1,10 @@
 """Shares of rare categories, as if each alone were asked for."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from sottovoce.latent import BayesianNetwork, Field, NaiveBayesModel
 from sottovoce.mechanisms import NoisyStatistics
@@ -32,6 +34,28 @@ def test_over_their_prior_lone_shares_are_held_as_often_as_they_say(kind, scale)
     draws = lone_shares(noisy, noise, np.full((400, 600), float(n)), rng)[:, :, 0]
     low, high = np.quantile(draws, [0.05, 0.95], axis=0)
     assert np.mean((low <= truth) & (truth <= high)) == pytest.approx(0.9, abs=0.04)
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_of_wide_noise_an_empty_category_may_have_as_much_as_by_summing_over_every_count(kind):
+    """A hundred counts stand for one another; each of them as likely as their first, ends were half as far out."""
+    n, noise = 200_000, IntegerNoise(kind, 4000.0)
+    noisy = np.array([[180_000, 20_000, *18 * [0]]])
+    draws = lone_shares(noisy, noise, np.full((400, 1), float(n)), seeded_rng(1))[:, 0, 2:]
+    count = np.arange(n + 1.0)
+    log = special.gammaln(count + 0.5) - special.gammaln(count + 1)
+    log += log[::-1] + noise.log_weight(count) - count**2 / (2 * 19 * noise.variance)
+    chances = np.cumsum(np.exp(log - log.max()))
+    for q in (0.5, 0.9, 0.975):
+        assert np.quantile(draws, q) * n == pytest.approx(np.searchsorted(chances, q * chances[-1]), rel=0.1)
+
+
+def test_of_thousands_of_categories_not_all_is_held_at_once():
+    tracemalloc.start()
+    lone_shares(np.zeros((1, 4000)), IntegerNoise("laplace", 2.0), np.full((64, 1), 900.0), seeded_rng(1))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 5e7
 
 
 @pytest.mark.parametrize(

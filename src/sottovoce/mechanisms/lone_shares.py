@@ -24,6 +24,8 @@ _TAIL, _POINTS = {"gaussian": 6.0, "laplace": 12.0}, 256
 """So many scales, and so many counts, tell what the noise on one count leaves uncertain."""
 _LEAST = 1e-2
 """The least variance of noise that is told apart from none."""
+_AT_ONCE = 1 << 18
+"""So many weights are held at once."""
 _NEVER = 1e9
 """A row has no more records of a category than of all."""
 
@@ -62,19 +64,26 @@ def _row(seen: Floats, noise: IntegerNoise, size: Floats, rng: np.random.Generat
 
     Of the others only the noisy sum is heard; the noise on it is as if normal.
     """
+    others, variance = seen.sum() - seen, max((seen.size - 1) * noise.variance, _LEAST)
     reach, most = np.ceil(_TAIL[noise.kind] * noise.scale) + 2, float(size.max())
     low = np.minimum(np.clip(np.ceil(seen - reach), 0.0, most), max(most - reach, 0.0))
     high = np.maximum(np.clip(np.floor(seen + reach), 0.0, most), min(reach, most))
     step = np.maximum(np.ceil((high - low + 1) / _POINTS), 1.0)
     points = int(np.max((high - low) // step)) + 1
-    nodes = low[:, None] + step[:, None] * np.arange(points)
-    alone = noise.log_weight(seen[:, None] - nodes) + special.gammaln(nodes + YES) - special.gammaln(nodes + 1)
-    left = size[:, None, None] - nodes
-    gap = (seen.sum() - seen)[:, None] - left
-    # Γ(x + ½)/x! is about (x + 0.3)^-½.
-    alone = alone - np.log(np.maximum(left, 0.0) + 0.3) / 2
-    log = alone - gap**2 / (2 * (seen.size - 1) * max(noise.variance, _LEAST)) - _NEVER * np.maximum(-left, 0.0)
-    weights = np.exp(log - log.max(axis=2, keepdims=True)).cumsum(axis=2)
-    pick = (weights < rng.random(weights.shape[:2])[..., None] * weights[..., -1:]).sum(axis=2)
-    counts = np.take_along_axis(nodes[None], pick[..., None], axis=2)[..., 0]
-    return np.asarray(np.minimum(counts + np.floor(rng.random(counts.shape) * step), size[:, None]))
+    found = np.empty((size.size, seen.size))
+    for few in np.array_split(np.arange(seen.size), -(-found.size * points // _AT_ONCE)):
+        width = step[few, None]
+        nodes = low[few, None] + width * np.arange(points)
+        # A node stands for as many counts as a step has: the sum of Γ(x + a)/x! below m is Γ(m + a)/Γ(m)/a.
+        prior = np.diff(special.poch([nodes, nodes + width], YES), axis=0)[0]
+        left = size[:, None, None] - nodes
+        # Γ(x + ½)/x! is about (x + 0.3)^-½, here in the middle of a step.
+        log = np.log(prior) + noise.log_weight(seen[few, None] - nodes)
+        log = log - np.log(np.maximum(left, 0.0) + 0.3 + (width - 1) / 2) / 2
+        log -= (others[few, None] - left) ** 2 / (2 * variance) + _NEVER * np.maximum(-left, 0.0)
+        weights = np.exp(log - log.max(axis=2, keepdims=True)).cumsum(axis=2)
+        pick = (weights < rng.random(weights.shape[:2])[..., None] * weights[..., -1:]).sum(axis=2)
+        counts = np.take_along_axis(nodes[None], pick[..., None], axis=2)[..., 0]
+        counts += np.floor(rng.random(counts.shape) * step[few])
+        found[:, few] = np.minimum(counts, size[:, None])
+    return found
