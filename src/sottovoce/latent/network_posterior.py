@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sottovoce.latent.diagnostics import Convergence
 from sottovoce.latent.draws import lone_from, lone_state
-from sottovoce.latent.elimination import Factor
+from sottovoce.latent.elimination import Factor, eliminate
 from sottovoce.latent.fields import Field, field_from
 from sottovoce.latent.queries import QueriedDraws
 from sottovoce.privacy.numbers import Floats, whole
@@ -56,13 +56,24 @@ class NetworkPosterior(QueriedDraws):
         above = next(parents for node, parents in self.parents if node == name)
         return tuple(self.fields[self._node(one)].categories for one in (*above, name))
 
-    @property
-    def alone(self) -> NetworkPosterior | None:
-        """Tables in which every share was drawn as if it alone were asked for, each row then made to sum to one."""
-        if not self.lone:
+    def asked_alone(self, target: str, evidence: Mapping[str, int]) -> Floats | None:
+        """Return Pr[target | evidence] where what is given, and each answer, was drawn as if it alone were asked for.
+
+        An answer's share in a row of the target's table is then drawn alone, and the others share what it leaves.
+        """
+        lone, own = self.lone or {}, self.named
+        if not lone.keys() & {target, *evidence}:
             return None
-        own = [self.lone.get(name, draws) for name, draws in self.named.items()]
-        return replace(self, values=tuple(draws / draws.sum(axis=-1, keepdims=True) for draws in own), lone=None)
+        given = replace(self, values=tuple(lone.get(v, own[v]) if v in evidence else own[v] for v in own))
+        rest = [f.given(evidence) for f in given.factors({target, *evidence}) if f.variables[-1] != target]
+        family = (*dict(self.parents)[target], target)
+        usual, alone = (Factor(family, draws).given(evidence) for draws in (own[target], lone.get(target, own[target])))
+        free = usual.variables
+        beside = eliminate([Factor(free, np.ones_like(usual.values)), *rest], free).values
+        yes = alone.values * beside
+        no = (1 - alone.values) * _others(usual.values * beside) / np.maximum(_others(usual.values), 1e-300)
+        above = tuple(range(1, yes.ndim - 1))
+        return np.asarray(yes.sum(axis=above) / np.maximum((yes + no).sum(axis=above), 1e-300))
 
     def table(self, name: str) -> Floats:
         """Return the posterior mean of Pr[node | parents], parents first."""
@@ -138,3 +149,11 @@ class NetworkPosterior(QueriedDraws):
                 tuple(np.asarray(table, dtype=np.float64) for table in state["values"]),
                 lone=lone_from(state),
             )
+
+
+def _others(parts: Floats) -> Floats:
+    """Return the sum of all other entries along the last axis, which is not lost where one has next to all."""
+    found = np.zeros((2, *parts.shape))
+    np.cumsum(parts[..., :-1], axis=-1, out=found[0, ..., 1:])
+    np.cumsum(parts[..., :0:-1], axis=-1, out=found[1, ..., 1:])
+    return np.asarray(found[0] + found[1, ..., ::-1])

@@ -31,11 +31,6 @@ class QueriedDraws(NamedDraws):
         lines = super().summary(level)
         return lines if self.convergence is None else f"{lines}\nchains: {self.convergence.describe()}"
 
-    @property
-    def alone(self) -> QueriedDraws | None:
-        """The model in which every share was drawn as if it alone were asked for; None where there is none."""
-        return None
-
     @abstractmethod
     def factors(self, names: set[str]) -> Sequence[Factor]:
         """Return the tables that have a say in the joint law of these variables."""
@@ -62,12 +57,21 @@ class QueriedDraws(NamedDraws):
             raise InvalidValue("every column must have one value a record; these have different lengths")
         return codes
 
-    def query_draws(self, target: str, given: Mapping[str, Hashable] | None = None) -> Floats:
-        """Return Pr[target | given] under each draw, by variable elimination: (draws, categories)."""
+    def asked_alone(self, target: str, evidence: Mapping[str, int]) -> Floats | None:
+        """Return Pr[target | evidence], each share in it drawn as if it alone were asked for; None where none was."""
+        del target, evidence
+        return None
+
+    def _evidence(self, target: str, given: Mapping[str, Hashable] | None) -> dict[str, int]:
         self._node(target)
         evidence = {name: self._code(name, value) for name, value in (given or {}).items()}
         if target in evidence:
             raise InvalidValue(f"{target!r} is asked for and given at once; leave it out of one")
+        return evidence
+
+    def query_draws(self, target: str, given: Mapping[str, Hashable] | None = None) -> Floats:
+        """Return Pr[target | given] under each draw, by variable elimination: (draws, categories)."""
+        evidence = self._evidence(target, given)
         factors = [factor.given(evidence) for factor in self.factors({target, *evidence})]
         joint = eliminate(factors, [target]).values
         return np.asarray(joint / joint.sum(axis=1, keepdims=True))
@@ -79,8 +83,8 @@ class QueriedDraws(NamedDraws):
     def query_interval(self, target: str, given: Mapping[str, Hashable] | None = None, level: float = 0.95) -> Floats:
         """Return equal-tailed intervals of Pr[target | given], one (low, high) a category.
 
-        They reach at least as far as with tables in which every share was drawn as if it alone were asked for.
+        They reach at least as far as where every share in them was drawn as if it alone were asked for.
         """
         ends = ends_of(self.query_draws(target, given), level)
-        alone = self.alone
-        return ends if alone is None else reaching(ends, ends_of(alone.query_draws(target, given), level))
+        alone = self.asked_alone(target, self._evidence(target, given))
+        return ends if alone is None else reaching(ends, ends_of(alone, level))
