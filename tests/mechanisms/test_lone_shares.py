@@ -129,3 +129,13 @@ def test_a_query_of_a_hundred_categories_is_no_wider_for_common_ones():
         ends, plain = value.query_interval("a", given), replace(value, lone=None).query_interval("a", given)
         assert np.ptp(ends[:2], axis=1) == pytest.approx(np.ptp(plain[:2], axis=1), rel=0.15)
         assert ends[2:, 1].min() > 0.007
+
+
+def test_lone_shares_of_two_tables_are_drawn_apart():
+    """Drawn from one seed, shares of two nodes that are asked for at once rose and fell together."""
+    three = (0, 1, 2)
+    network = BayesianNetwork((Field("a", three), Field("b", three)))
+    records = {"a": np.arange(60) % 3, "b": np.arange(60) % 3}
+    value = NoisyStatistics.calibrate(network, n=60, target=PureDP(5.0)).release(records, seeded_rng(7)).value
+    assert value.lone is not None
+    assert abs(np.corrcoef(value.lone["a"][:, 0], value.lone["b"][:, 0])[0, 1]) < 0.25

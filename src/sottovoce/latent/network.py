@@ -132,6 +132,7 @@ class BayesianNetwork(FittedTables[NetworkPosterior]):
     def _aware(self, data: NoisyTables, draws: int, rng: np.random.Generator) -> NetworkPosterior:
         """Read each node's table by itself, n being known."""
         values, convergence, lone = [], [], {}
+        beside = seeded_rng(0)  # what else is drawn stays as it is
         for crossed, table, noise in zip(data.tables.tables, data.counts, data.noises, strict=True):
             size = table.shape[-1]
             rows = table.reshape(-1, size)
@@ -140,7 +141,7 @@ class BayesianNetwork(FittedTables[NetworkPosterior]):
             values.append(found.features[0].reshape(draws, *table.shape))
             convergence.append(found.convergence)
             if prior < YES:
-                alone = lone_shares(rows, noise, found.sizes, seeded_rng(0))  # what else is drawn stays as it is
+                alone = lone_shares(rows, noise, found.sizes, beside)
                 lone[crossed[-1]] = alone.reshape(draws, *table.shape)
         worst = Convergence.worst_of(convergence)
         if worst is not None:
