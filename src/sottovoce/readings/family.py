@@ -116,6 +116,11 @@ class Family(ABC):
         del y
         return self.slope(t)
 
+    def varies(self, t: Floats, slope: Floats) -> Floats:
+        """Return by how much what a record pulls with varies if the model holds: as its mean rises, unless told."""
+        del t
+        return slope
+
     def expected(self, t: Floats) -> Floats:
         """Return the mean of the response itself, for predictions."""
         return self.mean(t)

@@ -192,6 +192,10 @@ class PoissonFamily(Family):
         """Return the variance of min(y, K)."""
         return np.asarray(self.means_and_variances(t, np.array([self.extra]))[1][0])
 
+    def varies(self, t: Floats, slope: Floats) -> Floats:
+        """Return by how much min(y, K) varies: by more than its mean rises where rates vary between records."""
+        return np.maximum(slope, self.variance(t.ravel()).reshape(t.shape)) if self.extra else slope
+
     def by_cap(self, t: Floats) -> tuple[Floats, Floats, Floats]:
         """Return means, slopes and variances of counts cut at 1, at 2 and so on up to K, a row each."""
         s, e = self._places(t)
