@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -109,6 +110,17 @@ def test_it_is_paid_for_and_its_share_goes_to_the_last_look_where_nothing_lies_b
         assert [bool(look.beyond) for look, _ in seen] == [False] * 4 + [True] * far
         assert 1 - 1e-3 < sum(share for _, share in seen) <= 1
     assert TAILS not in AdaptiveLooks(Formula("k ~ 0 + x", FACTS, "poisson"), n, 0.05).plan
+
+
+@pytest.mark.parametrize(("family", "response"), [("poisson", Count(40)), ("linear", Number(0, 40))])
+def test_a_mechanism_that_was_used_is_the_same_in_another_process(family: str, response: Count | Number) -> None:
+    """Its plan was kept with it, and the share of this look was told from others by which object it is."""
+    mechanism = AdaptiveLooks(Formula("k ~ x", Facts(x=Number(-6, 6), k=response), family), 50, 0.5)
+    rng = np.random.default_rng(1)
+    records = {"x": rng.normal(size=50), "k": rng.poisson(3.0, 50)}
+    first = mechanism.release(records, np.random.default_rng(2)).value
+    again = pickle.loads(pickle.dumps(mechanism)).release(records, np.random.default_rng(2)).value
+    np.testing.assert_array_equal(again.interval(), first.interval())
 
 
 @pytest.mark.parametrize("n", [0, 1, 3])
