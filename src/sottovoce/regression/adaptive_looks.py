@@ -218,10 +218,10 @@ class AdaptiveLooks(Mechanism):
             cut = last.look.cap * family.scale.half
         elif isinstance(family, PoissonFamily) and 0 < last.look.cap < family.response.high:  # type: ignore[attr-defined]
             cut = float(last.look.cap)
-        if isinstance(family, PoissonFamily) and belief.imagined is not None:
+        if isinstance(last.look.model, PoissonFamily) and belief.imagined is not None:
             best = int(np.argmax(belief.weights))
             rows, records = belief.imagined.rows[best], belief.imagined.records[best]
-            full = float(records @ family.full(rows @ last.look.back.T @ belief.means[best]) / records.sum())
+            full = float(records @ last.look.model.full(rows @ last.look.back.T @ belief.means[best]) / records.sum())
         return Coefficients.from_belief(system, found, left, cut, last.misses, full)
 
     # The attack.
