@@ -217,7 +217,8 @@ class Regression:
         if question.reference:
             found.append(f"each beside {question.reference}")
         if cut is not None:
-            found.append(question.model.cutting.format(cut))
+            said = question.model.cutting if question.sees_tails else question.model.unmeasured
+            found.append(said.format(cut))
         if (self.posterior.full or 0.0) > _OFTEN:
             high = float(question.response.high)  # type: ignore[attr-defined]
             found.append(_REACHING.format(high, high))

@@ -31,6 +31,8 @@ class Family(ABC):
     """Whether the mean bends, so that a look must be taken near the answer."""
     cutting: ClassVar[str] = ""
     """What a look cuts at a bound of its own, and what that may do; nothing where it cuts nothing."""
+    unmeasured: ClassVar[str] = ""
+    """The same where no look measures what is cut off."""
     missed: ClassVar[float] = 0.1
     """τ: how far a formula may miss the mean, as a part of how far responses vary about it. Numbers and counts lie
     nearer to their means than flags do, and formulas miss more of that."""

@@ -48,6 +48,11 @@ class PoissonFamily(Family):
         "may be told too low where very few records have much of all that is counted, and slopes wrongly where their "
         "logarithm bends or some kinds of rows have longer tails than others"
     )
+    unmeasured: ClassVar[str] = (
+        "counts cut at {:g}; what lies beyond is guessed and allowed for: rates may be told too low where few records "
+        "have much of all that is counted, and slopes wrongly where their logarithm bends or some kinds of rows have "
+        "longer tails than others"
+    )
     missed: ClassVar[float] = 0.15
     boundless: ClassVar[bool] = True
     stretch: ClassVar[float] = 2.0

@@ -96,10 +96,9 @@ class AdaptiveLooks(Mechanism):
     @cached_property
     def plan(self) -> tuple[Step, ...]:
         """Each look's share of ρ, and how it is split unless what was released says otherwise."""
-        # What the rows of one person have in common hides how much counts vary: their average is not measured.
-        counts = self.system.family == "poisson" and not self.system.averaged
-        tails = (counts or self.system.family == "linear") and bool(self.system.encoding.wholes)
-        return steps(self.system.model.curved, self.n, self.system.dimension, self.rho, counts, tails)
+        system = self.system
+        told = system.counts_varied, system.sees_tails
+        return steps(system.model.curved, self.n, system.dimension, self.rho, *told)
 
     @cached_property
     def reading(self) -> Look:
