@@ -194,9 +194,21 @@ def test_a_poisson_regression_says_where_it_cut_counts(curator) -> None:
     assert any(line.startswith("counts cut at") for line in lines) and max(map(len, lines)) <= 80
 
 
+@pytest.mark.parametrize(("text", "family"), [("visits ~ 0 + age", "poisson"), ("weight ~ 0 + age", "linear")])
+def test_a_regression_without_an_intercept_does_not_say_that_it_measured_what_is_cut_off(
+    tmp_path: Path, text: str, family: str
+) -> None:
+    rng, facts = np.random.default_rng(1), sv.Facts(age=sv.Number(0, 1), visits=sv.Count(60), weight=sv.Number(0, 99))
+    age = rng.random(4000)
+    people = pd.DataFrame({"age": age, "visits": rng.poisson(9 * age), "weight": 50 * age + rng.normal(0, 1, 4000)})
+    with sv.Curator(people, tmp_path / "q.ledger", sv.ApproxDP(3.0, 1e-6), facts=facts, dataset="p") as made:
+        said = " ".join(made.regress(text, family=family).notes)
+    assert "is guessed and allowed for" in said and "measured" not in said
+
+
 def test_a_poisson_regression_says_that_many_counts_reach_their_bound(curator) -> None:
     answer = curator.regress("visits ~ age", spend=0.5)
-    said = "many counts reach their public bound, 12, and are taken to be cut there"
+    said = "many counts reach their public bound, 12, or by how they vary much lies beyond it"
     for full, told in ((None, False), (0.01, False), (0.2, True)):
         found = replace(answer, release=replace(answer.release, value=replace(answer.posterior, full=full)))
         assert any(note.startswith(said) for note in Regression.from_json(found.to_json()).notes) is told

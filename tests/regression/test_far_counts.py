@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from benchmarks.fitting import fit_all
+from scipy import stats
 
 from sottovoce.facts import Category, Count, Facts, Flag, Number
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.readings import HeldRecords, Look
+from sottovoce.readings.families import PoissonFamily
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
 from sottovoce.regression.coefficients import Coefficients
 from sottovoce.regression.far_counts import FarCounts, _Sum, far_look
@@ -111,6 +114,17 @@ def test_it_is_paid_for_and_its_share_goes_to_the_last_look_where_nothing_lies_b
     assert TAILS not in AdaptiveLooks(Formula("k ~ 0 + x", FACTS, "poisson"), n, 0.05).plan
 
 
+@pytest.mark.parametrize(("family", "response"), [("poisson", Count(40)), ("linear", Number(0, 40))])
+def test_a_mechanism_that_was_used_is_the_same_in_another_process(family: str, response: Count | Number) -> None:
+    """Its plan was kept with it, and the share of this look was told from others by which object it is."""
+    mechanism = AdaptiveLooks(Formula("k ~ x", Facts(x=Number(-6, 6), k=response), family), 50, 0.5)
+    rng = np.random.default_rng(1)
+    records = {"x": rng.normal(size=50), "k": rng.poisson(3.0, 50)}
+    first = mechanism.release(records, np.random.default_rng(2)).value
+    again = pickle.loads(pickle.dumps(mechanism)).release(records, np.random.default_rng(2)).value
+    np.testing.assert_array_equal(again.interval(), first.interval())
+
+
 @pytest.mark.parametrize("n", [0, 1, 3])
 def test_few_records_have_an_answer(n: int) -> None:
     mechanism = AdaptiveLooks(Formula("k ~ x + g", FACTS, "poisson"), n, 0.5)
@@ -174,3 +188,25 @@ def test_counts_that_mostly_reach_their_bound_say_so_and_old_answers_are_read() 
         assert Coefficients.from_dict({name: part for name, part in state.items() if name != "full"}).full is None
         full.append(found.full)
     assert full[0] > 0.2 and full[1] < 1e-3
+
+
+def test_counts_that_vary_so_that_much_would_lie_beyond_their_bound_say_so() -> None:
+    """Nine in ten have none and all others 13 or so of at most 15: rates were told three times too high, unsaid."""
+    rng, n, full = np.random.default_rng(4), 20_000, []
+    for high in (15, 60):
+        formula = Formula("k ~ 1", Facts(k=Count(high)), "poisson")
+        k = np.minimum(rng.poisson(13.5 * (rng.random(n) < 0.1)), high)
+        found = AdaptiveLooks.calibrate(formula, n, ApproxDP(3.0, 1e-5)).release({"k": k}, rng).value
+        full.append(found.full)
+    assert full[0] > 0.15 and full[1] < 0.05
+
+
+@pytest.mark.parametrize("high", [1, 2, 15, 200])
+@pytest.mark.parametrize("extra", [0.0, 0.3, 9.0])
+def test_what_lies_beyond_a_bound_is_that_of_the_law(high: int, extra: float) -> None:
+    family, t, far = PoissonFamily(Count(high), high, extra), np.array([-1.0, 1.0, 3.0]), np.arange(20_000)
+    mean = np.exp(t)[:, None]
+    law = stats.nbinom(1 / extra, 1 / (1 + extra * mean)) if extra else stats.poisson(mean)
+    chances = law.pmf(far)
+    beyond = chances @ np.maximum(far - high, 0) / mean[:, 0]
+    np.testing.assert_allclose(family.full(t), np.maximum(chances @ (far >= high), beyond), rtol=1e-6, atol=1e-12)

@@ -68,10 +68,12 @@ _HIDDEN = (
 """Said where intervals are wide for what is believed of columns beforehand; of no records they are that alone."""
 _OFTEN = 0.05
 _REACHING = (
-    "many counts reach their public bound, {:g}, and are taken to be cut there: where none can be larger, as of so "
-    "many out of {:g}, rates are told too high. Then state a bound that lies farther out"
+    "many counts reach their public bound, {:g}, or by how they vary much lies beyond it, and they are taken to be cut "
+    "there: where none can be larger, as of so many out of {:g}, rates are told too high, and where few counts are far "
+    "larger, too low. Then state a bound that lies farther out"
 )
-"""Said where more counts than this part of them would reach it by a Poisson law."""
+"""Said where more than this part of counts would reach it, or of all that is counted would lie beyond it, by the law
+that is told of them."""
 _NAMED = 6
 """So many terms are named that noise hides."""
 
@@ -215,7 +217,8 @@ class Regression:
         if question.reference:
             found.append(f"each beside {question.reference}")
         if cut is not None:
-            found.append(question.model.cutting.format(cut))
+            said = question.model.cutting if question.sees_tails else question.model.unmeasured
+            found.append(said.format(cut))
         if (self.posterior.full or 0.0) > _OFTEN:
             high = float(question.response.high)  # type: ignore[attr-defined]
             found.append(_REACHING.format(high, high))

@@ -31,6 +31,8 @@ class Family(ABC):
     """Whether the mean bends, so that a look must be taken near the answer."""
     cutting: ClassVar[str] = ""
     """What a look cuts at a bound of its own, and what that may do; nothing where it cuts nothing."""
+    unmeasured: ClassVar[str] = ""
+    """The same where no look measures what is cut off."""
     missed: ClassVar[float] = 0.1
     """τ: how far a formula may miss the mean, as a part of how far responses vary about it. Numbers and counts lie
     nearer to their means than flags do, and formulas miss more of that."""
@@ -115,6 +117,11 @@ class Family(ABC):
         """Return how much less a record pulls as t grows."""
         del y
         return self.slope(t)
+
+    def varies(self, t: Floats, slope: Floats) -> Floats:
+        """Return by how much what a record pulls with varies if the model holds: as its mean rises, unless told."""
+        del t
+        return slope
 
     def expected(self, t: Floats) -> Floats:
         """Return the mean of the response itself, for predictions."""

@@ -31,6 +31,7 @@ class LinearFamily(Family):
     curved: ClassVar[bool] = False
     missed: ClassVar[float] = 0.15
     cutting: ClassVar[str] = "residuals cut at ±{:.3g}; what long tails lose is measured and allowed for"
+    unmeasured: ClassVar[str] = "residuals cut at ±{:.3g}; what long tails lose is guessed and allowed for"
     cap: float = 0.0
     beyond: float = 0.0
     centred: bool = True

@@ -46,7 +46,12 @@ class PoissonFamily(Family):
     cutting: ClassVar[str] = (
         "counts cut at {:g}; what lies beyond is measured as a whole and allowed for, as far as noise lets it: levels "
         "may be told too low where very few records have much of all that is counted, and slopes wrongly where their "
-        "logarithm bends"
+        "logarithm bends or some kinds of rows have longer tails than others"
+    )
+    unmeasured: ClassVar[str] = (
+        "counts cut at {:g}; what lies beyond is guessed and allowed for: rates may be told too low where few records "
+        "have much of all that is counted, and slopes wrongly where their logarithm bends or some kinds of rows have "
+        "longer tails than others"
     )
     missed: ClassVar[float] = 0.15
     boundless: ClassVar[bool] = True
@@ -127,9 +132,21 @@ class PoissonFamily(Family):
         return np.minimum(np.exp(np.clip(t, -700.0, 700.0)), float(self.response.high))  # type: ignore[attr-defined]
 
     def full(self, t: Floats) -> Floats:
-        """Return which part of counts is as large as the public bound, or would be larger, of a Poisson law."""
-        rates = np.exp(np.clip(t, -700.0, 700.0)).astype(np.float64)
-        return np.asarray(special.gammainc(float(self.response.high), rates), dtype=np.float64)  # type: ignore[attr-defined]
+        """Return which part of counts is as large as the public bound, or would be larger, or which part of all that is
+        counted would lie beyond it where that is more: rates that vary have few counts with much.
+
+        >>> few, varied = (PoissonFamily(Count(15), 15, extra).full(np.array([1.0])) for extra in (0.0, 9.0))
+        >>> few.round(3).tolist(), varied.round(3).tolist()
+        ([0.0], [0.315])
+        """
+        high = float(self.response.high)  # type: ignore[attr-defined]
+        mean = np.exp(np.clip(t, -FARTHEST, 700.0)).astype(np.float64)
+        if not self.extra:
+            reach, sizes = (special.gammainc(high - k, mean) for k in (0, 1))
+        else:
+            part, r = 1 / (1 + 1 / (self.extra * mean)), 1 / self.extra
+            reach, sizes = (special.betainc(high - k, r + k, part) if high > k else np.ones_like(mean) for k in (0, 1))
+        return np.asarray(np.maximum(reach, sizes - high * reach / mean), dtype=np.float64)
 
     def slope(self, t: Floats) -> Floats:
         """Return the derivative of the mean of min(y, K)."""
@@ -191,6 +208,10 @@ class PoissonFamily(Family):
     def variance(self, t: Floats) -> Floats:
         """Return the variance of min(y, K)."""
         return np.asarray(self.means_and_variances(t, np.array([self.extra]))[1][0])
+
+    def varies(self, t: Floats, slope: Floats) -> Floats:
+        """Return by how much min(y, K) varies: by more than its mean rises where rates vary between records."""
+        return np.maximum(slope, self.variance(t.ravel()).reshape(t.shape)) if self.extra else slope
 
     def by_cap(self, t: Floats) -> tuple[Floats, Floats, Floats]:
         """Return means, slopes and variances of counts cut at 1, at 2 and so on up to K, a row each."""

@@ -96,10 +96,9 @@ class AdaptiveLooks(Mechanism):
     @cached_property
     def plan(self) -> tuple[Step, ...]:
         """Each look's share of ρ, and how it is split unless what was released says otherwise."""
-        # What the rows of one person have in common hides how much counts vary: their average is not measured.
-        counts = self.system.family == "poisson" and not self.system.averaged
-        tails = (counts or self.system.family == "linear") and bool(self.system.encoding.wholes)
-        return steps(self.system.model.curved, self.n, self.system.dimension, self.rho, counts, tails)
+        system = self.system
+        told = system.counts_varied, system.sees_tails
+        return steps(system.model.curved, self.n, system.dimension, self.rho, *told)
 
     @cached_property
     def reading(self) -> Look:
@@ -218,10 +217,10 @@ class AdaptiveLooks(Mechanism):
             cut = last.look.cap * family.scale.half
         elif isinstance(family, PoissonFamily) and 0 < last.look.cap < family.response.high:  # type: ignore[attr-defined]
             cut = float(last.look.cap)
-        if isinstance(family, PoissonFamily) and belief.imagined is not None:
+        if isinstance(last.look.model, PoissonFamily) and belief.imagined is not None:
             best = int(np.argmax(belief.weights))
             rows, records = belief.imagined.rows[best], belief.imagined.records[best]
-            full = float(records @ family.full(rows @ last.look.back.T @ belief.means[best]) / records.sum())
+            full = float(records @ last.look.model.full(rows @ last.look.back.T @ belief.means[best]) / records.sum())
         return Coefficients.from_belief(system, found, left, cut, last.misses, full)
 
     # The attack.

@@ -42,8 +42,8 @@ class Coefficients:
         How far the formula seems to be off, along the coordinate where that is most, as a part of how far responses
         vary about it; None where that was not asked.
     full
-        Which part of counts is as large as their public bound, or would be larger, as far as was learned; None of other
-        regressions.
+        Which part of counts is as large as their public bound, or would be larger, or of all that is counted would lie
+        beyond it where that is more, as far as was learned; None of other regressions.
 
     Examples
     --------

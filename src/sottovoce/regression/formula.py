@@ -151,6 +151,16 @@ class Formula:
         return self.facts.persons is not None and self.facts.persons.rows is None
 
     @property
+    def counts_varied(self) -> bool:
+        """Whether it is measured how much counts vary: what the rows of one person have in common hides it."""
+        return self.family == "poisson" and not self.averaged
+
+    @property
+    def sees_tails(self) -> bool:
+        """Whether a look measures what the last one cuts off: all rows have something alike, along which it is seen."""
+        return bool(self.encoding.wholes) and (self.family == "linear" or self.counts_varied)
+
+    @property
     def whose(self) -> str | None:
         """What a person counts as in the answer, in words; None where a record is a row."""
         if self.facts.person is None:

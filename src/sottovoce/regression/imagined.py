@@ -194,7 +194,7 @@ class Imagined:
         """
         told = self._here[1]
         v = _seen(self.rows, looks, self.counts)
-        varies = _bent(self._slopes(self._there[1], self.weights * v * (1 + _ROUGH * (1 - v))))
+        varies = _bent(self._slopes(self._varied, self.weights * v * (1 + _ROUGH * (1 - v))))
         sides = _power(*directions, 0.5) @ _power(*axes(told), -0.5)
         return np.asarray(sides @ varies @ sides.transpose(0, 2, 1))
 
@@ -202,6 +202,13 @@ class Imagined:
     def _there(self) -> tuple[Floats, Floats]:
         """The means and the slopes at the centre."""
         return self.moments(self.predictors)
+
+    @property
+    def _varied(self) -> Floats:
+        """By how much what a record of each row pulls with varies at the centre."""
+        ends = np.cumsum(self.counts)[:-1]
+        each = (np.split(part, ends) for part in (_squeezed(self.predictors), self._there[1]))
+        return np.concatenate([family.varies(*some) for family, *some in zip(self.families, *each, strict=True)])
 
     @cached_property
     def _here(self) -> tuple[Floats, Floats]:

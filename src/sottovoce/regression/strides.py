@@ -80,7 +80,7 @@ def strides(mechanism: AdaptiveLooks, shown: Shown, care: Care = RELEASED) -> Ge
     look, step = mechanism.reading, mechanism.plan[0]
     paid, astray = step, None
     for place in range(len(mechanism.plan)):
-        if mechanism.plan[place] is TAILS:  # it is taken with the last look, which says what is cut
+        if mechanism.plan[place] == TAILS:  # it is taken with the last look, which says what is cut
             continue
         if place:
             look, step, astray = _next(mechanism, path, place, paid, care)
