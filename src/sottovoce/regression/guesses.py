@@ -133,7 +133,7 @@ def _stretches(
     for some in (places[start : start + many] for start in range(0, len(places), many)):
         seen = [(glances[k], averages[k], _weight(glances[k], averages[k])) for k in some]
         lifted = Veil.over(seen, [own[k] for k in some], count, fewer).lifted(count)
-        found |= dict(zip(some, np.split(lifted, len(some)), strict=True))
+        found |= dict(zip(some, lifted, strict=True))
     return found
 
 
