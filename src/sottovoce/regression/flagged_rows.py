@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.privacy.numbers import Floats
+from sottovoce.regression.eigenvalues import floored
 from sottovoce.regression.skewed_rows import skewed
 
 __all__ = ["flagged_rows"]
@@ -116,6 +117,4 @@ def _places(flags: int, rows: int) -> Floats:
 def _root(correlations: Floats) -> Floats:
     """Return the lower roots of correlations, also where noise left some that no rows have."""
     found, eye = np.clip((correlations + correlations.transpose(0, 2, 1)) / 2, -1.0, 1.0), np.eye(correlations.shape[1])
-    values, vectors = np.linalg.eigh(found * (1 - eye) + eye)
-    values = np.maximum(values, _ALIKE**2)
-    return np.asarray(np.linalg.cholesky((vectors * values[:, None]) @ vectors.transpose(0, 2, 1)))
+    return np.asarray(np.linalg.cholesky(floored(found * (1 - eye) + eye, np.full(len(found), _ALIKE**2))))

@@ -12,11 +12,12 @@ from scipy import special
 
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings import Look
+from sottovoce.regression.eigenvalues import above
 
 if TYPE_CHECKING:
     from sottovoce.regression.far_counts import FarCounts
 
-__all__ = ["Glance", "denoised", "know", "lifted", "once_each", "round_shape"]
+__all__ = ["Glance", "denoised", "know", "once_each", "round_shape"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +97,12 @@ class Glance:
         return self.__dict__["known"]  # type: ignore[no-any-return]
 
     @cached_property
+    def axes(self) -> tuple[Floats, Floats]:
+        """The eigenvalues and eigenvectors of what is known, averaged over the linear predictors."""
+        values, vectors = np.linalg.eigh(self.averaged(self.known))
+        return values, vectors
+
+    @cached_property
     def levelled(self) -> Floats:
         """The same, with what is known of groups: a record has one level of each."""
         return self._kept(_levelled(self)) if self.tau and self.look.encoding.empty.size else self.known
@@ -155,21 +162,13 @@ def _crossed(glance: Glance, shared: Floats) -> Floats:
     values, vectors = np.linalg.eigh(information - found)
     out = np.sign(values) * (np.abs(values) + np.sqrt(np.maximum(values**2 - edge**2, 0.0))) / 2
     found = found + (vectors * np.where(np.abs(values) > edge, out, 0.0)) @ vectors.T
-    values, vectors = np.linalg.eigh(found)
-    least = min(0.02 * _middle(values), glance.tau)
-    return np.asarray((vectors * np.maximum(values, least)) @ vectors.T)
+    (kept,) = _more(found[None], np.array([glance.tau]))
+    return np.asarray(kept)
 
 
 def once_each(matrix: Any, outputs: int) -> Floats:
     """Return a matrix with this one on its diagonal, once for each linear predictor."""
     return np.asarray(matrix if outputs == 1 else np.kron(np.eye(outputs), matrix), dtype=np.float64)
-
-
-def lifted(matrices: Floats, amounts: Floats) -> Floats:
-    """Return matrices with so much more on the diagonal of each."""
-    found = matrices.copy()
-    np.einsum("kii->ki", found)[...] += amounts[:, None]
-    return found
 
 
 def _levelled(glance: Glance) -> Floats:
@@ -207,9 +206,8 @@ def _levelled(glance: Glance) -> Floats:
     if constant is not None:
         made[constant] = made[:, constant] = means
         made[constant, constant] = total
-    values, vectors = np.linalg.eigh(T @ made @ T.T)
-    least = min(0.02 * _middle(values), glance.tau)
-    return np.asarray((vectors * np.maximum(values, least)) @ vectors.T)
+    (kept,) = _more((T @ made @ T.T)[None], np.array([glance.tau]))
+    return np.asarray(kept)
 
 
 def _beside(glance: Glance, some: Floats) -> Floats:
@@ -283,17 +281,19 @@ def _denoised_apart(matrices: Floats, taus: Floats, apart: Floats) -> Floats:
     cross = turned[:, :k, k:]
     noise = cross[0].size * taus**2 / 2
     kept = (1 - noise / np.maximum((cross**2).sum(axis=(1, 2)), np.maximum(noise, 1e-300)))[:, None, None]
-    turned[:, :k, k:] = kept * cross
-    turned[:, k:, :k] = kept * cross.transpose(0, 2, 1)
-    values, vectors = np.linalg.eigh(turned)
-    middle = (values[:, (len(eye) - 1) // 2] + values[:, len(eye) // 2]) / 2
+    cross *= kept**2  # shrunk twice: with it so all that is said of intervals was measured
+    turned[:, k:, :k] = cross.transpose(0, 2, 1)
+    return np.asarray(whole @ _more(turned, taus) @ back)
+
+
+def _more(matrices: Floats, taus: Floats) -> Floats:
+    """Return an information that has more than next to none in each direction, beside the others or its noise."""
+    if above(matrices, taus):  # it has more still
+        return matrices
+    values, vectors = np.linalg.eigh(matrices)
+    middle = (values[:, (values.shape[1] - 1) // 2] + values[:, values.shape[1] // 2]) / 2
     values = np.maximum(values, np.minimum(0.02 * middle, taus)[:, None])
-    return np.asarray(whole @ (vectors * values[:, None]) @ vectors.transpose(0, 2, 1) @ back)
-
-
-def _middle(values: Floats) -> float:
-    """Return the median of rising values."""
-    return float(values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
+    return np.asarray((vectors * values[:, None]) @ vectors.transpose(0, 2, 1))
 
 
 def round_shape(glance: Glance) -> Floats:
@@ -302,8 +302,7 @@ def round_shape(glance: Glance) -> Floats:
     Where noise hides how much there is of a direction, it is taken to be as much as noise would hide.
     """
     assert glance.information is not None
-    mean, tau = glance.averaged(glance.known), glance.noise
-    values, vectors = np.linalg.eigh(mean)
+    tau, (values, vectors) = glance.noise, glance.axes
     # Across levels that add up to one no row has anything: to stretch that way would make imagined rows long.
     values = np.where(values > 1e-9 * values[-1], values + tau, values[-1])
     return np.asarray(((vectors / np.sqrt(values)) @ vectors.T) @ glance.look.matrix)
