@@ -74,7 +74,7 @@ class Glance:
     @cached_property
     def apart(self) -> Floats | None:
         """Where the intercept's row lies: its direction is known to weigh as much as all records."""
-        return None if self.constant is None else self.look.matrix[:, [self.constant]]
+        return None if self.constant is None else self.look.matrix[:, self.constant]
 
     @property
     def noise(self) -> float:
@@ -215,7 +215,7 @@ def _beside(glance: Glance, some: Floats) -> Floats:
     root = np.linalg.cholesky(some @ some.T)
     across = np.linalg.solve(root, some)
     seen = across @ np.asarray(glance.information) @ across.T
-    (found,) = denoised(seen[None], np.array([glance.tau]), np.eye(len(some))[None, :, :1])
+    (found,) = denoised(seen[None], np.array([glance.tau]), np.eye(len(some))[:1])
     return np.asarray(root @ found @ root.T)
 
 
@@ -238,9 +238,9 @@ def denoised(matrices: Floats, taus: Floats, apart: Floats | None = None) -> Flo
 
     The eigenvalues of such noise fill a semicircle that ends at e = τ√(2d). What lies within it around the mean of
     all eigenvalues says nothing and becomes that mean; one at a distance y beyond moves to (y + √(y² − e²))/2.
-    Directions that are known to stand `apart` from the others (an intercept's), as columns, are not averaged with them.
+    A direction that is known to stand `apart` from the others (an intercept's) is not averaged with them.
     """
-    if apart is not None and 0 < apart.shape[2] < matrices.shape[1]:
+    if apart is not None and matrices.shape[1] > 1:
         return _denoised_apart(matrices, taus, apart)
     if matrices.shape[1] == 1:
         return _freed(matrices[:, 0], taus)[:, None]
@@ -272,18 +272,19 @@ def _inside(values: Floats, edge: float) -> float:
 
 
 def _denoised_apart(matrices: Floats, taus: Floats, apart: Floats) -> Floats:
-    eye, k = np.eye(apart.shape[1]), apart.shape[2]
-    whole, _ = np.linalg.qr(np.concatenate([apart, np.broadcast_to(eye, (len(apart), *eye.shape))], axis=2))
-    back = whole.transpose(0, 2, 1)
-    turned = back @ matrices @ whole
-    turned[:, :k, :k] = denoised(turned[:, :k, :k], taus)
-    turned[:, k:, k:] = denoised(turned[:, k:, k:], taus)
-    cross = turned[:, :k, k:]
+    ahead = apart / np.linalg.norm(apart, axis=1, keepdims=True)
+    ahead[:, 0] += np.copysign(1.0, ahead[:, 0])
+    # Mirrors that take it to the first axis.
+    mirrors = np.eye(apart.shape[1]) - ahead[:, :, None] * ahead[:, None] * (2 / (ahead**2).sum(axis=1))[:, None, None]
+    turned = mirrors @ matrices @ mirrors
+    turned[:, :1, :1] = denoised(turned[:, :1, :1], taus)
+    turned[:, 1:, 1:] = denoised(turned[:, 1:, 1:], taus)
+    cross = turned[:, :1, 1:]
     noise = cross[0].size * taus**2 / 2
     kept = (1 - noise / np.maximum((cross**2).sum(axis=(1, 2)), np.maximum(noise, 1e-300)))[:, None, None]
     cross *= kept**2  # shrunk twice: with it so all that is said of intervals was measured
-    turned[:, k:, :k] = cross.transpose(0, 2, 1)
-    return np.asarray(whole @ _more(turned, taus) @ back)
+    turned[:, 1:, :1] = cross.transpose(0, 2, 1)
+    return np.asarray(mirrors @ _more(turned, taus) @ mirrors)
 
 
 def _more(matrices: Floats, taus: Floats) -> Floats:
