@@ -126,7 +126,9 @@ def thick(rows: Floats, records: Floats, encoding: Encoding, seen: Callable[[Flo
         found[:, numbers] = middle[numbers] + made
         told = many * seen(found)
         size = told @ (made**2 / unit).sum(axis=1) / max(told.sum(), 1e-300)
-        longer = min(max(longer * math.sqrt(aim / max(size, 1e-300)), 1.0), _LONGEST)
+        before, longer = longer, min(max(longer * math.sqrt(aim / max(size, 1e-300)), 1.0), _LONGEST)
+        if longer == before:
+            break
     return found, many
 
 
