@@ -1,5 +1,6 @@
 """Guesses of columns that noise hides: they know what was seen and the prior, and no more."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -40,11 +41,15 @@ def test_spreads_means_and_correlations_rank_among_guesses_as_if_they_were_guess
     rng, ranks = np.random.default_rng(5), []
     for _ in range(5):
         truths = [drawn(rng) for _ in range(10)]
-        veil = Veil.over([(seen(*truth, 40.0, rng), BEFORE, WHOLE) for truth in truths], [HIDDEN] * 10, 19)
-        veil.hidden = [HIDDEN]
+        apart = Veil.over([(seen(*truth, 40.0, rng), BEFORE, WHOLE) for truth in truths], [HIDDEN] * 10, 19)
+        looks = {name: getattr(apart, name)[:1] for name in ("shape", "metric", "noise", "whole")}
+        own = {name: np.concatenate(getattr(apart, name))[None] for name in ("means", "covariances", "rows")}
+        told = np.repeat(apart.told, 19, axis=1).reshape(1, 190, 3, 3)
+        veil = replace(apart, hidden=[HIDDEN], told=told, **looks, **own)
         veil.lifted(190)  # guesses of ten at once, which know nothing of each other
-        sds = np.sqrt(np.diagonal(veil.covariances, axis1=1, axis2=2)[:, 1:])
-        guesses = np.split(np.column_stack([sds, veil.means[:, 1:], veil.covariances[:, 1, 2] / sds.prod(axis=1)]), 10)
+        covariances, means = veil.covariances[0], veil.means[0]
+        sds = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2)[:, 1:])
+        guesses = np.split(np.column_stack([sds, means[:, 1:], covariances[:, 1, 2] / sds.prod(axis=1)]), 10)
         for (means, covariances), guess in zip(truths, guesses, strict=True):
             sd = np.sqrt(np.diag(covariances)[1:])
             ranks.append((guess < np.array([*sd, *means[1:], covariances[1, 2] / sd.prod()])).sum(axis=0))
@@ -53,17 +58,20 @@ def test_spreads_means_and_correlations_rank_among_guesses_as_if_they_were_guess
         assert stats.chisquare(counts).pvalue > 1e-3, counts
 
 
-def test_rows_and_what_is_left_stay_in_step_with_the_guesses() -> None:
+def information(veil: Veil) -> Any:
+    """Return what each guess of one look makes of the information."""
+    (means,), (covariances,), (shape,) = veil.means, veil.covariances, veil.shape
+    return WHOLE * shape @ (covariances + means[:, :, None] * means[:, None]) @ shape.T
+
+
+def test_rows_stay_in_step_with_the_guesses() -> None:
     rng = np.random.default_rng(2)
     means, covariances = drawn(rng)
     glance = seen(means, covariances, 20.0, rng)
     veil = Veil.over([(glance, BEFORE, WHOLE)], [HIDDEN], 6)
-    stretch = veil.lifted(6)
-    found = stretch @ BEFORE @ stretch.transpose(0, 2, 1)
-    moments = veil.covariances + veil.means[:, :, None] * veil.means[:, None]
-    assert found == pytest.approx(WHOLE * SHAPE @ moments @ SHAPE.T, rel=1e-5, abs=1e-5)
-    left = SHAPE.T @ (glance.information - found) @ SHAPE
-    assert veil.left == pytest.approx(left, rel=1e-5, abs=1e-5)
+    assert veil.told[0, 0] == pytest.approx(SHAPE.T @ glance.information @ SHAPE)
+    (stretch,) = veil.lifted(6)
+    assert stretch @ BEFORE @ stretch.transpose(0, 2, 1) == pytest.approx(information(veil), rel=1e-5, abs=1e-5)
 
 
 def test_guesses_of_a_look_are_the_same_beside_those_of_others_that_hide_other_columns() -> None:
@@ -98,8 +106,7 @@ def test_guesses_of_a_number_its_square_and_its_cube_fit_what_was_seen() -> None
     glance.information = moments + (error + error.T) / 2
     veil = Veil.over([(glance, moments, WHOLE)], [np.array([False, True, True, True])], 48)
     veil.lifted(48)
-    back = np.linalg.inv(shape)
-    off = back @ veil.left @ back / noise
+    off = (glance.information - information(veil)) / noise
     assert np.median(np.sqrt((off**2).mean(axis=(1, 2)))) < 1.5
 
 
@@ -111,10 +118,9 @@ def test_chains_begin_where_columns_share_what_was_seen_and_nothing_where_noise_
     covariances = np.array([[0.0, 0.0, 0.0], [0.0, 0.1, 0.02], [0.0, 0.02, 0.04]])
     glance = seen(np.array([1.0, 0.1, 0.0]), covariances, noise, np.random.default_rng(8))
     veil = Veil.over([(glance, BEFORE, WHOLE)], [HIDDEN], 1)
-    assert veil.covariances[0, 1, 2] == pytest.approx(shared)
+    assert veil.covariances[0, 0, 1, 2] == pytest.approx(shared)
     found = SHAPE @ veil.rows[0] @ np.linalg.inv(SHAPE)
-    moments = veil.covariances[0] + np.outer(veil.means[0], veil.means[0])
-    assert found @ BEFORE @ found.T == pytest.approx(WHOLE * SHAPE @ moments @ SHAPE.T)
+    assert found @ BEFORE @ found.transpose(0, 2, 1) == pytest.approx(information(veil))
 
 
 def test_slopes_of_a_number_its_square_and_its_cube_are_held() -> None:

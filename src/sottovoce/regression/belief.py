@@ -23,7 +23,8 @@ import numpy as np
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings.families import PoissonFamily
 from sottovoce.regression.care import RELEASED, Care
-from sottovoce.regression.glances import Glance, lifted
+from sottovoce.regression.eigenvalues import floored, lifted
+from sottovoce.regression.glances import Glance
 from sottovoce.regression.guesses import Guesses
 from sottovoce.regression.imagined import Imagined, axes
 from sottovoce.regression.overdispersed import Extra
@@ -299,8 +300,7 @@ def _varies(modelled: Floats, word: str, meat: Floats, tau: Floats) -> Floats:
     factor = _factor(ratios, noises, None if word == "linear" else _modelled(word))[:, None, None]
     far = (_PLAIN * factor) ** 2
     shrunk = factor * eye + far / (far + noise) * (ratio - factor * eye)
-    found, axes = np.linalg.eigh(shrunk)
-    shrunk = (axes * np.maximum(found[:, None], 0.05 * factor)) @ axes.transpose(0, 2, 1)
+    shrunk = floored(shrunk, 0.05 * factor[:, 0, 0])
     return np.asarray(vectors @ (shrunk * scale) @ turns)
 
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.privacy.numbers import Floats
+from sottovoce.regression.eigenvalues import floored
 from sottovoce.regression.skewed_rows import skewed
 
 __all__ = ["flagged_rows"]
@@ -81,8 +81,7 @@ def flagged_rows(
     for k, places in enumerate(_places(flags, rows)):
         if not ever[k]:
             continue
-        some: Any = slice(None) if every[k] else free[:, k]
-        line = mean[some, k, None] + (L[some, k, None, :k] @ drawn[some, :k])[:, 0]
+        line = mean[:, k, None] + (L[:, k, None, :k] @ drawn[:, :k])[:, 0]
         # By arithmetic: to choose number by number takes several times as long.
         sure = line > 1 - _SURE
         open_ = np.logical_not(sure | (line < _SURE))
@@ -91,9 +90,12 @@ def flagged_rows(
         chance += sure
         asked += sure
         flag = places < asked
-        drawn[some, k] = (flag - line) / L[some, k, k, None]
+        made = (flag - line) / L[:, k, k, None]
         unset = np.subtract(1.0, flag)
-        odds[some] *= np.abs(unset - chance) / np.abs(np.subtract(unset, asked, out=asked), out=asked)
+        rarer = np.abs(unset - chance) / np.abs(np.subtract(unset, asked, out=asked), out=asked)
+        some = free[:, k, None]
+        drawn[:, k] = made if every[k] else np.where(some, made, drawn[:, k])
+        odds *= rarer if every[k] else np.where(some, rarer, 1.0)
     back = np.empty_like(L)  # to the order in which entries came
     back[each, order] = L
     turned = back.transpose(0, 2, 1)
@@ -116,6 +118,4 @@ def _places(flags: int, rows: int) -> Floats:
 def _root(correlations: Floats) -> Floats:
     """Return the lower roots of correlations, also where noise left some that no rows have."""
     found, eye = np.clip((correlations + correlations.transpose(0, 2, 1)) / 2, -1.0, 1.0), np.eye(correlations.shape[1])
-    values, vectors = np.linalg.eigh(found * (1 - eye) + eye)
-    values = np.maximum(values, _ALIKE**2)
-    return np.asarray(np.linalg.cholesky((vectors * values[:, None]) @ vectors.transpose(0, 2, 1)))
+    return np.asarray(np.linalg.cholesky(floored(found * (1 - eye) + eye, np.full(len(found), _ALIKE**2))))

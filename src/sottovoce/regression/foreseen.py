@@ -298,10 +298,10 @@ class _Records:
         quiet = [(answer, self._quiet(mechanism, answer, y)) for answer, y in answers]
         seen = [self._seen(mechanism, *one, level) for one in quiet]
         heard = _heard(mechanism, quiet[0][1])
-        if self._even and loudest(*heard) < _CLEAR:
+        if self._even and loudest(heard) < _CLEAR:
             return seen, [self._walked(mechanism, self.explained[0], np.zeros, level)]
         counts = isinstance(mechanism.reading.model, PoissonFamily)  # where they are cut noise is less
-        pairs = 2 if not counts and out_of_sight(*heard).mean() > 0.5 else 1
+        pairs = 2 if not counts and out_of_sight(heard).mean() > 0.5 else 1
         return seen, [walk for seed in range(pairs) for walk in self.pair(mechanism, seed, level)]
 
     def pair(self, mechanism: AdaptiveLooks, seed: int, level: float) -> list[Walk]:
@@ -352,14 +352,16 @@ class _Records:
         return np.asarray(np.diff(found.interval(level, _NEAR), axis=1)[:, 0] / 2)
 
 
-def _heard(mechanism: AdaptiveLooks, quiet: Glance) -> tuple[Glance, Floats]:
-    """Return a look as loud as the last one, in the coordinates of the first, and its information.
+def _heard(mechanism: AdaptiveLooks, quiet: Glance) -> Glance:
+    """Return a look as loud as the last one, in the coordinates of the first, that knows the information.
 
     Where counts are cut, and so how loud noise is, no look has said yet: it is no louder than this.
     """
     look = mechanism.reading
     noise = mechanism.scales(look, mechanism.plan[-1])["information"] / look.factors[1] ** 2
-    return replace(quiet, tau=noise), quiet.averaged(np.asarray(quiet.information))
+    heard = replace(quiet, tau=noise)
+    heard.__dict__["known"] = np.asarray(quiet.information)
+    return heard
 
 
 def _predictors(formula: Formula, said: Imagined) -> tuple[Floats, Floats]:

@@ -12,11 +12,12 @@ from scipy import special
 
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings import Look
+from sottovoce.regression.eigenvalues import above
 
 if TYPE_CHECKING:
     from sottovoce.regression.far_counts import FarCounts
 
-__all__ = ["Glance", "denoised", "know", "lifted", "once_each", "round_shape"]
+__all__ = ["Glance", "denoised", "know", "once_each", "round_shape"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +74,7 @@ class Glance:
     @cached_property
     def apart(self) -> Floats | None:
         """Where the intercept's row lies: its direction is known to weigh as much as all records."""
-        return None if self.constant is None else self.look.matrix[:, [self.constant]]
+        return None if self.constant is None else self.look.matrix[:, self.constant]
 
     @property
     def noise(self) -> float:
@@ -94,6 +95,12 @@ class Glance:
             return self._kept(self.information)
         know([self])
         return self.__dict__["known"]  # type: ignore[no-any-return]
+
+    @cached_property
+    def axes(self) -> tuple[Floats, Floats]:
+        """The eigenvalues and eigenvectors of what is known, averaged over the linear predictors."""
+        values, vectors = np.linalg.eigh(self.averaged(self.known))
+        return values, vectors
 
     @cached_property
     def levelled(self) -> Floats:
@@ -155,21 +162,13 @@ def _crossed(glance: Glance, shared: Floats) -> Floats:
     values, vectors = np.linalg.eigh(information - found)
     out = np.sign(values) * (np.abs(values) + np.sqrt(np.maximum(values**2 - edge**2, 0.0))) / 2
     found = found + (vectors * np.where(np.abs(values) > edge, out, 0.0)) @ vectors.T
-    values, vectors = np.linalg.eigh(found)
-    least = min(0.02 * _middle(values), glance.tau)
-    return np.asarray((vectors * np.maximum(values, least)) @ vectors.T)
+    (kept,) = _more(found[None], np.array([glance.tau]))
+    return np.asarray(kept)
 
 
 def once_each(matrix: Any, outputs: int) -> Floats:
     """Return a matrix with this one on its diagonal, once for each linear predictor."""
     return np.asarray(matrix if outputs == 1 else np.kron(np.eye(outputs), matrix), dtype=np.float64)
-
-
-def lifted(matrices: Floats, amounts: Floats) -> Floats:
-    """Return matrices with so much more on the diagonal of each."""
-    found = matrices.copy()
-    np.einsum("kii->ki", found)[...] += amounts[:, None]
-    return found
 
 
 def _levelled(glance: Glance) -> Floats:
@@ -207,9 +206,8 @@ def _levelled(glance: Glance) -> Floats:
     if constant is not None:
         made[constant] = made[:, constant] = means
         made[constant, constant] = total
-    values, vectors = np.linalg.eigh(T @ made @ T.T)
-    least = min(0.02 * _middle(values), glance.tau)
-    return np.asarray((vectors * np.maximum(values, least)) @ vectors.T)
+    (kept,) = _more((T @ made @ T.T)[None], np.array([glance.tau]))
+    return np.asarray(kept)
 
 
 def _beside(glance: Glance, some: Floats) -> Floats:
@@ -217,7 +215,7 @@ def _beside(glance: Glance, some: Floats) -> Floats:
     root = np.linalg.cholesky(some @ some.T)
     across = np.linalg.solve(root, some)
     seen = across @ np.asarray(glance.information) @ across.T
-    (found,) = denoised(seen[None], np.array([glance.tau]), np.eye(len(some))[None, :, :1])
+    (found,) = denoised(seen[None], np.array([glance.tau]), np.eye(len(some))[:1])
     return np.asarray(root @ found @ root.T)
 
 
@@ -240,9 +238,9 @@ def denoised(matrices: Floats, taus: Floats, apart: Floats | None = None) -> Flo
 
     The eigenvalues of such noise fill a semicircle that ends at e = τ√(2d). What lies within it around the mean of
     all eigenvalues says nothing and becomes that mean; one at a distance y beyond moves to (y + √(y² − e²))/2.
-    Directions that are known to stand `apart` from the others (an intercept's), as columns, are not averaged with them.
+    A direction that is known to stand `apart` from the others (an intercept's) is not averaged with them.
     """
-    if apart is not None and 0 < apart.shape[2] < matrices.shape[1]:
+    if apart is not None and matrices.shape[1] > 1:
         return _denoised_apart(matrices, taus, apart)
     if matrices.shape[1] == 1:
         return _freed(matrices[:, 0], taus)[:, None]
@@ -274,26 +272,29 @@ def _inside(values: Floats, edge: float) -> float:
 
 
 def _denoised_apart(matrices: Floats, taus: Floats, apart: Floats) -> Floats:
-    eye, k = np.eye(apart.shape[1]), apart.shape[2]
-    whole, _ = np.linalg.qr(np.concatenate([apart, np.broadcast_to(eye, (len(apart), *eye.shape))], axis=2))
-    back = whole.transpose(0, 2, 1)
-    turned = back @ matrices @ whole
-    turned[:, :k, :k] = denoised(turned[:, :k, :k], taus)
-    turned[:, k:, k:] = denoised(turned[:, k:, k:], taus)
-    cross = turned[:, :k, k:]
+    ahead = apart / np.linalg.norm(apart, axis=1, keepdims=True)
+    ahead[:, 0] += np.copysign(1.0, ahead[:, 0])
+    # Mirrors that take it to the first axis.
+    mirrors = np.eye(apart.shape[1]) - ahead[:, :, None] * ahead[:, None] * (2 / (ahead**2).sum(axis=1))[:, None, None]
+    turned = mirrors @ matrices @ mirrors
+    turned[:, :1, :1] = denoised(turned[:, :1, :1], taus)
+    turned[:, 1:, 1:] = denoised(turned[:, 1:, 1:], taus)
+    cross = turned[:, :1, 1:]
     noise = cross[0].size * taus**2 / 2
     kept = (1 - noise / np.maximum((cross**2).sum(axis=(1, 2)), np.maximum(noise, 1e-300)))[:, None, None]
-    turned[:, :k, k:] = kept * cross
-    turned[:, k:, :k] = kept * cross.transpose(0, 2, 1)
-    values, vectors = np.linalg.eigh(turned)
-    middle = (values[:, (len(eye) - 1) // 2] + values[:, len(eye) // 2]) / 2
+    cross *= kept**2  # shrunk twice: with it so all that is said of intervals was measured
+    turned[:, 1:, :1] = cross.transpose(0, 2, 1)
+    return np.asarray(mirrors @ _more(turned, taus) @ mirrors)
+
+
+def _more(matrices: Floats, taus: Floats) -> Floats:
+    """Return an information that has more than next to none in each direction, beside the others or its noise."""
+    if above(matrices, taus):  # it has more still
+        return matrices
+    values, vectors = np.linalg.eigh(matrices)
+    middle = (values[:, (values.shape[1] - 1) // 2] + values[:, values.shape[1] // 2]) / 2
     values = np.maximum(values, np.minimum(0.02 * middle, taus)[:, None])
-    return np.asarray(whole @ (vectors * values[:, None]) @ vectors.transpose(0, 2, 1) @ back)
-
-
-def _middle(values: Floats) -> float:
-    """Return the median of rising values."""
-    return float(values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
+    return np.asarray((vectors * values[:, None]) @ vectors.transpose(0, 2, 1))
 
 
 def round_shape(glance: Glance) -> Floats:
@@ -302,8 +303,7 @@ def round_shape(glance: Glance) -> Floats:
     Where noise hides how much there is of a direction, it is taken to be as much as noise would hide.
     """
     assert glance.information is not None
-    mean, tau = glance.averaged(glance.known), glance.noise
-    values, vectors = np.linalg.eigh(mean)
+    tau, (values, vectors) = glance.noise, glance.axes
     # Across levels that add up to one no row has anything: to stretch that way would make imagined rows long.
     values = np.where(values > 1e-9 * values[-1], values + tau, values[-1])
     return np.asarray(((vectors / np.sqrt(values)) @ vectors.T) @ glance.look.matrix)

@@ -76,7 +76,7 @@ class Guesses:
         averages = [glance.averaged(one) for glance, one in zip(glances, known, strict=True)]
         # What noise hides is asked as at every other look: knowing what groups are makes no column harder to see.
         hidden = [
-            out_of_sight(glance, glance.averaged(glance.known)) if several else np.zeros(len(average), dtype=bool)
+            out_of_sight(glance) if several else np.zeros(len(average), dtype=bool)
             for glance, average in zip(glances, averages, strict=True)
         ]
         stretches = _stretches(glances, averages, hidden, max(at_least, care.guesses), care.fewer)
@@ -133,7 +133,7 @@ def _stretches(
     for some in (places[start : start + many] for start in range(0, len(places), many)):
         seen = [(glances[k], averages[k], _weight(glances[k], averages[k])) for k in some]
         lifted = Veil.over(seen, [own[k] for k in some], count, fewer).lifted(count)
-        found |= dict(zip(some, np.split(lifted, len(some)), strict=True))
+        found |= dict(zip(some, lifted, strict=True))
     return found
 
 
@@ -145,14 +145,14 @@ def _weight(glance: Glance, average: Floats) -> float:
     return float(whole_weight(average[None], back[glance.constant])[0])
 
 
-def out_of_sight(glance: Glance, average: Floats) -> NDArray[np.bool_]:
+def out_of_sight(glance: Glance) -> NDArray[np.bool_]:
     """Say which columns have little information beside its noise.
 
     Of a number counts what the other columns do not explain of it. Of a level, which its column's other levels may
     explain altogether, counts how it varies.
     """
-    g, entries = glance.look.matrix, glance.look.encoding.entries
-    seen, noise = _along(g, _left(glance, average), _own(g, average), glance.noise)
+    g, entries, average = glance.look.matrix, glance.look.encoding.entries, glance.averaged(glance.known)
+    seen, noise = _along(g, _left(glance, average), _own(g, glance.axes), glance.noise)
     hidden = seen < _CERTAIN * noise
     centred = glance.back
     if glance.constant is not None:
@@ -166,10 +166,10 @@ def out_of_sight(glance: Glance, average: Floats) -> NDArray[np.bool_]:
     )
 
 
-def loudest(glance: Glance, average: Floats) -> float:
+def loudest(glance: Glance) -> float:
     """Return how large the noise is of the information that some column has for itself, beside that, at most."""
     g = glance.look.matrix
-    return float(_along(g, np.zeros_like(average), _own(g, average), glance.noise)[1].max())
+    return float(_along(g, np.zeros_like(g), _own(g, glance.axes), glance.noise)[1].max())
 
 
 def _left(glance: Glance, average: Floats) -> Floats:
@@ -178,9 +178,9 @@ def _left(glance: Glance, average: Floats) -> Floats:
     return glance.averaged(glance.information) - average
 
 
-def _own(g: Floats, average: Floats) -> Floats:
+def _own(g: Floats, axes: tuple[Floats, Floats]) -> Floats:
     """Return H⁻¹g for each column of g."""
-    values, vectors = np.linalg.eigh(average)
+    values, vectors = axes
     return np.asarray((vectors / np.maximum(values, 1e-9 * values[-1])) @ (vectors.T @ g))
 
 

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings import Look
 from sottovoce.readings.families import Family
+from sottovoce.regression.eigenvalues import lifted
 from sottovoce.regression.flagged_rows import flagged_rows
-from sottovoce.regression.glances import Glance, lifted
+from sottovoce.regression.glances import Glance
 from sottovoce.regression.guesses import whole_weight
 from sottovoce.regression.skewed_rows import more_skewed, skewness
 

@@ -29,6 +29,7 @@ from scipy import special
 
 from sottovoce.facts.encodings import Encoding
 from sottovoce.privacy.numbers import Floats
+from sottovoce.regression.eigenvalues import floored
 
 if TYPE_CHECKING:
     from sottovoce.regression.tails import Tail
@@ -125,7 +126,9 @@ def thick(rows: Floats, records: Floats, encoding: Encoding, seen: Callable[[Flo
         found[:, numbers] = middle[numbers] + made
         told = many * seen(found)
         size = told @ (made**2 / unit).sum(axis=1) / max(told.sum(), 1e-300)
-        longer = min(max(longer * math.sqrt(aim / max(size, 1e-300)), 1.0), _LONGEST)
+        before, longer = longer, min(max(longer * math.sqrt(aim / max(size, 1e-300)), 1.0), _LONGEST)
+        if longer == before:
+            break
     return found, many
 
 
@@ -164,12 +167,12 @@ def mean_squares(tau: float, moved: Floats, noise: Floats, gap: Floats | int) ->
     >>> [round(math.sqrt(mean_squares(0.1, 1e4 * one, one, gap * one)[0]), 3) for gap in (0.0, 1.0, 10.0, 100.0)]
     [0.043, 0.045, 0.124, 0.684]
     """
-    sizes, axes = np.linalg.eigh((noise + noise.T) / 2)
-    least = 1e-12 * sizes[-1]
-    unit = axes / np.sqrt(np.maximum(sizes, least))  # in these directions noise is one
+    noise = (noise + noise.T) / 2
+    least = 1e-12 * np.trace(noise)
+    unit = np.linalg.inv(np.linalg.cholesky(floored(noise[None], least[None])[0])).T  # along these, noise is one
     values, vectors = np.linalg.eigh(unit.T @ moved @ unit)
-    own = np.diag(1 / np.sqrt(np.maximum(np.diag(noise), least)))
-    each = learned(tau, np.diag(own @ moved @ own), gap if isinstance(gap, int) else gap @ own)
+    own = np.maximum(np.diag(noise), least)
+    each = learned(tau, np.diag(moved) / own, gap if isinstance(gap, int) else gap / np.sqrt(own))
     every = learned(tau, values, gap if isinstance(gap, int) else gap @ unit @ vectors, together=True)
     return np.maximum(each, every)
 

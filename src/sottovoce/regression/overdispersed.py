@@ -140,13 +140,16 @@ def _elsewhere(before: PoissonFamily, t: Floats, weights: Floats, tried: Floats)
 
     seen, places = float(logit(before.mean(t))), np.linspace(-_FARTHER, _FARTHER, _LEVELS)
     low, high = np.zeros(len(tried), dtype=int), np.full(len(tried), _LEVELS - 1)
-    below, above = (logit(before.means(t + place, tried)) for place in (places[0], places[-1]))
+    below, above = np.full(len(tried), math.nan), np.full(len(tried), math.nan)
     while (high - low).max() > 1:  # means rise with t, so that of each α only the two places about it are needed
         middle = (low + high) // 2
         means = logit(before.means(t + places[middle, None], tried))
         under = means <= seen
         low, below = np.where(under, middle, low), np.where(under, means, below)
         high, above = np.where(under, high, middle), np.where(under, above, means)
+    for found, place in ((below, places[0]), (above, places[-1])):
+        if (none := np.isnan(found)).any():  # few α lead to either end
+            found[none] = logit(before.means(t + place, tried))[none]
     part = np.where(below < seen, (seen - below) / np.maximum(above - below, 1e-300), below == above)
     return np.asarray(places[low] + np.clip(part, 0.0, 1.0) * (places[high] - places[low]))
 

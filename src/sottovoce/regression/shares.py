@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 __all__ = ["TAILS", "Step", "split", "steps"]
 
 Step = tuple[float, dict[str, float]]
@@ -75,5 +73,5 @@ def split(step: Step, score: float, information: float, doubt: float) -> Step:
     """
     meat = step[1].get("meat", 0.0)
     lean = math.sqrt(information * doubt / 2 / max(score, 1e-300))
-    part = float(np.clip(lean / (1 + lean), _FEWEST, _MOST)) * (1 - meat)
+    part = min(max(lean / (1 + lean), _FEWEST), _MOST) * (1 - meat)
     return step[0], {"score": 1 - part - meat, "information": part} | ({"meat": meat} if meat else {})

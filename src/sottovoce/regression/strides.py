@@ -128,7 +128,8 @@ def _next(mechanism: AdaptiveLooks, path: Path, place: int, paid: Step, care: Ca
     lengths = float(records @ ((rows @ shape.T) ** 2).sum(axis=1) / records.sum()) * room**2
     centre = belief.mean
     if mechanism.system.family == "linear":  # what is expected of a response lies within its bounds
-        centre = centre / max(1.0, float(np.quantile(np.abs(rows @ centre), 0.95)))
+        far = np.sort(np.abs(rows @ centre))
+        centre = centre / max(1.0, float(np.interp(0.95 * (len(far) - 1), np.arange(len(far)), far)))
     look = mechanism.system.look_at(mechanism.n, centre, shape, math.sqrt(max(lengths, 1e-18)), tuple(step[1]))
     if mechanism.system.family == "linear":
         look = look.of_cap(min(_FAR * math.sqrt(glance.dispersion), 1.0))
@@ -356,14 +357,13 @@ def _variation(mechanism: AdaptiveLooks, glance: Glance, belief: Belief, step: S
     first = glance.look.model.most  # type: ignore[attr-defined]
     caps = [first, *sorted({min(cap, most) for cap in _CAPS if cap > first})]
 
-    def look(cap: float) -> Look:
-        return variation_look(mechanism.system, mechanism.n, belief.mean, cap)
+    look = variation_look(mechanism.system, mechanism.n, belief.mean, first)
 
     def hidden(cap: float) -> bool:
-        asked = look(cap)
+        asked = look.of_cap(cap)
         return bool(mechanism.scales(asked, step)["meat"] / asked.pull**2 > _HEARD * mean)
 
-    return look(caps[max(bisect.bisect_left(caps, True, key=hidden) - 1, 0)])
+    return look.of_cap(caps[max(bisect.bisect_left(caps, True, key=hidden) - 1, 0)])
 
 
 def _own(glance: Glance) -> Glance | None:

@@ -22,6 +22,7 @@ import numpy as np
 
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings import Look
+from sottovoce.regression.eigenvalues import floored
 from sottovoce.regression.formula import Formula
 from sottovoce.regression.misfit import learned
 
@@ -155,8 +156,7 @@ class Tail:
         once = rows.squares(rows.weights)
         bare = np.linalg.inv(once + _FLAT * np.trace(once) * np.eye(size))
         varies, level = bare @ rows.squares(rows.weights**2) @ bare, np.outer(one, one)
-        values, vectors = np.linalg.eigh(rows.many * varies - level)
-        guess = level + _UNLIKE**2 * (vectors * np.maximum(values, 0.0)) @ vectors.T
+        guess = level + _UNLIKE**2 * floored((rows.many * varies - level)[None], np.zeros(1))[0]
         most, noise = rows.many * (self.farther - self.cap) * look.norm, max(noise, 1e-300)
         seen = np.clip(seen, -most, most)  # records lose no more
         expected = self.before / noise**2 * tells @ guess @ tells.T
@@ -170,8 +170,7 @@ class Tail:
         keeps = np.eye(size) - gain @ tells
         left = on**2 * (keeps @ prior @ keeps.T + noise**2 * gain @ gain.T) + extra * varies
         left = left + times * self.after * guess
-        values, vectors = np.linalg.eigh(once @ (left + left.T) @ once / 2)
-        return on * mean, (vectors * np.maximum(values, 0.0)) @ vectors.T
+        return on * mean, floored((once @ (left + left.T) @ once / 2)[None], np.zeros(1))[0]
 
 
 def tail_look(system: Formula, n: int | None, look: Look, rows: Weighed, farther: float) -> Look:

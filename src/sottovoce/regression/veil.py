@@ -44,13 +44,16 @@ _FINE, _COARSE = 128, 48
 _SIDES = 6.0
 _CERTAIN = 6.0
 """A column that spreads by this many times the noise of it is seen to spread."""
+_NOTHING = -700.0
+"""Logarithms of densities end here: those of numbers too small to be whole doubles take several times as long."""
 _NONE = 1e-6
 """The least part of a column, as a square, that the others do not explain."""
 
 
 @dataclass(eq=False)
 class Veil:
-    """Guesses of means and covariances, one first index a guess, that change until they know no more than was seen.
+    """Guesses of means and covariances, one first index a look and then one a guess, that change until they know no
+    more than was seen.
 
     Attributes
     ----------
@@ -58,15 +61,15 @@ class Veil:
         The place of the intercept, which columns each look hides, and how many times fewer draws are made than all, on
         grids of so many times fewer points.
     shape, metric
-        T, and T'T.
+        T, and T'T, of each look.
     noise, whole
-        The noise of the averaged information, and what all records weigh together.
+        The noise of the averaged information, and what all records weigh together, of each look.
+    told
+        What was seen between columns, T'HT, where H is the information in the coordinates of z; of all guesses alike.
     means, covariances
         m and C in the coordinates of x, the constant's mean 1; about zero where there is no constant.
     rows
         By what the rows of the information that is taken for known are multiplied.
-    left
-        What was seen beside each guess, between columns: T'LT of what it is in the coordinates of z.
     """
 
     constant: int | None
@@ -76,10 +79,10 @@ class Veil:
     metric: Floats
     noise: Floats
     whole: Floats
+    told: Floats
     means: Floats
     covariances: Floats
     rows: Floats
-    left: Floats
 
     @classmethod
     def over(
@@ -94,7 +97,7 @@ class Veil:
         all records weigh. Draws, and the points of their grids, are `fewer` by this factor.
         """
         constant = seen[0][0].constant
-        parts = []
+        looks, guesses = [], []
         for (glance, average, whole), columns in zip(seen, hidden, strict=True):
             T = glance.look.matrix
             back = np.linalg.inv(T)
@@ -113,10 +116,11 @@ class Veil:
             apart = np.where((alone | alone[:, None]) & ~np.eye(len(T), dtype=bool), 0.0, covariances)
             rows = _parted(covariances, apart, means, alone, constant)
             metric = T.T @ T
-            left = T.T @ left @ T + whole * metric @ (covariances - apart) @ metric
-            parts.append((T, metric, glance.noise, whole, means, apart, rows, left))
-        each = (np.repeat(np.array(part), count, axis=0) for part in zip(*parts, strict=True))
-        return cls(constant, hidden, fewer, *each)
+            seems = T.T @ left @ T + whole * metric @ (covariances + np.outer(means, means)) @ metric
+            looks.append((T, metric, glance.noise, whole, seems[None]))
+            guesses.append((means, apart, rows))
+        each = (np.repeat(np.array(part)[:, None], count, axis=1) for part in zip(*guesses, strict=True))
+        return cls(constant, hidden, fewer, *map(np.array, zip(*looks, strict=True)), *each)
 
     @property
     def grids(self) -> _Grids:
@@ -124,7 +128,7 @@ class Veil:
         return _Grids.of(self.fewer)
 
     def lifted(self, count: int) -> Floats:
-        """Return for each guess the matrix by which rows, in the coordinates of z, are stretched.
+        """Return for each look and guess the matrix by which rows, in the coordinates of z, are stretched.
 
         `count` is how many guesses a look has. Every look draws its own columns, all looks side by side: those that
         draw most often come first.
@@ -132,15 +136,14 @@ class Veil:
         looks = [_turns(tuple(columns.tolist()), self.constant, count, self.fewer) for columns in self.hidden]
         for place in range(max(map(len, looks))):
             some = [turns[place] for turns in looks if place < len(turns)]
-            drawn = _Drawn(self, np.repeat([turn.column for turn in some], count))
+            drawn = _Drawn(self, np.array([turn.column for turn in some]))
             for shared in zip(*(turn.shared for turn in some), strict=True):
                 others, places = zip(*shared, strict=True)
-                drawn.share(np.repeat(others, count), np.concatenate(places))
+                drawn.share(np.array(others), np.array(places))
             if self.constant is not None:
-                drawn.move(np.concatenate([turn.middle for turn in some]))
-            drawn.spread(np.concatenate([turn.spread for turn in some]))
-            drawn.done()
-        return np.asarray(self.shape @ self.rows @ np.linalg.inv(self.shape))
+                drawn.move(np.array([turn.middle for turn in some]))
+            drawn.spread(np.array([turn.spread for turn in some]))
+        return np.asarray(self.shape[:, None] @ self.rows @ np.linalg.inv(self.shape)[:, None])
 
 
 def turns(hidden: NDArray[np.bool_]) -> int:
@@ -186,107 +189,98 @@ def _turns(hidden: tuple[bool, ...], constant: int | None, count: int, fewer: in
 
 
 class _Drawn:
-    """Hidden columns that are drawn anew, one a guess: what each shares with others, its mean and its spread.
+    """Hidden columns that are drawn anew, one a look: what each shares with others, its mean and its spread.
 
-    All of that moves but one row and one column of what was seen, so that only they are kept up to date until `done`.
-    Guesses after those that have a column are left as they are.
+    Looks after those that have a column are left as they are.
     """
 
     def __init__(self, veil: Veil, column: NDArray[np.intp]) -> None:
-        self.veil, self.column, self.guess = veil, column, np.arange(len(column))
-        self.whole, self.noise = veil.whole[: len(column)], veil.noise[: len(column)]
-        self.metric, self.left = (part[self.guess, :, column] for part in (veil.metric, veil.left))
-        self.added = np.zeros_like(self.left)
+        self.veil, self.column, self.look = veil, column, np.arange(len(column))
+        some = slice(len(column))
+        self.metric, self.whole, self.noise = veil.metric[some], veil.whole[some, None], veil.noise[some, None]
+        self.means, self.covariances, self.rows = veil.means[some], veil.covariances[some], veil.rows[some]
+        self.along = self.metric[self.look, column]
+        self.told = veil.told[self.look, :, column]
 
     def share(self, other: NDArray[np.intp], places: Floats) -> None:
         """Draw how much it shares with another: with p columns a spread of s has the density s^(1/4 - 1 - p)."""
-        C, each, column = self.veil.covariances, self.guess, self.column
-        p = C.shape[1] - (self.veil.constant is not None)
-        own, both, size = (C[each, i, j] for i, j in ((column, column), (column, other), (other, other)))
-        left = np.maximum(own - both**2 / size, 1e-9 * own)
-        best, wide, most = -both / size, np.sqrt(left / size / p), np.sqrt(1 / size)
-        rest = C[each, other]
-        change = self._change(rest, size)
+        C, look, column = self.covariances, self.look, self.column
+        p = C.shape[2] - (self.veil.constant is not None)
+        unit = np.sqrt(C[look, :, other, other])  # the other is measured in its own spread
+        rest = C[look, :, other] / unit[:, :, None]
+        own, best = C[look, :, column, column], -rest[look, :, column]
+        left = np.maximum(own - best**2, 1e-9 * own)
+        wide = np.sqrt(left / p)
+        change = self._change(rest, np.ones(places.shape))
         grids = self.veil.grids
-        grid = np.concatenate([best[:, None] + wide[:, None] * grids.tails, change.near(grids.line, wide)], axis=1)
-        grid = _within(grid, -most[:, None], most[:, None])
-        grid.sort(axis=1, kind="stable")  # two sorted halves are merged
-        squares = (grid - best[:, None]) ** 2
-        squares *= size[:, None]
-        squares += left[:, None]
-        logs = squares / own[:, None]
-        np.log(logs, out=logs)
-        logs *= (POWER - 1 - p) / 2
-        beyond = np.maximum(np.subtract(squares, 1.0, out=squares), 0.0, out=squares)
+        tails = _reached(grids.tails, (-1 - best) / wide, (1 - best) / wide)
+        grid = np.concatenate([_line(best, wide, tails), change.near(grids.line, wide)], axis=2)
+        np.minimum(np.maximum(grid, -1.0, out=grid), 1.0, out=grid)
+        grid.sort(axis=2, kind="stable")  # two sorted halves are merged
+        squares = grid - best[:, :, None]
+        squares *= squares
+        squares += left[:, :, None]
+        beyond = np.maximum(squares, 1.0)
         beyond *= 1e3
+        logs = np.log(squares, out=squares)
+        logs *= (POWER - 1 - p) / 2
         logs -= beyond
         logs += change.fits(grid)
         b = _drawn(places, grid, logs)
-        self._apply(change, b)
-        self._add(b, other)
-        row = C[each, column] + b[:, None] * rest
-        row[each, column] = left + size * (b - best) ** 2
-        C[each, column] = C[each, :, column] = row
+        self._add(b / unit, other)
+        row = C[look, :, column] + b[:, :, None] * rest
+        row[look, :, column] = left + (b - best) ** 2
+        C[look, :, column] = C[look, :, :, column] = row
 
     def move(self, places: Floats) -> None:
         """Draw where its mean lies."""
-        veil, at = self.veil, (self.guess, self.column)
-        change = self._change(veil.means[: len(at[0])], np.ones(len(at[0])))
-        grid = _within(change.near(veil.grids.line), *(side - veil.means[at][:, None] for side in (-1.0, 1.0)))
+        look, column = self.look, self.column
+        change, mean = self._change(self.means, np.ones(places.shape)), self.means[look, :, column]
+        grid = _within(change.near(self.veil.grids.line), -1 - mean, 1 - mean)
         b = _drawn(places, grid, change.fits(grid))
-        self._apply(change, b)
-        veil.rows[*at, veil.constant] += b
-        veil.means[at] += b
+        self.rows[look, :, column, self.veil.constant] += b
+        self.means[look, :, column] += b
 
     def spread(self, places: Floats) -> None:
         """Draw how far it spreads about its mean: its covariances go with it."""
-        C, each, column = self.veil.covariances, self.guess, self.column
-        square = C[each, column, column]
-        change = self._change(C[each, column], square)
-        least, most = (np.log(end) - np.log(square)[:, None] / 2 for end in (NARROWEST, 1.0))
+        C, look, column = self.covariances, self.look, self.column
+        square = C[look, :, column, column]
+        change = self._change(C[look, :, column], square)
+        least, most = (math.log(end) - np.log(square) / 2 for end in (NARROWEST, 1.0))
         grids = self.veil.grids
         near = np.log(np.maximum(1 + change.near(grids.line, 1.0), 1e-300))
-        logs = _within(np.concatenate([least + (most - least) * grids.evenly, near], axis=1), least, most)
-        logs.sort(axis=1, kind="stable")
+        near = _within(near, least, most)
+        logs = np.concatenate([_line(least, most - least, grids.evenly), near], axis=2)
+        logs.sort(axis=2, kind="stable")
         a = np.exp(_drawn(places, logs, POWER * logs + change.fits(np.expm1(logs))))
-        self._apply(change, a - 1)
         self._add(a - 1, column)
-        C[each, column] *= a[:, None]
-        C[each, :, column] *= a[:, None]
-
-    def done(self) -> None:
-        """Bring all of what was seen up to date."""
-        added = self.added[:, :, None] * self.metric[:, None]
-        left = self.veil.left[: len(added)]
-        left -= added
-        left -= added.transpose(0, 2, 1)
+        C[look, :, column] *= a[:, :, None]
+        C[look, :, :, column] *= a[:, :, None]
 
     def _add(self, b: Floats, other: NDArray[np.intp]) -> None:
         """Add to its rows so many times what another column, or itself, is about its mean."""
-        veil = self.veil
-        row = veil.rows[self.guess, other]
-        if veil.constant is not None:
-            row[:, veil.constant] -= veil.means[self.guess, other]
-        veil.rows[self.guess, self.column] += b[:, None] * row
+        row, constant = self.rows[self.look, :, other], self.veil.constant
+        if constant is not None:
+            row[:, :, constant] -= self.means[self.look, :, other]
+        self.rows[self.look, :, self.column] += b[:, :, None] * row
 
     def _change(self, functional: Floats, size: Floats) -> _Change:
-        whole, at = self.whole, (self.guess, self.column)
-        lean = whole[:, None] * (self.veil.metric[: len(whole)] @ functional[:, :, None])[:, :, 0]
+        whole, (look, column) = self.whole, (self.look, self.column)
+        lean = whole[:, :, None] * (functional @ self.metric)
+        # What guesses have of it now, which is not kept: to bring all of that up to date would take far longer.
+        along, means = self.along[:, :, None], self.means
+        shares = self.covariances.reshape(len(look), -1, means.shape[2]) @ along
+        now = shares.reshape(means.shape) + means * (means @ along)
+        left = self.told - whole[:, :, None] * (now @ self.metric)
         return _Change(
-            self.metric[at],
-            lean[at],
-            whole * np.add.reduce(functional * lean, axis=1),
-            whole * np.add.reduce(functional * self.left, axis=1),
-            self.left[at],
-            lean,
+            self.along[look, column, None],
+            lean[look, :, column],
+            whole * np.einsum("kgi,kgi->kg", functional, lean),
+            whole * np.einsum("kgi,kgi->kg", functional, left),
+            left[look, :, column],
             whole * size,
             self.noise,
         )
-
-    def _apply(self, change: _Change, b: Floats) -> None:
-        added = b[:, None] * (change.lean + (b * change.size / 2)[:, None] * self.metric)
-        self.left -= added * change.along[:, None] + self.metric * added[self.guess, self.column][:, None]
-        self.added += added
 
 
 def _sound(covariances: Floats, constant: int | None) -> Floats:
@@ -323,9 +317,9 @@ class _Change:
     along, both, aside
         g'g, g'u and u'u.
     seen, own
-        What was seen along g and u, and along g and g.
-    lean, size, noise
-        T'u, c and the noise of the information.
+        What was seen along g and u, and along g and g, beside the guess.
+    size, noise
+        c and the noise of the information.
     """
 
     along: Floats
@@ -333,23 +327,21 @@ class _Change:
     aside: Floats
     seen: Floats
     own: Floats
-    lean: Floats
     size: Floats
     noise: Floats
 
     def near(self, line: Floats, most: Floats | float = math.inf) -> Floats:
         """Return a grid of b about what was seen, as wide as its noise but in steps of no more than `most`'s."""
         across = np.maximum(self.along * self.aside + self.both**2, 1e-100)
-        best, sd = self.seen / across, self.noise / np.sqrt(2 * across)
-        return np.asarray(best[:, None] + np.minimum(sd, most)[:, None] * line)
+        return _line(self.seen / across, np.minimum(self.noise / np.sqrt(2 * across), most), line)
 
     def fits(self, b: Floats) -> Floats:
         """Return the logarithm of how well each b fits what was seen."""
         scale = -0.5 / self.noise**2
         second = 2 * (self.along * self.aside + self.both**2 - self.size * self.own)
-        found: Floats = ((self.size * self.along) ** 2 * scale)[:, None] * b
+        found: Floats = ((self.size * self.along) ** 2 * scale)[:, :, None] * b
         for part in (4 * self.size * self.along * self.both, second, -4 * self.seen):
-            found += (part * scale)[:, None]
+            found += (part * scale)[:, :, None]
             found *= b
         return found
 
@@ -370,23 +362,34 @@ class _Grids:
         return cls(np.linspace(0.0, 1.0, _FINE // fewer), line, np.sinh(ends))
 
 
+def _line(middle: Floats, wide: Floats, points: Floats) -> Floats:
+    """Return such points of every guess, so wide and about such a middle."""
+    found: Floats = wide[:, :, None] * points
+    found += middle[:, :, None]
+    return found
+
+
+def _reached(points: Floats, low: Floats, high: Floats) -> Floats:
+    """Return rising points but those beyond all of these ends, where all of them would be moved to the ends."""
+    first, last = points.searchsorted([low.min(), high.max()])
+    return points[max(first - 1, 0) : last + 1]
+
+
 def _within(grid: Floats, low: Floats, high: Floats) -> Floats:
     """Move what lies beyond either end to it, in place."""
-    return np.minimum(np.maximum(grid, low, out=grid), high, out=grid)
+    return np.minimum(np.maximum(grid, low[:, :, None], out=grid), high[:, :, None], out=grid)
 
 
 def _drawn(places: Floats, grid: Floats, logs: Floats) -> Floats:
     """Return each number at a place of its law, given on a grid by the logarithm of its density."""
+    grid, logs = (part.reshape(places.size, -1) for part in (grid, logs))
     logs -= np.maximum.reduce(logs, axis=1, keepdims=True)
-    weights = np.exp(logs, out=logs)
-    sums = np.zeros(grid.shape)
+    weights = np.exp(np.maximum(logs, _NOTHING, out=logs), out=logs)
     parts = grid[:, 1:] - grid[:, :-1]
     parts *= weights[:, 1:] + weights[:, :-1]
-    np.add.accumulate(parts, axis=1, out=sums[:, 1:])
-    wanted = places * sums[:, -1]
-    after = np.maximum((sums < wanted[:, None]).argmin(axis=1), 1)  # the last sum is no less than wanted
-    rows = np.arange(len(grid))
-    low, high = sums[rows, after - 1], sums[rows, after]
-    part = np.minimum((wanted - low) / np.maximum(high - low, 1e-300), 1.0)
-    start = grid[rows, after - 1]
-    return np.asarray(start + np.maximum(part, 0.0) * (grid[rows, after] - start))
+    sums = np.add.accumulate(parts, axis=1)
+    wanted, rows = places.ravel() * sums[:, -1], np.arange(places.size)
+    at = (sums < wanted[:, None]).argmin(axis=1)  # the last sum is no less than wanted
+    beyond = (sums[rows, at] - wanted) / np.maximum(parts[rows, at], 1e-300)
+    start, end = grid[rows, at], grid[rows, at + 1]
+    return np.asarray(end - np.minimum(beyond, 1.0) * (end - start)).reshape(places.shape)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sottovoce.privacy.numbers import Floats
 from sottovoce.regression.care import Care
-from sottovoce.regression.glances import lifted
+from sottovoce.regression.eigenvalues import lifted
 from sottovoce.regression.imagined import Imagined, axes
 
 __all__ = ["Way", "squares", "times"]
