@@ -25,6 +25,7 @@ import pyarrow.parquet as pq  # noqa: E402
 from sottovoce.cli import console, main  # noqa: E402
 from sottovoce.ledger import Ledger  # noqa: E402
 from sottovoce.mechanisms import Mechanism  # noqa: E402
+from sottovoce.privacy.gaussian import GaussianProfile  # noqa: E402
 from sottovoce.privacy.promises import parse_promise  # noqa: E402
 
 BETA = ["--system", "beta-bernoulli:alpha=6,beta=12"]
@@ -94,6 +95,20 @@ def test_a_warning_is_one_line_without_a_place_in_our_code(
     assert all(line.startswith(known) for line in ended.stderr.splitlines())
     assert "lies in another place" in ended.stderr and "chmod 600" in ended.stderr
     assert all(json.loads(line)["warning"] for line in ended.stderr.splitlines() if more)
+
+
+def test_what_is_pending_is_told_in_one_line(patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many entries there are, and though `release --budget` opens the ledger twice."""
+    ledger, asked = patients.with_suffix(".ledger"), ("--budget", "approx:1,1e-6", "--ledger")
+    assert run("ledger", "open", ledger, "--data", patients, *asked[:2]).returncode == 0
+    with Ledger(str(ledger)) as left:
+        for _ in range(3):
+            left.reserve(left.budget(str(patients)), GaussianProfile(0.1), {"mechanism": {}})
+    monkeypatch.setattr(logging.root, "handlers", [])  # as in a process of its own
+    released = ("--column", "smoker", "--target", "pure:0.1", "--mechanism", "laplace")
+    ended = run("release", patients, *BETA, *asked, ledger, *released)
+    (told,) = [line for line in ended.stderr.splitlines() if "has not ended" in line]
+    assert ended.returncode == 0 and "nor have 2 more" in told and "sottovoce ledger recover" in told
 
 
 @pytest.mark.parametrize(("budget", "weak"), [("approx:1,1e-6", False), ("pure:20.25", True), ("gaussian:1e152", True)])
