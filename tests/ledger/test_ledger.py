@@ -217,6 +217,7 @@ class TestIdempotency:
         ledger.commit(reserve(ledger, budget, key="k"), {})
         for profile, request, what in [
             (QUARTER, REQUEST | {"column": "age", "purpose": "a plan"}, "column, purpose"),
+            (QUARTER, REQUEST | {"asked": "mean of age"}, "question"),  # as a server's requests say
             (GaussianProfile(0.25), REQUEST, "cost"),
         ]:
             with pytest.raises(
