@@ -18,6 +18,7 @@ from typing import NamedTuple
 from unittest import mock
 
 import pytest
+from rich.console import Console
 
 pa = pytest.importorskip("pyarrow", reason="the data extra is not installed")
 import pyarrow.parquet as pq  # noqa: E402
@@ -135,6 +136,19 @@ def test_plan_refuses_a_number_of_records_below_zero() -> None:
 def test_a_wrong_option_is_named_as_it_is_typed(arguments: tuple[str, ...], said: str) -> None:
     answer = run(*arguments)
     assert answer.returncode == 2 and said in answer.stderr and len(answer.stderr.splitlines()) == 1
+
+
+def test_a_heading_gives_way_before_a_name_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns, rows = ("term", "odds ratio"), [("ward[T.Orthopaedics]", "1.021")]
+
+    def lines(width: int) -> list[str]:
+        monkeypatch.setattr(console, "console", Console(width=width))
+        with console.console.capture() as shown:
+            console.console.print(console.table("", columns, rows))
+        return [line.rstrip() for line in shown.get().splitlines()]
+
+    assert lines(40)[0].endswith("odds ratio")
+    assert lines(28)[-1] == "ward[T.Orthopaedics]  1.021" and lines(28)[0].endswith("odds")
 
 
 def test_help_names_every_system_once() -> None:

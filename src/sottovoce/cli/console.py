@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console, Group
+from rich.console import Console, Group, JustifyMethod
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
@@ -107,13 +107,18 @@ def table(
     """Return a table in the house style; the first `left` columns are text, the rest numbers.
 
     Words stand as they are, brackets too: they may be a user's. What is coloured is a `Text`. The title has the whole
-    line, however narrow the table is; names give way before numbers do, the first of several last; those columns that
-    are `whole` never do.
+    line, however narrow the table is; what stands above numbers gives way before names do, names before numbers, the
+    first of several last; those columns that are `whole` never do.
     """
     made = Table(header_style="dim", box=None, pad_edge=False)
+    cells = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    needed = [max((row[index].cell_len for row in cells), default=0) for index in range(len(columns))]
+    tight = sum(map(max, needed, map(len, columns))) + 2 * (len(columns) - 1) > console.width
     for index, name in enumerate(columns):
-        kept = name in whole or index == 0 < left - 1
-        made.add_column(escape(name), justify="left" if index < left else "right", overflow="fold", no_wrap=kept)
-    for row in rows:
-        made.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+        kept, number = name in whole or index == 0 < left - 1, index >= left
+        most = max(needed[index], *map(len, name.split())) if number and tight and name else None
+        justify: JustifyMethod = "right" if number else "left"
+        made.add_column(escape(name), justify=justify, overflow="fold", no_wrap=kept, max_width=most)
+    for row in cells:
+        made.add_row(*row)
     return Group(Text(title, style="bold"), made) if title else Group(made)
