@@ -24,6 +24,7 @@ from sottovoce.privacy.errors import (
     SottovoceError,
     UnprovenPrivacy,
 )
+from sottovoce.privacy.lazily import needing
 
 __all__ = ["EXIT_CODES", "AsJson", "console", "emit", "escape", "exit_code", "fail", "number", "table", "waiting"]
 
@@ -39,16 +40,6 @@ EXIT_CODES: tuple[tuple[type[Exception], int, str], ...] = (
 )
 """Exit codes, most special error first; 0 is success, 1 a fault of ours, 130 an interruption."""
 
-_EXTRAS = {
-    **dict.fromkeys(("ibis", "duckdb", "pyarrow", "pandas"), "data"),
-    **dict.fromkeys(("fastapi", "starlette", "uvicorn", "jinja2", "python_multipart", "cryptography"), "server"),
-    **dict.fromkeys(("jax", "sklearn"), "regression"),
-    **dict.fromkeys(("matplotlib", "arviz"), "plots"),
-    "numpyro": "models",
-    "psycopg": "postgres",
-}
-"""The extra that brings a package which the core does without."""
-
 console = Console(highlight=False)
 _errors = Console(stderr=True, highlight=False)
 
@@ -60,10 +51,8 @@ def exit_code(error: Exception) -> int:
 
 def fail(error: Exception, *, as_json: bool) -> int:
     """Print an error in one line on stderr and return its exit code."""
-    if isinstance(error, ModuleNotFoundError) and (package := (error.name or "").partition(".")[0]) in _EXTRAS:
-        error = InvalidValue(
-            f"this needs {package}, which is not installed: pip install 'sottovoce[{_EXTRAS[package]}]'"
-        )
+    if isinstance(error, ModuleNotFoundError) and (missing := needing(error)) is not error:
+        error = InvalidValue(str(missing))
     code = exit_code(error)
     message = " ".join(str(error).split())
     if code == 1:
