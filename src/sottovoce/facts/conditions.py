@@ -144,6 +144,11 @@ class _Parser(TokenReader):
         low = self.operand()
         self.expect("and")
         high = self.operand()
+        match low, high:
+            case (Literal(str(first)), Literal(str(last))) if first > last:
+                raise InvalidValue(f"between takes the earlier day first. Got {first!r} and {last!r}")
+            case (Literal(float(first) | int(first)), Literal(float(last) | int(last))) if first > last:
+                raise InvalidValue(f"between takes the smaller number first. Got {first!r} and {last!r}")
         if negated:
             return Or((Compare("<", column, low), Compare(">", column, high)))
         return And((Compare(">=", column, low), Compare("<=", column, high)))
