@@ -122,6 +122,14 @@ def test_there_and_back():
     assert len(drawn.axes) == 2
 
 
+def test_out_of_reach_says_what_may_be_imagined():
+    question, spread = asked("mean", "sbp", by=("ward",)), "say how far sbp spreads"
+    for said, told in (({}, True), ({"sbp": 0.1}, False)):
+        with pytest.raises(PromiseUnreachable, match="be content with less or ask of fewer groups") as refused:
+            Balance(question, 9000, BUDGET, imagined=Imagined(columns=said)).for_width(0.1)
+        assert (spread in str(refused.value)) == told
+
+
 def test_the_risk_falls_where_the_noise_changes_and_no_share_is_missed():
     """Laplace noise takes over where it is as exact at the price, and tells less: the risk is not monotone there."""
     balance = Balance(asked("mean", "sbp"), 9000, sv.ApproxDP(3.0, 1e-6))

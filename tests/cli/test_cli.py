@@ -18,6 +18,7 @@ from typing import NamedTuple
 from unittest import mock
 
 import pytest
+from rich.console import Console
 
 pa = pytest.importorskip("pyarrow", reason="the data extra is not installed")
 import pyarrow.parquet as pq  # noqa: E402
@@ -25,6 +26,7 @@ import pyarrow.parquet as pq  # noqa: E402
 from sottovoce.cli import console, main  # noqa: E402
 from sottovoce.ledger import Ledger  # noqa: E402
 from sottovoce.mechanisms import Mechanism  # noqa: E402
+from sottovoce.privacy.gaussian import GaussianProfile  # noqa: E402
 from sottovoce.privacy.promises import parse_promise  # noqa: E402
 
 BETA = ["--system", "beta-bernoulli:alpha=6,beta=12"]
@@ -96,6 +98,20 @@ def test_a_warning_is_one_line_without_a_place_in_our_code(
     assert all(json.loads(line)["warning"] for line in ended.stderr.splitlines() if more)
 
 
+def test_what_is_pending_is_told_in_one_line(patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many entries there are, and though `release --budget` opens the ledger twice."""
+    ledger, asked = patients.with_suffix(".ledger"), ("--budget", "approx:1,1e-6", "--ledger")
+    assert run("ledger", "open", ledger, "--data", patients, *asked[:2]).returncode == 0
+    with Ledger(str(ledger)) as left:
+        for _ in range(3):
+            left.reserve(left.budget(str(patients)), GaussianProfile(0.1), {"mechanism": {}})
+    monkeypatch.setattr(logging.root, "handlers", [])  # as in a process of its own
+    released = ("--column", "smoker", "--target", "pure:0.1", "--mechanism", "laplace")
+    ended = run("release", patients, *BETA, *asked, ledger, *released)
+    (told,) = [line for line in ended.stderr.splitlines() if "has not ended" in line]
+    assert ended.returncode == 0 and "nor have 2 more" in told and "sottovoce ledger recover" in told
+
+
 @pytest.mark.parametrize(("budget", "weak"), [("approx:1,1e-6", False), ("pure:20.25", True), ("gaussian:1e152", True)])
 def test_who_opens_a_budget_that_protects_hardly_anybody_is_warned(
     patients: Path, budget: str, weak: bool, caplog: pytest.LogCaptureFixture
@@ -120,6 +136,19 @@ def test_plan_refuses_a_number_of_records_below_zero() -> None:
 def test_a_wrong_option_is_named_as_it_is_typed(arguments: tuple[str, ...], said: str) -> None:
     answer = run(*arguments)
     assert answer.returncode == 2 and said in answer.stderr and len(answer.stderr.splitlines()) == 1
+
+
+def test_a_heading_gives_way_before_a_name_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns, rows = ("term", "odds ratio"), [("ward[T.Orthopaedics]", "1.021")]
+
+    def lines(width: int) -> list[str]:
+        monkeypatch.setattr(console, "console", Console(width=width))
+        with console.console.capture() as shown:
+            console.console.print(console.table("", columns, rows))
+        return [line.rstrip() for line in shown.get().splitlines()]
+
+    assert lines(40)[0].endswith("odds ratio")
+    assert lines(28)[-1] == "ward[T.Orthopaedics]  1.021" and lines(28)[0].endswith("odds")
 
 
 def test_help_names_every_system_once() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import json
+import re
 import socket
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 
 from sottovoce.cli.serving import LIFETIME_DAYS, receipt_app, serve, tokens_app
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.shares import percent
 from sottovoce.server.config import Config
 from sottovoce.server.questions import Question
 from sottovoce.server.service import Service
@@ -137,6 +139,9 @@ def test_a_receipt_is_verified_alone_or_with_its_release(answer: tuple[Path, Pat
     shown = run("receipt", "verify", path, "--key", key)
     assert "good" in shown
     assert "is the one it is about" in shown
+    cost = json.loads(told["receipt"]["signed"])["share"]
+    assert f"{percent(cost['yours'])} of the analyst's budget, {percent(cost['whole'])} of the whole" in shown
+    assert re.search(r"^question +\w.* of smoker *$", shown, re.MULTILINE)
     assert json.loads(run("receipt", "verify", path, "--key", key, "--json"))["release_checked"] is True
     for without in (told["receipt"], told | {"release": None}):
         path.write_text(json.dumps(without))

@@ -101,6 +101,15 @@ def test_plain_sums_are_read_without_what_reads_all_formulas() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_a_misspelt_column_is_named_where_the_extra_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "formulaic", None)
+    for terms, name in (("agee", "agee"), ("age + C(wards)", "wards")):
+        with pytest.raises(InvalidValue, match=f"name no column '{name}'"):
+            parse_formula(f"smoker ~ {terms}", FACTS)
+    with pytest.raises(InvalidValue, match=r"sottovoce\[regression\]'\. Got 'age \+'"):
+        parse_formula("smoker ~ age +", FACTS)
+
+
 @pytest.mark.parametrize(
     "terms",
     [

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -218,6 +219,9 @@ def test_a_summary_calls_every_entry_by_its_categories(data: Path, tmp_path: Pat
     assert {"kind[True, c]", "age[False, mean]", "age[True, variance]"} <= set(told)
     assert "kind[S, True, b]" in network.summary()
     assert len(network.labels) == network.interval().shape[0]
+    for line, (low, high) in zip(network.summary().splitlines(), network.interval(), strict=True):
+        mean, *ends = re.findall(r"\d+\.\d+", line.replace("(", " "))  # as fine as the interval, and all three alike
+        assert {len(number) for number in ends} == {len(mean)} and 10.0 ** (2 - len(mean)) <= high - low
 
 
 @pytest.mark.parametrize("model", [HMM, CATEGORIES, NETWORK], ids=lambda model: model.word)

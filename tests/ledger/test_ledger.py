@@ -186,7 +186,15 @@ def test_pending_entries_are_reported_on_opening(
         assert again.spent(again.budget("patients")) == Fraction(1, 4)
     (record,) = caplog.records
     assert f"entry {right.entry} of patients, reserved by ada" in record.getMessage()
-    assert "counts as spent" in record.getMessage()
+    assert "has not ended; it counts as spent; " in record.getMessage()
+    reserve(ledger, budget)
+    reserve(ledger, budget)
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        Ledger(url).close()
+    (record,) = caplog.records  # one line, however many there are
+    assert f"entry {right.entry} of patients" in record.getMessage()
+    assert "has not ended, nor have 2 more; they count as spent; " in record.getMessage()
 
 
 class TestIdempotency:
@@ -209,6 +217,7 @@ class TestIdempotency:
         ledger.commit(reserve(ledger, budget, key="k"), {})
         for profile, request, what in [
             (QUARTER, REQUEST | {"column": "age", "purpose": "a plan"}, "column, purpose"),
+            (QUARTER, REQUEST | {"asked": "mean of age"}, "question"),  # as a server's requests say
             (GaussianProfile(0.25), REQUEST, "cost"),
         ]:
             with pytest.raises(

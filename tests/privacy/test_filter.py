@@ -197,3 +197,9 @@ def test_posterior_samples_never_fit_where_squares_of_mu_are_counted() -> None:
     purse = PrivacyFilter(ApproxDP(1.0, 1e-6), "gaussian")
     with pytest.raises(BudgetExceeded, match="another mechanism"):
         purse.spend(LikelihoodRatioProfile((BetaPairs(60, 80, 0.5, 50),)))
+
+
+@pytest.mark.parametrize("share", [-0.1, 0, 1.1])
+def test_a_share_that_is_none_is_refused_in_one_way(share: float) -> None:
+    with pytest.raises(InvalidValue, match=f"a share of the budget lies above 0 and at most 1. Got {share:g}"):
+        PrivacyFilter(ApproxDP(1.0, 1e-6)).share(share)

@@ -203,3 +203,11 @@ def test_a_group_of_two_holds_for_a_beta_posterior_with_one_record_replaced(shap
             assert group.delta(epsilon) >= float(hits - mp.exp(epsilon) * alarms) * (1 - 1e-9)
     assert group.pole < GammaShapePairs(shape, step).pole
     assert math.isfinite(group.renyi(1 + 0.99 * (group.pole - 1)))
+
+
+def test_who_calibrates_for_persons_is_told_of_what_a_mechanism_is_shown() -> None:
+    profile, promise = PureProfile(0.5), PureDP(1.0)
+    with pytest.raises(IncompatibleNotions, match=r"one record a person: say promise\.under\(sv\.REPLACE_ONE\)"):
+        profile.satisfies(promise.under(REPLACE_ONE.of_person()))
+    with pytest.raises(IncompatibleNotions, match=r"say promise\.under\(\.\.\.\)"):
+        profile.satisfies(promise.under(ADD_REMOVE))

@@ -218,9 +218,10 @@ def test_an_administrator_sees_who_asked_what(own_office: Config) -> None:
         assert client.post("/data/patients/ask", data=visitor.fields()).status_code == 200
         visitor.log_in(token_for(own_office, "ada"))
         assert "bob" not in client.get("/data/patients").text
+        assert "of everyone&#39;s budget" not in client.get("/data/patients").text
         visitor.log_in(token_for(own_office, "ada", "read", "plan", "admin"))
         page = client.get("/data/patients").text
-        assert ">bob</td>" in page and "Who" in page
+        assert ">bob</td>" in page and "Who" in page and ">Cost, of everyone&#39;s budget</th>" in page
 
 
 def test_a_quick_plan_leaves_the_slow_forecasts_for_later(visitor: Visitor) -> None:

@@ -41,6 +41,9 @@ def test_a_receipt_says_what_the_ledger_says(
     assert statement["question"] == entry.request
     assert statement["profile"] == entry.profile_state
     assert statement["cost"] == {"yours": entry.cost, "whole": entry.whole_cost}
+    with Ledger(office.ledger) as ledger:
+        part, whole = ledger.budget("patients/ada"), ledger.budget("patients")
+    assert statement["share"] == {"yours": part.share(entry.cost), "whole": whole.share(entry.whole_cost)}
     assert (statement["analyst"], statement["n"], statement["dataset"]) == ("ada", 400, "patients")
     assert json.dumps(answer["release"]["value"]["mean"]) not in answer["receipt"]["signed"]
     path = f"/api/v1/datasets/patients/answers/{answer['entry']}/receipt"

@@ -69,6 +69,8 @@ def test_what_a_condition_means(text: str, tree: object) -> None:
         ("a in 3", "expected a list"),
         ("a in (1, 2]", r"expected ',' or '\)'"),
         ("a is 3", "expected 'null'"),
+        ("b or a between 65 and 18.5", r"between takes the smaller number first\. Got 65 and 18\.5"),
+        ("a not between '2024-05-01' and '2024-04-30'", "between takes the earlier day first"),
         ("a not 3", "expected 'in'"),
         ("a = 'x", "cannot contain"),
         ("a = 3x", "cannot contain"),

@@ -245,6 +245,13 @@ def test_a_file_of_another_kind(name: str, tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_the_folder_one_stands_in_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"no Parquet")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidData, match=f"^{tmp_path.name} cannot be read as Parquet"):
+        open_table(".")
+
+
 def test_parquet_damaged_in_the_middle(tmp_path: Path) -> None:
     path = parquet(tmp_path)
     pq.write_table(pa.table({"x": [f"name {i}" for i in range(50_000)]}), path, use_dictionary=False)

@@ -19,7 +19,7 @@ from sottovoce.answers.cells_posterior import CellsPosterior
 from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.noisy_cells import NoisyCells
 from sottovoce.answers.questions import Question
-from sottovoce.facts import Column, Count, Flag
+from sottovoce.facts import Column, Count, Flag, Number
 from sottovoce.facts.bands import value_axis
 from sottovoce.facts.imagined import Imagined, evenly
 from sottovoce.mechanisms.integer_noise import NoiseKind
@@ -204,6 +204,9 @@ class Balance:
             ways = ["be content with less"]
             ways += ["ask of fewer groups"] if self.question.by else []
             ways += ["state closer bounds"] if self.question.verb in ("mean", "rate", "quantiles") else []
+            column = self.question.columns_asked[0]
+            if isinstance(self.question.facts[column], Number) and column not in self.imagined.columns:
+                ways += [f"say how far {column} spreads, if you know (--imagine {column}=0.1, imagined=)"]
             raise PromiseUnreachable(
                 f"± {wanted:g} is out of reach: the whole budget gives ± {whole.width:.3g}; {' or '.join(ways)}"
             )

@@ -163,9 +163,13 @@ class _Warner(logging.Handler):
     def __init__(self, as_json: bool) -> None:
         super().__init__(logging.WARNING)
         self._as_json = as_json
+        self._told: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        _warn(record.getMessage(), as_json=self._as_json)
+        said = record.getMessage()
+        if said not in self._told:  # a command may open one ledger twice
+            self._told.add(said)
+            _warn(said, as_json=self._as_json)
 
 
 def _run(as_json: bool) -> None:

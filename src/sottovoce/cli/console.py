@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console, Group
+from rich.console import Console, Group, JustifyMethod
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
@@ -24,6 +24,7 @@ from sottovoce.privacy.errors import (
     SottovoceError,
     UnprovenPrivacy,
 )
+from sottovoce.privacy.lazily import needing
 
 __all__ = ["EXIT_CODES", "AsJson", "console", "emit", "escape", "exit_code", "fail", "number", "table", "waiting"]
 
@@ -39,16 +40,6 @@ EXIT_CODES: tuple[tuple[type[Exception], int, str], ...] = (
 )
 """Exit codes, most special error first; 0 is success, 1 a fault of ours, 130 an interruption."""
 
-_EXTRAS = {
-    **dict.fromkeys(("ibis", "duckdb", "pyarrow", "pandas"), "data"),
-    **dict.fromkeys(("fastapi", "starlette", "uvicorn", "jinja2", "python_multipart", "cryptography"), "server"),
-    **dict.fromkeys(("jax", "sklearn"), "regression"),
-    **dict.fromkeys(("matplotlib", "arviz"), "plots"),
-    "numpyro": "models",
-    "psycopg": "postgres",
-}
-"""The extra that brings a package which the core does without."""
-
 console = Console(highlight=False)
 _errors = Console(stderr=True, highlight=False)
 
@@ -60,10 +51,8 @@ def exit_code(error: Exception) -> int:
 
 def fail(error: Exception, *, as_json: bool) -> int:
     """Print an error in one line on stderr and return its exit code."""
-    if isinstance(error, ModuleNotFoundError) and (package := (error.name or "").partition(".")[0]) in _EXTRAS:
-        error = InvalidValue(
-            f"this needs {package}, which is not installed: pip install 'sottovoce[{_EXTRAS[package]}]'"
-        )
+    if isinstance(error, ModuleNotFoundError) and (missing := needing(error)) is not error:
+        error = InvalidValue(str(missing))
     code = exit_code(error)
     message = " ".join(str(error).split())
     if code == 1:
@@ -107,13 +96,18 @@ def table(
     """Return a table in the house style; the first `left` columns are text, the rest numbers.
 
     Words stand as they are, brackets too: they may be a user's. What is coloured is a `Text`. The title has the whole
-    line, however narrow the table is; names give way before numbers do, the first of several last; those columns that
-    are `whole` never do.
+    line, however narrow the table is; what stands above numbers gives way before names do, names before numbers, the
+    first of several last; those columns that are `whole` never do.
     """
     made = Table(header_style="dim", box=None, pad_edge=False)
+    cells = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    needed = [max((row[index].cell_len for row in cells), default=0) for index in range(len(columns))]
+    tight = sum(map(max, needed, map(len, columns))) + 2 * (len(columns) - 1) > console.width
     for index, name in enumerate(columns):
-        kept = name in whole or index == 0 < left - 1
-        made.add_column(escape(name), justify="left" if index < left else "right", overflow="fold", no_wrap=kept)
-    for row in rows:
-        made.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+        kept, number = name in whole or index == 0 < left - 1, index >= left
+        most = max(needed[index], *map(len, name.split())) if number and tight and name else None
+        justify: JustifyMethod = "right" if number else "left"
+        made.add_column(escape(name), justify=justify, overflow="fold", no_wrap=kept, max_width=most)
+    for row in cells:
+        made.add_row(*row)
     return Group(Text(title, style="bold"), made) if title else Group(made)

@@ -9,9 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from sottovoce.cli.console import AsJson, console, emit, escape, number, table
+from sottovoce.cli.console import AsJson, console, emit, escape, table
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.plain import json_object
+from sottovoce.privacy.shares import percent
 
 __all__ = ["receipt_app", "serve", "tokens_app"]
 
@@ -148,6 +149,7 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Check a receipt's signature; of a whole answer, also that the receipt is about this very release."""
+    from sottovoce.answers.notebook import asked_in_words  # noqa: PLC0415 - numpy
     from sottovoce.server.receipts import verify_receipt  # noqa: PLC0415 - an extra
 
     content = json_object(_read(receipt), "a receipt")
@@ -160,16 +162,21 @@ def verify(
         emit({"good": True, "release_checked": release is not None, "statement": statement})
         return
     console.print(f"[green]good[/]: signed by key {found.get('key')}")
-    cost = statement["cost"]
+    question, shares = statement["question"], statement.get("share")  # early receipts have no shares
+    query = [("query", str(question["query"]))] if question.get("query") else []
+    cost = "not said as a share"
+    if shares:
+        cost = f"{percent(shares['yours'])} of the analyst's budget, {percent(shares['whole'])} of the whole"
     rows = [
         ("issuer", str(statement["issuer"])),
         ("data set", f"{statement['dataset']} (n = {statement['n']})"),
         ("asked by", f"{statement['analyst']}, {statement['at']}"),
         ("entry", str(statement["entry"])),
-        ("query", str(statement["question"].get("query"))),
-        ("mechanism", str(statement["question"]["mechanism"]["mechanism"])),
+        ("question", asked_in_words(question)),
+        *query,
+        ("mechanism", str(question["mechanism"]["mechanism"])),
         ("basis", str(statement["profile"]["basis"])),
-        ("cost", f"{number(cost['yours'], 6)} of the analyst's budget, {number(cost['whole'], 6)} of the whole"),
+        ("cost", cost),
         ("release", "is the one it is about" if release is not None else "not given, and not checked"),
     ]
     console.print(table("", ("", ""), rows, left=2))

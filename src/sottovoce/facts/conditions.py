@@ -6,11 +6,12 @@ texts: ``admitted >= '2024-01-31'``.
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Iterator, Mapping
 from typing import NoReturn
 
-from sottovoce.facts.columns import Category, Flag
+from sottovoce.facts.columns import Category, Day, Flag
 from sottovoce.facts.columns import Column as Fact
 from sottovoce.facts.condition import (
     MIRRORED,
@@ -143,6 +144,11 @@ class _Parser(TokenReader):
         low = self.operand()
         self.expect("and")
         high = self.operand()
+        match low, high:
+            case (Literal(str(first)), Literal(str(last))) if first > last:
+                raise InvalidValue(f"between takes the earlier day first. Got {first!r} and {last!r}")
+            case (Literal(float(first) | int(first)), Literal(float(last) | int(last))) if first > last:
+                raise InvalidValue(f"between takes the smaller number first. Got {first!r} and {last!r}")
         if negated:
             return Or((Compare("<", column, low), Compare(">", column, high)))
         return And((Compare(">=", column, low), Compare("<=", column, high)))
@@ -225,19 +231,37 @@ def check_columns(where: str | None, facts: Mapping[str, Fact]) -> list[str]:
 
 
 def check_levels(where: str | None, facts: Mapping[str, Fact]) -> None:
-    """Refuse a condition that asks for a value which the public list of its column does not have: most likely a slip.
+    """Refuse a condition on a value or on days that its column does not have by the facts: most likely a slip.
 
     >>> check_levels("ward in ('A', 'Z')", {"ward": Category(["A", "B"])})
     Traceback (most recent call last):
     ...
     sottovoce.privacy.errors.InvalidValue: the facts list no value 'Z' of 'ward'; they list 'A', 'B'
     """
-    for name, value in () if where is None else _levels_of(parse_predicate(where)):
+    if where is None:
+        return
+    tree = parse_predicate(where)
+    for leaf in tree.leaves():
+        match leaf:
+            case Compare(sign, Column(name), Literal(str(text))) if isinstance(fact := facts.get(name), Day):
+                _check_day(name, sign, text, fact)
+    for name, value in _levels_of(tree):
         fact = facts[name]
         if isinstance(fact, Category) and not {value, str(value)} & {*fact.categories, *map(str, fact.categories)}:
             listed = ", ".join(repr(known) for known in fact.categories[:10])
             more = ", …" if len(fact.categories) > 10 else ""
             raise InvalidValue(f"the facts list no value {value!r} of {name!r}; they list {listed}{more}")
+
+
+def _check_day(name: str, sign: str, text: str, fact: Day) -> None:
+    """Refuse a comparison that holds of no day of a column; of what is no day, the table's own type says so."""
+    try:
+        day = datetime.date.fromisoformat(text)
+    except ValueError:
+        return
+    nearest = min(max(day, fact.first), fact.last)
+    if not any(SIGNS[sign](one, day) for one in (fact.first, nearest, fact.last)):
+        raise InvalidValue(f"the facts say that {name!r} is from {fact.first} to {fact.last}. Got {sign} '{text}'")
 
 
 def _levels_of(condition: Condition) -> Iterator[tuple[str, Value]]:

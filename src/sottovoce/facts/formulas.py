@@ -135,9 +135,9 @@ def _plain(fixed: str, facts: Facts) -> dict[str, str] | None:
     for text in texts[texts[0] == "1" :]:
         term = _TERM.fullmatch(text)
         name = (term["name"] or term["levels"]) if term else ""
-        if not term or name not in facts or name in found.values():
+        if not term or name in found.values():
             return None
-        levels = levels_of(facts[name])
+        levels = levels_of(facts[name])  # which says so where there is no such column
         number = isinstance(facts[name], Number | Count) and not term["levels"]
         if not number and (levels is None or len(levels) < 2):
             return None
@@ -168,7 +168,10 @@ def _factors(fixed: str, facts: Facts) -> tuple[list[str], dict[str, tuple[str, 
     try:
         from formulaic import Formula  # noqa: PLC0415 - an extra
     except ImportError:
-        raise InvalidValue("formulas need the regression extra: pip install 'sottovoce[regression]'") from None
+        raise InvalidValue(
+            "a formula that is no plain sum of columns, each once, needs the regression extra: "
+            f"pip install 'sottovoce[regression]'. Got {shown(fixed)}"
+        ) from None
     try:
         parsed = list(Formula(fixed))
     except Exception:  # every fault of its grammar has a class and a picture of its own

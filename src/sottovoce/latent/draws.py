@@ -76,12 +76,12 @@ class NamedDraws(ABC):
         return np.asarray(held[rng.integers(len(held), size=whole("draws", draws, 1))])
 
     def summary(self, level: float = 0.95) -> str:
-        """Return every entry with its mean and interval, a line each."""
-        width = max(map(len, self.labels))
-        lines = zip(self.labels, self.mean, self.interval(level), strict=True)
-        return "\n".join(
-            f"{label:<{width}}  {mean:.4g}  ({low:.4g} to {high:.4g})" for label, mean, (low, high) in lines
-        )
+        """Return every entry with its mean and interval, a line each, with as many digits as the interval bears out."""
+        width, lines = max(map(len, self.labels)), []
+        for label, mean, (low, high) in zip(self.labels, self.mean, self.interval(level), strict=True):
+            digits = int(np.clip(1 - np.floor(np.log10(high - low)), 0, 8)) if low < high else 4  # of a single draw
+            lines.append(f"{label:<{width}}  {mean:.{digits}f}  ({low:.{digits}f} to {high:.{digits}f})")
+        return "\n".join(lines)
 
     def __repr__(self) -> str:
         parts = self.named

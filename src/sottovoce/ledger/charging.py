@@ -121,7 +121,8 @@ def charged(budget: Budget, spent: Fraction, cost: float) -> Fraction:
 def _unlike(entry: Entry, asked: Charge) -> str:
     """Return in what two requests differ: in which parts, or in what they cost."""
     first, second = json.loads(canonical(entry.request)), json.loads(asked.request_text)
-    parts = sorted(name for name in {*first, *second} if first.get(name) != second.get(name))
+    unlike = {name for name in {*first, *second} if first.get(name) != second.get(name)}
+    parts = sorted("question" if name == "asked" else name for name in unlike)
     return f", which has another {', '.join(parts) or 'cost'}"
 
 

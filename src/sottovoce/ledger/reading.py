@@ -51,10 +51,14 @@ class LedgerReading:
         replay, self._since = self._replay_quickly()
         self._opened, self._linked = replay.head, self._since
         self._known.update(replay.budgets)
-        for entry in replay.entries.values():
+        pending = list(replay.entries.values())
+        if pending:
+            first, others = pending[0], len(pending) - 1
             _log.warning(
-                "entry %d of %s, reserved by %s at %s, has not ended; it counts as spent",
-                *(entry.id, entry.dataset, entry.who or "nobody named", entry.at),
+                "entry %d of %s, reserved by %s at %s, has not ended%s as spent; sottovoce ledger show lists what is "
+                "pending, sottovoce ledger recover closes what a dead process left",
+                *(first.id, first.dataset, first.who or "nobody named", first.at),
+                f", nor have {others} more; they count" if others else "; it counts",
             )
 
     @property

@@ -165,7 +165,7 @@ class PrivacyFilter:
         >>> round(PrivacyFilter(PureDP(2.0)).share(0.1).epsilon, 9)
         0.2
         """
-        part = real("a share", fraction, 0.0)
+        part = real("a share", fraction, -math.inf)
         if not 0 < part <= 1:
             raise InvalidValue(f"a share of the budget lies above 0 and at most 1. Got {part:g}")
         return self._promise(self.limit if part == 1 else part * self.limit * (1 - 2**-40))

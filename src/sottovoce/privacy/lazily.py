@@ -9,7 +9,30 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["homes_of", "lazily"]
+__all__ = ["homes_of", "lazily", "needing"]
+
+_EXTRAS = {
+    **dict.fromkeys(("ibis", "duckdb", "pyarrow", "pandas"), "data"),
+    **dict.fromkeys(("fastapi", "starlette", "uvicorn", "jinja2", "python_multipart", "cryptography"), "server"),
+    **dict.fromkeys(("jax", "sklearn"), "regression"),
+    **dict.fromkeys(("matplotlib", "arviz"), "plots"),
+    "numpyro": "models",
+    "psycopg": "postgres",
+}
+"""The extra that brings a package which the core does without."""
+
+
+def needing(error: ModuleNotFoundError) -> ModuleNotFoundError:
+    """Return an error that names the extra which brings what is not installed; the same one where none does.
+
+    >>> print(needing(ModuleNotFoundError("No module named 'jax'", name="jax")))
+    this needs jax, which is not installed: pip install 'sottovoce[regression]'
+    """
+    package = (error.name or "").partition(".")[0]
+    if package not in _EXTRAS:
+        return error
+    said = f"this needs {package}, which is not installed: pip install 'sottovoce[{_EXTRAS[package]}]'"
+    return ModuleNotFoundError(said, name=error.name)
 
 
 @functools.cache
@@ -38,7 +61,10 @@ def lazily(room: str) -> Callable[[str], Any]:
     def find(name: str) -> Any:
         if name.startswith("__") or name not in homes_of(room):
             raise AttributeError(f"module {room!r} has no attribute {name!r}")
-        found = getattr(import_module(homes_of(room)[name]), name)
+        try:
+            found = getattr(import_module(homes_of(room)[name]), name)
+        except ModuleNotFoundError as error:
+            raise needing(error) from None
         setattr(sys.modules[room], name, found)
         return found
 

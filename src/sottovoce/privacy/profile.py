@@ -200,9 +200,12 @@ class Profile(ABC):
         if not isinstance(promise, Promise):
             raise IncompatibleNotions(f"expected a promise such as PureDP(1.0). Got {shown(promise)}")
         if self.relation != promise.relation:
+            hint = "say promise.under(...), and n=None where the number of records is a secret"
+            if self.relation.of_person() == promise.relation:
+                name = "ADD_REMOVE" if self.relation.hides_n else "REPLACE_ONE"
+                hint = f"a curator shows a mechanism one record a person: say promise.under(sv.{name})"
             raise IncompatibleNotions(
-                f"a claim about {self.relation} keeps no promise about {promise.relation}; say promise.under(...), and "
-                "n=None where the number of records is a secret"
+                f"a claim about {self.relation} keeps no promise about {promise.relation}; {hint}"
             )
         return promise._excess(self)
 

@@ -76,7 +76,11 @@ def _create(path: Path) -> None:
 
 
 def receipt_of(entry: Entry, part: Budget, whole: Budget, *, issuer: str, analyst: str) -> dict[str, Any]:
-    """Return what a receipt says of an entry: the question, its profile, its cost, the hash of its answer."""
+    """Return what a receipt says of an entry: the question, its profile, its cost, the hash of its answer.
+
+    A cost is in the units of the filter, which differ from budget to budget; a share of the budget says more.
+    """
+    of_whole = entry.cost if entry.whole_cost is None else entry.whole_cost
     return {
         "receipt": VERSION,
         "issuer": issuer,
@@ -89,6 +93,7 @@ def receipt_of(entry: Entry, part: Budget, whole: Budget, *, issuer: str, analys
         "question": dict(entry.request),
         "profile": dict(entry.profile_state),
         "cost": {"yours": entry.cost, "whole": entry.whole_cost},
+        "share": {"yours": part.share(entry.cost), "whole": whole.share(of_whole)},
         "budget": {"yours": part.promise.to_dict(), "whole": whole.promise.to_dict()},
         "value_hash": entry.value_hash,
     }

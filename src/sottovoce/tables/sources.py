@@ -138,7 +138,7 @@ def open_table(source: Any, *, types: Mapping[str, str] | None = None, facts: Fa
 
 def _path(path: str, types: Mapping[str, str] | None, facts: Facts | None) -> Table:
     place = Path(path)
-    name = place.name
+    name = place.name or place.resolve().name  # of "." and ".."
     kind = next((kind for ending, kind in ENDINGS.items() if path.lower().endswith(ending)), None)
     kind = "Parquet" if place.is_dir() else kind
     if kind is None:
