@@ -74,6 +74,17 @@ def test_of_groups_privacy_s_part_is_told_and_grows_where_less_is_spent(curator)
     assert much.privacy_share.min() < 0.1
 
 
+def test_of_groups_beside_an_intercept_that_noise_hides_nothing_is_told_of_privacy_s_part(tmp_path: Path) -> None:
+    """Groups were said to owe "less than 1 %" of their width to it beside an intercept of 0 ± 8,000."""
+    rng, n = np.random.default_rng(1), 3000
+    table = pa.table({"falls": rng.poisson(0.3, n), "age": rng.integers(20, 90, n), "ward": rng.choice(list("ABC"), n)})
+    facts = sv.Facts(falls=sv.Count(20), age=sv.Number(0, 110), ward=sv.Category(list("ABC")))
+    with sv.Curator(table, tmp_path / "g.ledger", sv.ApproxDP(1.0, 1e-6), facts=facts, dataset="falls") as curator:
+        rows = curator.regress("falls ~ age + (1 | ward)", spend=0.001).rows
+    assert rows[0]["high"] - rows[0]["low"] > 100
+    assert all(row["privacy_share"] is None for row in rows)
+
+
 def test_privacy_s_part_of_a_level_that_noise_hides_is_not_told(tmp_path: Path) -> None:
     """Three in ten thousand: without noise its interval would be a tenth as wide, but nobody can tell from outside."""
     rng, n = np.random.default_rng(3), 20_000

@@ -212,6 +212,8 @@ class AdaptiveLooks(Mechanism):
         if system.prior >= system.usual_prior and not system.groups:  # nor where rows weigh so little that it is left
             untold = untold | (alone.unlearned > _UNLEARNED)
         left = np.where(np.abs(A) @ untold > 0, math.nan, left)
+        if system.groups and np.isnan(left[system.encoding.wholes[0]]).all():  # nor beside what level groups lie, and how far apart
+            left[[place for ends in system.groups for place in range(*ends)]] = math.nan
         family, cut, full = system.model, None, None
         if isinstance(family, LinearFamily) and last.look.cap < 1:
             cut = last.look.cap * family.scale.half
