@@ -71,6 +71,12 @@ def test_a_regression_says_how_to_read_it_over_http_and_on_the_page(client: http
         assert note[1:] in page and "the upright line is zero" in page
         assert page.count('<line class="nothing"') == len(told["table"])
         assert (">Odds ratio<" in page, ">Rate ratio<" in page) == (ratio == "Odds ratio", ratio == "Rate ratio")
+    hidden = ask(client, who, verb="regress", formula="smoker ~ age + C(ward)", spend="renyi:8,0.001").json()
+    unknown = [row["privacy_share"] is None for row in hidden["table"]]
+    assert any(unknown)
+    page = client.get("/data/patients", params={"answer": hidden["entry"]}).text
+    assert page.count('class="rest unknown"') == sum(unknown) and ">not known<" in page
+    assert page.count('class="dot"') == len(unknown) - sum(unknown)  # the middle of a prior is not most plausible
     plain = ask(client, who, verb="mean", column="age").json()
     page = client.get("/data/patients", params={"answer": plain["entry"]}).text
     assert (

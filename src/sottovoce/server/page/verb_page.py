@@ -135,7 +135,8 @@ class VerbPage(DatasetPage):
         terms = answer["verb"] == "regress"
         names, found, scale = drawn_rows(rows, counts=answer["verb"] == "counts")
         if terms:  # each coefficient has a unit of its own, and one scale for all would hide most of them
-            found = [replace(one, picture=_from_zero(row)[0]) for one, row in zip(found, rows, strict=True)]
+            drawn = [row if row["privacy_share"] is not None else dict(row, estimate=None) for row in rows]
+            found = [replace(one, picture=_from_zero(row)[0]) for one, row in zip(found, drawn, strict=True)]
         titles = {one.name: one.title for one in self._config.columns.values()}
         shares = [row.get("privacy_share") or 0.0 for row in rows]
         certainty = f"{100 * answer['level']:.12g}"
@@ -150,7 +151,7 @@ class VerbPage(DatasetPage):
             "certainty": certainty,
             "levels": sorted({*_LEVELS, certainty}, key=float),
             "thick": any(0 < share < 1 for share in shares),
-            "hidden": any(row["estimate"] is None for row in rows),
+            "hidden": any(row["privacy_share" if terms else "estimate"] is None for row in rows),
             "notes": [f"{note[:1].upper()}{note[1:]}." for note in answer["notes"]],
             "words": plain_words(answer["level"], len(rows), noisy=any(shares)),
             "share": answer["share"],
