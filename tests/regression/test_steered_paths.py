@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 from sottovoce.facts import Category, Count, Facts, Flag, Number
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings import Look
 from sottovoce.readings.held_records import as_columns
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
@@ -109,3 +111,21 @@ def test_no_pair_of_records_moves_a_look_farther_than_is_paid_for(kind: str) -> 
             whole += moved
         assert whole.max() / 2 <= rho
     assert far >= 2 * (kind == "records")
+
+
+@pytest.mark.parametrize("text", ["k ~ x", "z ~ x", "f ~ x"])
+def test_what_is_too_noisy_for_a_later_look_is_refused_before_it_is_paid_for(text: str) -> None:
+    facts = Facts(k=Count(20), z=Number(-5, 5), f=Flag(), x=Number(0, 1))
+    at = np.linspace(0, 1, 100)
+    records = {"k": np.arange(100) % 5, "z": 2 * at, "f": at > 0.5, "x": at}
+    made = 0
+    for rho in np.geomspace(1e-15, 1e-11, 17):
+        try:
+            mechanism = AdaptiveLooks(Formula(text, facts), 100, float(rho))
+        except InvalidValue:
+            assert made == 0
+            continue
+        made += 1
+        for seed in range(3):
+            mechanism.release(records, seeded_rng(seed))
+    assert made > 2

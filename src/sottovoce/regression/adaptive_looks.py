@@ -44,6 +44,11 @@ _TRIED = 128
 _UNLEARNED = 0.25
 """Where more than this part of a wide prior's variance is left even without noise, a look told next to nothing."""
 
+_FARTHEST = 2.0**55
+"""So many steps of noise leave room in whole numbers for what it is added to."""
+_LATER = 4.0
+"""So many times as much as at the first look it may be at another, which nobody is to pay for in vain."""
+
 
 @dataclass(frozen=True, eq=False)
 class AdaptiveLooks(Mechanism):
@@ -84,7 +89,7 @@ class AdaptiveLooks(Mechanism):
         super().__post_init__()
         object.__setattr__(self, "rho", real("rho", self.rho, above=0.0))
         self.reading.check_sums(MOST_RECORDS if self.n is None else self.n)
-        self.scales(self.reading, self.plan[0])
+        self._check_noise(self.scales(self.reading, self.plan[0]), _FARTHEST / _LATER)
 
     @classmethod
     def calibrate(cls, system: Formula, n: int | None, target: Promise) -> Self:
@@ -130,9 +135,12 @@ class AdaptiveLooks(Mechanism):
         raw = {p: sides[p] * (one if p == "score" else one**2) / math.sqrt(split[p]) for p in look.parts}
         stretch = moved(raw) / math.sqrt(2 * self.rho * share * (1 - 1e-12)) * (1 + 1e-12)
         found = {part: scale * stretch for part, scale in raw.items()}
-        if max(found.values()) > 2.0**55:
-            raise InvalidValue(f"rho={self.rho:g} is so small that its noise leaves the range of whole numbers")
+        self._check_noise(found, _FARTHEST)
         return found
+
+    def _check_noise(self, scales: Mapping[str, float], farthest: float) -> None:
+        if max(scales.values()) > farthest:
+            raise InvalidValue(f"rho={self.rho:g} is so small that its noise leaves the range of whole numbers")
 
     def paid(self, look: Look, scales: Mapping[str, float]) -> float:
         """Return the ρ of a look with this noise."""
@@ -212,7 +220,7 @@ class AdaptiveLooks(Mechanism):
         if system.prior >= system.usual_prior and not system.groups:  # nor where rows weigh so little that it is left
             untold = untold | (alone.unlearned > _UNLEARNED)
         left = np.where(np.abs(A) @ untold > 0, math.nan, left)
-        if system.groups and np.isnan(left[system.encoding.wholes[0]]).all():  # nor beside what level groups lie, and how far apart
+        if system.groups and np.isnan(left[system.encoding.wholes[0]]).all():  # nor beside what groups lie
             left[[place for ends in system.groups for place in range(*ends)]] = math.nan
         family, cut, full = system.model, None, None
         if isinstance(family, LinearFamily) and last.look.cap < 1:
