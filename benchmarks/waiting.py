@@ -151,7 +151,10 @@ def plans(repeats: int) -> None:
         plan = call(lambda m=others, p=promise: plan_looks(next(m), p), repeats)  # type: ignore[misc]
         for said in (Imagined(), rarely(formula)):
             records = _Records.of(formula, n, said, None)
-            x, y = np.resize(records.rows, (n, formula.encoding.size)), np.resize(records.explained[0], n)
+            explained = records.explained[0]
+            # Numbers as the family measures them; counts are cut by each look.
+            outcomes = explained if formula.model.curved else formula.model.outcome(explained)
+            x, y = np.resize(records.rows, (n, formula.encoding.size)), np.resize(outcomes, n)
             draws = [
                 call(lambda m=mechanism, x=x, y=y, k=seed: fit(m, x, y, seeded_rng(k)), 1)  # type: ignore[misc]
                 for seed in range(repeats)

@@ -18,6 +18,7 @@ from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats, real
+from sottovoce.privacy.one_thread import one_thread
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import seeded_rng
@@ -185,7 +186,8 @@ class AdaptiveLooks(Mechanism):
 
     def walk_all(self, shown: Sequence[Shown]) -> list[Path]:
         """Take the looks of several releases side by side, as a simulation does."""
-        return together([strides(self, one) for one in shown])
+        with one_thread():
+            return together([strides(self, one) for one in shown])
 
     def conclude(self, path: Path) -> Coefficients:
         """Return what the looks tell: post-processing."""
@@ -193,14 +195,15 @@ class AdaptiveLooks(Mechanism):
 
     def conclude_all(self, paths: Sequence[Path], care: Care = RELEASED) -> list[Coefficients]:
         """Return what the looks of several releases tell, found side by side."""
-        asked = [final(self, path, care) for path in paths]
-        beliefs = believe_all(asked)
-        plain = believe_all(
-            [
-                replace(one, several=False, at=belief.mean, extra=None)
-                for one, belief in zip(asked, beliefs, strict=True)
-            ]
-        )
+        with one_thread():
+            asked = [final(self, path, care) for path in paths]
+            beliefs = believe_all(asked)
+            plain = believe_all(
+                [
+                    replace(one, several=False, at=belief.mean, extra=None)
+                    for one, belief in zip(asked, beliefs, strict=True)
+                ]
+            )
         return [self._told(path[-1][0], *both) for path, *both in zip(paths, beliefs, plain, strict=True)]
 
     def _told(self, last: Glance, belief: Belief, alone: Belief) -> Coefficients:

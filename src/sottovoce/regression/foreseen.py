@@ -15,6 +15,7 @@ from sottovoce.facts.encodings import levels_of, scale_of
 from sottovoce.facts.imagined import Imagined, counted, evenly
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, real, whole
+from sottovoce.privacy.one_thread import one_thread
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings import Look
 from sottovoce.readings.families import PoissonFamily
@@ -179,12 +180,13 @@ def foresee_all(
     if count is None:
         raise InvalidValue("how many records there are is a secret; say n=..., how many to imagine")
     sorts = [_Records.of(mechanism.system, whole("n", count, 1), said, pause) for said in imagined]
-    walks = [one.walks(mechanism, level) for one in sorts]
-    found = iter(together([each for parts in walks for some in parts for each in some]))
-    told = [[[next(found) for _ in some] for some in parts] for parts in walks]
     much = _APART if mechanism.system.model.curved and not mechanism.system.groups else _ALIKE
-    doubted = [place for place, (_, several) in enumerate(told) if len(several) == 2 and _apart(*several) > much]
-    more = iter(together([each for place in doubted for each in sorts[place].pair(mechanism, 1, level)]))
+    with one_thread():
+        walks = [one.walks(mechanism, level) for one in sorts]
+        found = iter(together([each for parts in walks for some in parts for each in some]))
+        told = [[[next(found) for _ in some] for some in parts] for parts in walks]
+        doubted = [place for place, (_, several) in enumerate(told) if len(several) == 2 and _apart(*several) > much]
+        more = iter(together([each for place in doubted for each in sorts[place].pair(mechanism, 1, level)]))
     for place in doubted:
         told[place][1] += [next(more), next(more)]
     return [_told(mechanism.system, *each) for each in told]
