@@ -15,10 +15,10 @@ from sottovoce.facts import Category, Facts, Flag
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.mechanisms.mechanism import Mechanism
+from sottovoce.mechanisms.one_thread import one_thread
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats, real
-from sottovoce.privacy.one_thread import one_thread
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import seeded_rng

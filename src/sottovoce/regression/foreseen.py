@@ -13,9 +13,9 @@ from scipy import special
 from sottovoce.facts.columns import Category, Column, Count, Number
 from sottovoce.facts.encodings import levels_of, scale_of
 from sottovoce.facts.imagined import Imagined, counted, evenly
+from sottovoce.mechanisms.one_thread import one_thread
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, real, whole
-from sottovoce.privacy.one_thread import one_thread
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings import Look
 from sottovoce.readings.families import PoissonFamily

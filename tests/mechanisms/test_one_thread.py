@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from sottovoce.privacy.one_thread import _pools, one_thread
+from sottovoce.mechanisms.one_thread import _pools, one_thread
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +28,18 @@ def test_linear_algebra_has_one_thread_meanwhile_and_then_as_many_as_before():
     before = threads()
     with one_thread():
         assert threads() == {1}
+    assert threads() == before
+
+
+def test_the_last_of_several_gives_the_threads_back():
+    np.linalg.inv(np.eye(2))
+    before = threads()
+    first, second = one_thread(), one_thread()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert threads() == {1}
+    second.__exit__(None, None, None)
     assert threads() == before
 
 
