@@ -12,6 +12,7 @@ from sottovoce.latent.network_posterior import NetworkPosterior
 from sottovoce.mechanisms import NoisyStatistics
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.mechanisms.lone_shares import lone_shares
+from sottovoce.mechanisms.noisy_histogram import NoisyHistogram
 from sottovoce.privacy.promises import PureDP
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.systems import DirichletCategorical
@@ -139,3 +140,16 @@ def test_lone_shares_of_two_tables_are_drawn_apart():
     value = NoisyStatistics.calibrate(network, n=60, target=PureDP(5.0)).release(records, seeded_rng(7)).value
     assert value.lone is not None
     assert abs(np.corrcoef(value.lone["a"][:, 0], value.lone["b"][:, 0])[0, 1]) < 0.25
+
+
+def test_where_counts_range_too_widely_to_tabulate_intervals_reach_as_far():
+    """A prior worth one record in all takes a share of twice the noise to be next to none, where it was not seen."""
+    scale, n = 2000.0, 1_000_000
+    noisy = np.array([600_000.0, 400_000.0, *18 * [0.0]])
+    histogram = NoisyHistogram(np.full(20, 1 / 20), noisy, n, "laplace", scale)
+    assert histogram._table.lattice > 1
+    low, high = histogram.interval(0.95)
+    assert high[2:].min() * n > 2.2 * scale
+    plain = histogram.joint.interval(0.95)
+    assert low == pytest.approx(plain[0])
+    assert high[:2] == pytest.approx(plain[1][:2])

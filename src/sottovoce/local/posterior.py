@@ -66,6 +66,9 @@ def posterior_categories(
     variables e^{u_i}; u is sampled by Hamiltonian Monte Carlo, scaled by the curvature at the mode, on counts only: the
     cost does not grow with the number of records.
 
+    Intervals hold on average over this prior. Of many profiles it expects none to have most of the weight: where one
+    may, use `estimate_categories`.
+
     Examples
     --------
     >>> from sottovoce.local import ProfileGraph, RandomizedResponse

@@ -20,10 +20,12 @@ __all__ = ["YES", "lone_shares"]
 
 YES = 0.5
 """What yes is worth in the prior of a question of yes or no, in records."""
-_TAIL, _POINTS = {"gaussian": 6.0, "laplace": 12.0}, 256
+_TAIL, _POINTS = {"gaussian": 6.0, "laplace": 12.0}, 128
 """So many scales, and so many counts, tell what the noise on one count leaves uncertain."""
 _LEAST = 1e-2
 """The least variance of noise that is told apart from none."""
+_CLOSE = 16
+"""So many steps of sizes tell a deviation of the noise on the others' sum, and the least size."""
 _AT_ONCE = 1 << 18
 """So many weights are held at once."""
 _NEVER = 1e9
@@ -71,18 +73,22 @@ def _row(seen: Floats, noise: IntegerNoise, size: Floats, rng: np.random.Generat
     step = np.maximum(np.ceil((high - low + 1) / _POINTS), 1.0)
     points = int(np.max((high - low) // step)) + 1
     found = np.empty((size.size, seen.size))
+    # Sizes closer than noise tells apart are taken for one, so that few laws of counts are worked out.
+    close = max(np.floor(min(np.sqrt(variance), size.min()) / _CLOSE), 1.0)
+    sizes, which = np.unique(most - np.rint((most - size) / close) * close, return_inverse=True)
     for few in np.array_split(np.arange(seen.size), -(-found.size * points // _AT_ONCE)):
         width = step[few, None]
         nodes = low[few, None] + width * np.arange(points)
         # A node stands for as many counts as a step has: the sum of Γ(x + a)/x! below m is Γ(m + a)/Γ(m)/a.
         prior = np.diff(special.poch([nodes, nodes + width], YES), axis=0)[0]
-        left = size[:, None, None] - nodes
+        left = sizes[:, None, None] - nodes
         # Γ(x + ½)/x! is about (x + 0.3)^-½, here in the middle of a step.
         log = np.log(prior) + noise.log_weight(seen[few, None] - nodes)
         log = log - np.log(np.maximum(left, 0.0) + 0.3 + (width - 1) / 2) / 2
         log -= (others[few, None] - left) ** 2 / (2 * variance) + _NEVER * np.maximum(-left, 0.0)
         weights = np.exp(log - log.max(axis=2, keepdims=True)).cumsum(axis=2)
-        pick = (weights < rng.random(weights.shape[:2])[..., None] * weights[..., -1:]).sum(axis=2)
+        goal = rng.random((size.size, few.size)) * weights[which, :, -1]
+        pick = (weights[which] < goal[..., None]).sum(axis=2)
         counts = np.take_along_axis(nodes[None], pick[..., None], axis=2)[..., 0]
         counts += np.floor(rng.random(counts.shape) * step[few])
         found[:, few] = np.minimum(counts, size[:, None])

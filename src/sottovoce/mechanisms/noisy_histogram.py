@@ -16,7 +16,7 @@ from scipy import special
 from sottovoce.mechanisms.beta_quantiles import quantiles
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.latent_histogram import CountLaws, LatentCounts, polished, tabulate
-from sottovoce.mechanisms.lone_shares import YES
+from sottovoce.mechanisms.lone_shares import YES, lone_shares
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats, whole
 from sottovoce.privacy.randomness import seeded_rng
@@ -27,6 +27,8 @@ __all__ = ["NoisyHistogram"]
 
 _DRAWS = 1024
 """Latent histograms that stand for all of them where joint draws are asked for."""
+_HARDLY = 6
+"""Of counts below so many scales of the noise it matters what none is worth beforehand."""
 _UNHEARD = 1e-10
 """Counts of so small a chance are left out of a divergence."""
 
@@ -153,13 +155,21 @@ class NoisyHistogram(Distribution):
         """
         level = check_level(level)
         if self._table.lattice > 1:
-            return self.joint.interval(level)
+            low, high = self.joint.interval(level)
+            return low, np.maximum(high, self._drawn_as_asked((1 + level) / 2))
         total, ends = float(self.alpha.sum()) + self.n, np.empty((2, self.noisy.size))
         for laws in self._counts:
             ends[:, laws.places] = quantiles(
                 self.alpha[laws.places] + laws.low, total, laws.chances, ((1 - level) / 2, (1 + level) / 2)
             )
         return ends[0], np.maximum(ends[1], self._as_asked((1 + level) / 2))
+
+    def _drawn_as_asked(self, q: float) -> Floats:
+        """Return about the same as `_as_asked`, where a count ranges too widely to tabulate: of those hardly seen."""
+        sizes = np.full((4 * _DRAWS, 1), float(self.n))
+        alone = lone_shares(self.noisy[None], self._noise, sizes, seeded_rng(0))[:, 0]
+        few = (self.alpha < YES) & (self.noisy < _HARDLY * self.scale)
+        return np.where(few, np.quantile(alone, q, axis=0), 0.0)
 
     def _as_asked(self, q: float) -> Floats:
         """Return a quantile of each probability where its category is worth half a record, if it is worth less."""
