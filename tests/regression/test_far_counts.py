@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.fitting import fit_all
+from benchmarks.fitting import fit, fit_all
 from scipy import stats
 
 from sottovoce.facts import Category, Count, Facts, Flag, Number
@@ -18,7 +18,7 @@ from sottovoce.readings import HeldRecords, Look
 from sottovoce.readings.families import PoissonFamily
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
 from sottovoce.regression.coefficients import Coefficients
-from sottovoce.regression.far_counts import FarCounts, _Sum, far_look
+from sottovoce.regression.far_counts import _LENGTHS, FarCounts, _longer, _Sum, far_look
 from sottovoce.regression.formula import Formula
 from sottovoce.regression.misfit import learned
 from sottovoce.regression.overdispersed import Extra
@@ -53,6 +53,19 @@ def test_levels_are_held_where_noise_is_large_beside_what_few_records_have(law: 
     ends = np.array([one.interval().T for one in found])
     held = (ends[:, 0] <= [-0.8, 0.3]) & (ends[:, 1] >= [-0.8, 0.3])
     assert held.sum(axis=0).min() >= 22
+
+
+def test_counts_of_rows_far_out_are_not_taken_for_a_tail_of_all_counts() -> None:
+    """Few counts lie beyond a cut, most of them of rows longer than a look sees: levels were told 1.3 sd too high."""
+    rng, n, off = np.random.default_rng(21), 200_000, []
+    formula = Formula("k ~ x + z", Facts(x=Number(-20, 20), z=Number(-20, 20), k=Count(12)), "poisson")
+    mechanism = AdaptiveLooks.calibrate(formula, n, ApproxDP(1.0, 1e-5))
+    for _ in range(12):
+        rows = (rng.standard_t(3, (n, 2)) / np.sqrt(3)).clip(-20, 20)
+        k = rng.poisson(np.exp((-1.0 + 0.4 * rows.sum(axis=1)).clip(max=6))).clip(max=12)
+        found = fit(mechanism, np.column_stack([np.ones(n), rows / 20]), k.astype(float), rng)
+        off.append((found.mean[0] + 1.0) / found.sd[0])
+    assert abs(np.mean(off)) < 0.7 and np.abs(off).max() < 2.5
 
 
 @pytest.mark.parametrize("text", ["k ~ x", "k ~ 0 + g", "k ~ x + g + f"])
@@ -146,6 +159,25 @@ def test_half_of_the_records_missing_moves_no_level() -> None:
     assert found == pytest.approx([-0.8, -0.8], abs=0.08)
 
 
+def test_what_longer_rows_have_beyond_a_cut_is_what_such_rows_have() -> None:
+    """Numbers by a t₃ law as far spread as imagined, levels as they are: against a million of them."""
+    formula = Formula("k ~ x + f", Facts(x=Number(-20, 20), f=Flag(), k=Count(40)), "poisson")
+    look, rng, n = far_look(formula, 1_000, 5, 12), np.random.default_rng(6), 1_000_000
+    place = [one or ((-1, -1),) for one in formula.encoding.entries].index(((0, -1),))
+    x = np.tile([[1.0, 0.0, 0.0]], (4_000, 1))
+    x[:, place] = rng.normal(0.05, 0.05, 4_000)  # in twentieths
+    x[:, 3 - place] = rng.random(4_000) < 0.3
+    theta = np.zeros(3)
+    theta[[0, place, 3 - place]] = -1.0, 10.0, 0.3
+    longer = _longer(look, x[None], np.ones((1, 4_000)))[:, 0] @ theta
+    spread = x[:, place].std() / np.sqrt(3)
+    drawn = (x[:, place].mean() + spread * rng.standard_t(3, n)).clip(-1, 1)
+    truth = rng.poisson(np.exp((-1 + 10 * drawn + 0.3 * (rng.random(n) < 0.3)).clip(max=7)))
+    family = PoissonFamily(formula.response, 5)
+    beyond = replace(family, cap=12).mean(longer) - family.mean(longer)
+    assert _LENGTHS @ beyond.mean(axis=1) == pytest.approx((truth.clip(5, 12) - 5).mean(), rel=0.25)
+
+
 def test_what_is_told_is_the_normal_law_given_the_sum() -> None:
     """θ, what counts vary by, λ before the second cut and after it, and the sum: conditioned as one big normal law."""
     rng = np.random.default_rng(2)
@@ -153,7 +185,7 @@ def test_what_is_told_is_the_normal_law_given_the_sum() -> None:
     far = FarCounts(tail, 900.0, 60.0, Extra(), 5_000, False)
     mean, one = np.array([[-0.7, 0.2, 0.1]]), np.array([1.0, 0.0, 0.0])
     turned, beside = np.array([[0.02, 0.01, 0.0]]), np.array([35.0])
-    law = _Sum(np.array([500.0]), rng.normal(300, 50, (1, 3)), np.array([2_000.0]), turned, beside)
+    law = _Sum(np.array([500.0]), rng.normal(300, 50, (1, 3)), np.array([2_000.0]), turned, beside, np.array([260.0]))
     root = 0.05 * rng.normal(size=(3, 3))
     guessed = (tail.before + tail.after) / 16
     own = root @ root.T + 0.01 * np.eye(3)
@@ -162,7 +194,7 @@ def test_what_is_told_is_the_normal_law_given_the_sum() -> None:
     # θ = θ₀ + own + turned·a + one·((1 + g)λ₁ + λ₂); the sum is what θ makes of it, and beside·a + told·λ₁ and noise.
     on = 1 + tail.goes_on
     ways = np.column_stack([np.linalg.cholesky(own), turned[0], on * one, one])
-    varies = 60.0**2 + 12 * 500.0 + (0.5 * 500.0) ** 2
+    varies = 60.0**2 + 12 * 500.0 + 260.0**2
     sums = law.rises[0] @ ways + [0, 0, 0, 35.0, 2_000.0, 0]
     base = sums[:4] @ sums[:4] + varies
     value = sums[4] ** 2 * tail.before + sums[5] ** 2 * tail.after

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
+from scipy import special
 
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings import Look
@@ -46,7 +47,11 @@ _VARIES = 1.5
 _WORTH = 0.9
 """The look is taken where it leaves less than this part, as a variance, of what is doubted."""
 _ROUGH = 0.5
-"""How far, as a part of it, what the law has beyond the cut may be off, for rows are longer than imagined ones."""
+"""How far, as a part of it, what the law has beyond the cut may be off."""
+_LENGTHS = np.array([0.5, 0.3, 0.15, 0.04, 9e-3, 9e-4, 1e-4])
+"""Parts of all rows, the longest last: numbers with t₃ tails are in each as if normal, but some times as long."""
+_TIMES = np.sqrt(0.5 / special.gammaincinv(1.5, 1 - np.cumsum(_LENGTHS) + _LENGTHS / 2))
+"""So many times, that their variance is as imagined."""
 _KNOWN = 4.0
 """Where linear predictors vary by more than this, nobody can tell what the law has beyond the cut."""
 _FLAT = 1e-9
@@ -108,6 +113,8 @@ class _Sum:
         Σμ′ of counts cut the first time: by how much more there is beyond for each λ.
     turned, beside
         How θ, and the sum at that θ, move with what counts are taken to vary by.
+    rough
+        How far the sum may be off, for rows are longer than imagined ones.
     """
 
     expected: Floats
@@ -115,16 +122,26 @@ class _Sum:
     told: Floats
     turned: Floats
     beside: Floats
+    rough: Floats
 
     @classmethod
     def of(
-        cls, family: PoissonFamily, far: int, extra: Extra, x: Floats, t: Floats, seen: Floats, records: Floats
+        cls,
+        family: PoissonFamily,
+        far: int,
+        extra: Extra,
+        x: Floats,
+        t: Floats,
+        seen: Floats,
+        records: Floats,
+        longer: Floats,
     ) -> Self:
         """Return it by rows, their linear predictors, and how many records each stands for: as the last look weighs
-        them, and all.
+        them, and all; and by the linear predictors of `longer` rows, in seven parts of all.
         """
+        farther = replace(family, cap=far)
         near, slope = family.mean_and_slope(t)
-        mean, steep = replace(family, cap=far).mean_and_slope(t)
+        mean, steep = farther.mean_and_slope(t)
         high, low = extra.sides(family)
         shift = (high.mean(t) - low.mean(t)) / 2
         more = (replace(high, cap=far).mean(t) - replace(low, cap=far).mean(t)) / 2 - shift
@@ -133,7 +150,9 @@ class _Sum:
         moved = np.linalg.solve(H, x.transpose(0, 2, 1) @ (seen * shift)[:, :, None])
         rises = x.transpose(0, 2, 1) @ (records * (steep - slope))[:, :, None]
         expected, told, beside = ((records * part).sum(axis=1) for part in (mean - near, slope, more))
-        return cls(expected, rises[:, :, 0], told, -moved[:, :, 0], beside)
+        beyond = np.tensordot(_LENGTHS, farther.mean(longer) - family.mean(longer), 1)
+        rough = np.maximum((records * beyond).sum(axis=1) - expected, _ROUGH * expected)
+        return cls(expected, rises[:, :, 0], told, -moved[:, :, 0], beside, rough)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +198,8 @@ class FarCounts:
         if self.n:
             records = records * np.minimum(1.0, self.n / records.sum(axis=1, keepdims=True))
         t = (x @ means[:, :, None])[:, :, 0]
-        law = _Sum.of(family, int(self.tail.farther), self.extra, x, t, seen, records)
+        longer = _longer(look, x, records) @ means[:, :, None]
+        law = _Sum.of(family, int(self.tail.farther), self.extra, x, t, seen, records, longer[..., 0])
         one = np.isin(np.arange(size), look.encoding.wholes[0]).astype(np.float64)
         found, left = self._updated(law, one, means, covariances)
         known = (((x @ covariances) * x).sum(axis=2).mean(axis=1) < _KNOWN)[:, None]
@@ -199,7 +219,7 @@ class FarCounts:
         moved = (bare @ law.rises[:, :, None])[:, :, 0] + turned * law.beside[:, None]
         varies = (law.rises * (moved + turned * law.beside[:, None])).sum(axis=1)
         sampled = (tail.farther - tail.cap) * np.maximum(law.expected, self.noise)
-        varies = np.maximum(varies + law.beside**2, 0.0) + self.noise**2 + sampled + (_ROUGH * law.expected) ** 2
+        varies = np.maximum(varies + law.beside**2, 0.0) + self.noise**2 + sampled + law.rough**2
         # Of each λ before the second cut, so much more in the sum; and of what lies beyond it, which moves θ alone.
         alike = (law.rises * ones).sum(axis=1)
         each = law.told + on * alike
@@ -212,3 +232,16 @@ class FarCounts:
         left = bare + (times * (on**2 * tail.before + tail.after))[:, None, None] * alone
         left = left - along[:, :, None] * along[:, None] / varies[:, None, None]
         return means + along * (gap / varies)[:, None], left
+
+
+def _longer(look: Look, x: Floats, records: Floats) -> Floats:
+    """Return rows in which numbers have long tails, within their public bounds: the longer ones last, by guess and row.
+
+    A look weighs long rows less, and imagined ones are as it saw them. Few counts of any rows lie beyond a cut: most of
+    those that do may be of rows that are longer.
+    """
+    encoding = look.encoding
+    numbers = encoding.numbers & ~encoding.ones
+    middle = (records[:, None] @ x) / records.sum(axis=1)[:, None, None]
+    long = np.clip(middle + _TIMES[:, None, None, None] * (x - middle), *encoding.ends)
+    return np.where(numbers, long, x)
