@@ -76,6 +76,7 @@ def test_a_regression_says_how_to_read_it_over_http_and_on_the_page(client: http
     assert any(unknown)
     page = client.get("/data/patients", params={"answer": hidden["entry"]}).text
     assert page.count('class="rest unknown"') == sum(unknown) and ">not known<" in page
+    assert "Chance was added on purpose" in page
     assert page.count('class="dot"') == len(unknown) - sum(unknown)  # the middle of a prior is not most plausible
     plain = ask(client, who, verb="mean", column="age").json()
     page = client.get("/data/patients", params={"answer": plain["entry"]}).text

@@ -139,6 +139,7 @@ class VerbPage(DatasetPage):
             found = [replace(one, picture=_from_zero(row)[0]) for one, row in zip(found, drawn, strict=True)]
         titles = {one.name: one.title for one in self._config.columns.values()}
         shares = [row.get("privacy_share") or 0.0 for row in rows]
+        hidden = any(row["privacy_share" if terms else "estimate"] is None for row in rows)
         certainty = f"{100 * answer['level']:.12g}"
         return {
             "entry": answer["entry"],
@@ -151,9 +152,9 @@ class VerbPage(DatasetPage):
             "certainty": certainty,
             "levels": sorted({*_LEVELS, certainty}, key=float),
             "thick": any(0 < share < 1 for share in shares),
-            "hidden": any(row["privacy_share" if terms else "estimate"] is None for row in rows),
+            "hidden": hidden,
             "notes": [f"{note[:1].upper()}{note[1:]}." for note in answer["notes"]],
-            "words": plain_words(answer["level"], len(rows), noisy=any(shares)),
+            "words": plain_words(answer["level"], len(rows), noisy=hidden or any(shares)),
             "share": answer["share"],
             "again": False,
             "refused": "",
