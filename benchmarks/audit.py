@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import time
 
+from audit.cases import find_case
 from benchmarks.timing import show
 from sottovoce.audit import audit, subject_of
-from sottovoce.audit.cases import find_case
 from sottovoce.audit.survey import survey
 from sottovoce.privacy.promises import PureDP
 from sottovoce.privacy.randomness import seeded_rng

@@ -9,10 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from audit.cases import all_cases, case, find_case
+from audit.cases.posteriors import tempered_subject
 from sottovoce.audit import AuditReport, Verdict, audit
-from sottovoce.audit.cases import ODD, Case, all_cases, case, find_case
+from sottovoce.audit.cases import ODD, Case
 from sottovoce.audit.cases_conjugate import SYSTEMS
-from sottovoce.audit.cases_posteriors import tempered_subject
 from sottovoce.audit.check_reading import InMemory, typical_records
 from sottovoce.audit.survey import survey
 from sottovoce.latent import TemperedHiddenMarkov

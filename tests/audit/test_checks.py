@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sottovoce.audit.checks import all_checks, known_checks, run_check
-from sottovoce.audit.checks.calibration import DataTouched, Untouchable
+from audit.checks import all_checks, known_checks, run_check
+from audit.checks.calibration import DataTouched, Untouchable
 from sottovoce.audit.checks.fits import chi_square, independence, kolmogorov
 from sottovoce.audit.checks.quadrature import hockey_stick, nodes, renyi
 from sottovoce.audit.checks.result import CHECKS, check
@@ -37,7 +37,7 @@ def test_named_checks_run_in_order_and_report_progress():
 
 
 def test_an_unknown_check_is_named():
-    with pytest.raises(InvalidValue, match="no check is called 'luck'; known: densities"):
+    with pytest.raises(InvalidValue, match="no check is called 'luck'; known: samplers"):
         run_check("luck")
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
+from audit.cases import find_case
 from sottovoce.audit import Subject, Verdict, audit, subject_of
-from sottovoce.audit.cases import find_case
 from sottovoce.audit.cases_conjugate import SYSTEMS
 from sottovoce.audit.low_bits import naive_laplace
 from sottovoce.privacy.errors import IncompatibleNotions, InvalidData, InvalidValue

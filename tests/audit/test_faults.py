@@ -2,10 +2,10 @@
 
 import pytest
 
+from audit.checks import known_checks
 from audit.faults import all_faults, planted
 from audit.faults.audits import AUDITS, run
 from audit.write_page import PAGE, expected_rows, rows_of
-from sottovoce.audit.checks import known_checks
 
 FAULTS = all_faults()
 _BREAKDOWNS = ("TypeError:", "NameError:", "AttributeError:", "IndexError:", "KeyError:")

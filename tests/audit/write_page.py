@@ -51,9 +51,9 @@ def rooms() -> dict[str, list[str]]:
 
 def tables() -> str:
     """Plant every fault and return the tables of what caught it, one for each room."""
+    from audit.checks import known_checks
     from audit.faults import all_faults, planted
     from audit.faults.audits import AUDITS, run
-    from sottovoce.audit.checks import known_checks
 
     rows: dict[str, list[str]] = {}
     counts: Counter[str] = Counter()

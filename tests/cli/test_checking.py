@@ -8,12 +8,13 @@ from typer.testing import CliRunner
 
 from sottovoce.audit.checks import known_checks
 from sottovoce.cli.checking import check
-from sottovoce.mechanisms import Mechanism
+from sottovoce.ledger import charging
 from sottovoce.privacy.errors import InvalidValue
 
 app = typer.Typer()
 app.command()(check)
-NAME = "every draw is charged"
+NAME = "no cost below zero is charged"
+OTHER = "a forged checkpoint opens no ledger"
 
 
 def run(*arguments):
@@ -24,16 +25,16 @@ def test_a_check_passes_and_says_why():
     result = run(NAME)
     assert result.exit_code == 0
     assert "passed" in result.stdout
-    assert "three draws cost three times one" in " ".join(result.stdout.split())
+    assert "4 costs that are none, each refused" in " ".join(result.stdout.split())
 
 
 def test_it_speaks_json():
-    found = json.loads(run(NAME, "a breach leaves what it says", "--json").stdout)
-    assert [(f["name"], f["passed"]) for f in found] == [(NAME, True), ("a breach leaves what it says", True)]
+    found = json.loads(run(NAME, OTHER, "--json").stdout)
+    assert [(f["name"], f["passed"]) for f in found] == [(NAME, True), (OTHER, True)]
 
 
 def test_a_failed_check_is_shown_and_sets_the_exit_code(monkeypatch):
-    monkeypatch.setattr(Mechanism, "cost", lambda self, draws=1: self.profile)
+    monkeypatch.setattr(charging, "charged", lambda budget, share, cost: share + 1)
     result = run(NAME)
     assert result.exit_code == 8
     assert "failed" in result.stdout

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from flint import arb
 
+from audit.cases import find_case
+from audit.cases.relation import secret_cells, secret_looks
 from sottovoce.answers.noisy_cells import NoisyCells
 from sottovoce.answers.questions import Question
 from sottovoce.audit import Verdict, audit
-from sottovoce.audit.cases import find_case
-from sottovoce.audit.cases_relation import secret_cells, secret_looks
 from sottovoce.audit.check_mechanism import check_mechanism
 from sottovoce.facts import Category, Facts, Flag, Number
 from sottovoce.mechanisms import (

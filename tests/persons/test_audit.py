@@ -3,10 +3,10 @@
 import pytest
 
 import sottovoce as sv
+from audit.checks import run_check
 from sottovoce.answers.noisy_cells import NoisyCells
 from sottovoce.answers.questions import Question
 from sottovoce.audit import audit
-from sottovoce.audit.checks import run_check
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.relation import REPLACE_ONE
 

@@ -1,19 +1,16 @@
 """The register of audited cases: every mechanism, each on the pair of data sets that is worst for it.
 
 The example of every registered mechanism is a case, a stranger's too, and so it is on records that no table should
-hold. Beside them, a module of this package whose name starts with ``cases_`` registers what it builds::
+hold; `sottovoce.audit.cases_conjugate` has those of the conjugate systems. More are registered by a decorator::
 
     @case("noisy counts, first chain", tight=True)
     def first_chain() -> Subject: ...
-
-and that is all there is to do: `sottovoce audit --all` finds it.
 """
 
 from __future__ import annotations
 
 import importlib
 import math
-import pkgutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -77,23 +74,17 @@ def case(name: str, *, tight: bool = False, slow: bool = False, one_in: int | No
 
 def all_cases() -> dict[str, Case]:
     """Return every case by name, in the order of their modules."""
-    for _ in _load():
-        pass
-    return _of_mechanisms() | _REGISTER
+    _load()
+    try:
+        return _of_mechanisms() | _REGISTER
+    except ImportError as error:
+        raise InvalidValue(
+            f"auditing everything needs more ({error}): pip install 'sottovoce[data,regression]'"
+        ) from None
 
 
-def _load() -> Iterator[None]:
-    """Import the modules of cases, and stop after each: who has found a case needs no more of them."""
-    package = importlib.import_module("sottovoce.audit")
-    for module in pkgutil.iter_modules(package.__path__):
-        if module.name.startswith("cases_"):
-            try:
-                importlib.import_module(f"{package.__name__}.{module.name}")
-            except ImportError as error:
-                raise InvalidValue(
-                    f"auditing everything needs more ({error}): pip install 'sottovoce[data,regression]'"
-                ) from None
-            yield
+def _load() -> None:
+    importlib.import_module("sottovoce.audit.cases_conjugate")  # which imports this module
 
 
 def _of_mechanisms() -> dict[str, Case]:
@@ -125,9 +116,9 @@ def _example(word: str, odd: str | None) -> Subject:
 
 def find_case(name: str) -> Case:
     """Return the case called `name`, or say which there are."""
-    for _ in _load():
-        if name in _REGISTER:
-            return _REGISTER[name]
+    _load()
+    if name in _REGISTER:
+        return _REGISTER[name]
     known = all_cases()
     if name not in known:
         raise InvalidValue(f"no audited case is called {name!r}; known: {'; '.join(known)}")

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from audit.checks import CheckResult, run_check
 from audit.faults import relations, served
 from audit.faults.served import SURE
 from sottovoce.audit import AuditReport, Verdict, audit
-from sottovoce.audit.checks import CheckResult, run_check
 from sottovoce.mechanisms import DirectPosterior, NoisyStatistics
 from sottovoce.readings import Rows
 from sottovoce.regression.design import Design

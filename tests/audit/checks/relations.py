@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import special
 
-from sottovoce.audit.cases_relation import secret_cells, secret_looks
+from audit.cases.relation import secret_cells, secret_looks
 from sottovoce.audit.check_reading import typical_records
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.mechanisms import DirectPosterior

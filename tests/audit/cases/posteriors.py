@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from audit.cases.regression import Linear, chain_moments
 from sottovoce.audit.cases import case
-from sottovoce.audit.cases_regression import Linear, chain_moments
 from sottovoce.audit.subject import Subject
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import GaussianDP, PureDP
