@@ -13,6 +13,7 @@ import numpy as np
 from sottovoce.facts.columns import Category, Column, Count, Flag, Number
 from sottovoce.facts.encodings import Encoding, Floats, levels_of, scale_of
 from sottovoce.facts.facts import Facts
+from sottovoce.facts.formula_size import check_columns_of_terms, check_expansion
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import shown
 
@@ -167,13 +168,17 @@ def _factors(fixed: str, facts: Facts) -> tuple[list[str], dict[str, tuple[str, 
     """Return the columns of the fixed part, and what each factor's expression stands for: (column, as categories)."""
     try:
         from formulaic import Formula  # noqa: PLC0415 - an extra
+        from formulaic.parser import DefaultFormulaParser  # noqa: PLC0415
     except ImportError:
         raise InvalidValue(
             "a formula that is no plain sum of columns, each once, needs the regression extra: "
             f"pip install 'sottovoce[regression]'. Got {shown(fixed)}"
         ) from None
     try:
+        check_expansion(DefaultFormulaParser().get_ast(fixed))
         parsed = list(Formula(fixed))
+    except InvalidValue:
+        raise
     except Exception:  # every fault of its grammar has a class and a picture of its own
         apart = "; a condition stands apart, where='age >= 40' or --where" if " where " in fixed else ""
         raise InvalidValue(
@@ -205,6 +210,9 @@ def _factors(fixed: str, facts: Facts) -> tuple[list[str], dict[str, tuple[str, 
         raise InvalidValue(
             f"{power[0]} would mean {power['name']} alone: a formula takes columns as they are, no powers"
         )
+    levels = {expr: len(levels_of(facts[name]) or ()) if coded else None for expr, (name, coded) in exprs.items()}
+    factors = [[factor.expr for factor in term.factors if factor.expr in levels] for term in parsed]
+    check_columns_of_terms(factors, levels, most=_MOST)
     return list(dict.fromkeys(names)), exprs
 
 
