@@ -1,5 +1,7 @@
 """The iteration bounds: against a quadratic program solver, and exact where the law is Gaussian."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from scipy import optimize
@@ -133,6 +135,19 @@ def test_ours_is_never_above_the_thesis():
         ours, theirs = shift_mu(1.0, L, 0.5, later), thesis_mu(1.0, L, 0.5, later)
         assert np.all(ours <= theirs * (1 + 1e-12) + 1e-140)
         assert np.all(ours[1:200] < theirs[1:200])
+
+
+def test_the_thesis_forms_are_what_it_prints():
+    """(6.5), a step behind the shift and J later ones: αb²L^(J+1)/(2Js²); (6.4) term by term. In exact fractions."""
+    b, s, order = 1.5, 0.75, Fraction(2)
+    for L in (Fraction(1, 2), Fraction(7, 8)):
+        mu = thesis_mu(b, float(L), s, [0, 1, 2, 5])
+        truth = [(Fraction(b) / Fraction(s)) ** 2 * (L ** (J + 1) / J if J else 1) for J in (0, 1, 2, 5)]
+        assert mu**2 == pytest.approx([float(square) for square in truth], rel=1e-12)
+        distances, r = [Fraction(1, 2), Fraction(1, 4), Fraction(1, 8)], 3
+        total = sum(L ** (2 * (r - i)) * w**2 for i, w in enumerate(distances, 1))
+        truth = order * L**2 / (2 * Fraction(s) ** 2) * total
+        assert float(thesis_path_renyi(2.0, [float(w) for w in distances], float(L), s)) == pytest.approx(float(truth))
 
 
 def test_thesis_forms_agree_with_each_other():

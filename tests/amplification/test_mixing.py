@@ -1,5 +1,6 @@
 """Bounds after a kernel are never below the exact privacy, which finite mechanisms and kernels give by brute force."""
 
+import math
 import os
 import subprocess
 import sys
@@ -91,6 +92,51 @@ def test_every_bound_holds_for_thousands_of_mechanisms_and_kernels():
         assert np.all(bound >= exact - 1e-14), name
         assert np.all(best <= bound * (1 + 1e-12) + 1e-15), name  # it implies the others
     assert np.any(best < 0.9 * bounds["ultra-mixing"], axis=1).sum() > cases / 2
+
+
+def test_each_of_the_four_bounds_is_what_theorem_fifteen_says():
+    """By mpmath, from the rows and the closed δ of randomized response: the theorem's letter, which is more than truth.
+
+    Bounds that are merely valid would survive any constant that is too large.
+    """
+    rows = [[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.25, 0.25, 0.5]]
+    kernel, level = FiniteKernel(rows), mpmath.mpf(2)
+
+    def delta(epsilon):
+        return max((mpmath.e**level - mpmath.e**epsilon) / (1 + mpmath.e**level), mpmath.mpf(0))
+
+    def sticks(epsilon):
+        pairs = [(p, q) for p in rows for q in rows]
+        return max(sum(max(a - mpmath.e**epsilon * b, 0) for a, b in zip(p, q, strict=True)) for p, q in pairs)
+
+    columns = list(zip(*rows, strict=True))
+    total_variation, left = sticks(0), 1 - sum(min(column) for column in columns)
+    ultra = 1 - min(min(column) / max(column) for column in columns)
+    assert total_variation < left < ultra  # else one coefficient could stand for another
+    points = [0.0, 0.1, 0.4]
+    bounds = mixing_bounds(PureProfile(2.0), kernel, points)
+    for k, point in enumerate(points):
+        e, d = mpmath.mpf(point), delta(point)
+        doeblin, mixing_source = (mpmath.log1p(mpmath.expm1(e) / gamma) for gamma in (left, ultra))
+        expected = {
+            "dobrushin": total_variation * d,
+            "epsilon-dobrushin": sticks(mpmath.log1p(mpmath.expm1(e) / d)) * d,
+            "doeblin": left * (1 - mpmath.e ** (e - doeblin) * (1 - delta(doeblin))),
+            "ultra-mixing": ultra * delta(mixing_source) * mpmath.e ** (e - mixing_source),
+        }
+        for name, value in expected.items():
+            assert bounds[name][k] == pytest.approx(float(value), rel=1e-9, abs=1e-14), name
+
+
+def test_renyi_shrinks_by_dobrushins_coefficient_and_no_larger_one():
+    """Where an output is impossible for one input there is no level, and what is left is Dobrushin's γ alone."""
+    rows = np.array([[0.5, 0.5, 0.0], [0.1, 0.5, 0.4], [0.4, 0.2, 0.4]])
+    gamma = max(np.abs(p - q).sum() / 2 for p in rows for q in rows)
+    assert gamma < 1 - rows.min(axis=0).sum() - 0.01
+    after = amplify(GaussianProfile(1.0), FiniteKernel(rows))
+    for order in (1.5, 3.0):
+        before = math.exp((order - 1) * order / 2)
+        assert after.renyi(order) == pytest.approx(math.log1p(gamma * (before - 1)) / (order - 1), rel=1e-9)
 
 
 def test_the_amplified_profile_holds_in_every_notion():

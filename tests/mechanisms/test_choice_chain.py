@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
-from sottovoce.mechanisms import ApproximateSample, ChoiceChain, ExponentialChoice, Mechanism, Outcomes
+from sottovoce.mechanisms import ApproximateSample, ChoiceChain, ExponentialChoice, Mechanism, Outcomes, choice_chain
 from sottovoce.mechanisms.approximate import barker_distance
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.promises import ApproxDP, PureDP
@@ -81,7 +81,7 @@ def test_the_linear_rule_of_the_thesis_would_claim_less_than_the_truth():
 
 @pytest.mark.parametrize(("part", "candidates"), [(2, 1), (None, None), (3, 1)])
 def test_the_chain_draws_the_law_it_states(part, candidates):
-    windows, records = (2.0, 3.0), [True, False, False, True]
+    windows, records = (0.5, 1.0), [True, True, True, False]  # no tie: there any slope gives a half
     chain = ChoiceChain(
         Outcomes(OUTCOMES, FunctionRows(_votes, COINS, 0, 1, 2)), 4, windows, part=part, candidates=candidates
     )
@@ -90,6 +90,24 @@ def test_the_chain_draws_the_law_it_states(part, candidates):
     paths = [tuple(map(int, row)) for row in chain.outputs(seen, rng, 3000)]
     for path, chance in law.items():
         assert paths.count(path) / 3000 == pytest.approx(chance, abs=0.03)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (-3, 0.5)])
+def test_a_step_weighs_scores_by_half_its_window_over_their_width(low, high, monkeypatch):
+    """What the chain hands to its exact sampler, against every neighbour: the loss ends at the charge, not beyond."""
+    handed = []
+    monkeypatch.setattr(choice_chain, "choose", lambda weights, rng, base: handed.append(weights) or 0)
+    window = 0.5
+    scores = FunctionRows(lambda yes: [low, high] if yes else [high, low], COINS, low, high, 2)
+    chain = ChoiceChain(Outcomes(OUTCOMES, scores), 3, (window,))
+    laws = []
+    for yes in range(4):
+        chain.release([True] * yes + [False] * (3 - yes), seeded_rng(1))
+        weights = np.exp(np.array([float(w) for w in handed[-1]]))
+        laws.append(np.log(weights / weights.sum()))
+    worst = max(float(np.ptp(a - b)) for a, b in itertools.pairwise(laws))
+    assert worst == pytest.approx(window, rel=1e-9)
+    assert max(float(np.abs(a - b).max()) for a, b in itertools.pairwise(laws)) <= chain.profile.pure()
 
 
 def test_calibration_finds_the_widest_windows_and_more_records_cost_more():

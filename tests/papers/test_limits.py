@@ -7,10 +7,11 @@ import math
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 
-from sottovoce.amplification import FiniteKernel, randomized_response
+from sottovoce.amplification import FiniteKernel, mixing_bounds, randomized_response
 from sottovoce.mechanisms import NoisyStatistics
+from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import PureDP
 from sottovoce.regression import Design, Logistic
 from sottovoce.regression.posterior import ConcentratedRegression
@@ -58,14 +59,22 @@ def test_up_to_which_order_a_sample_is_the_cheaper_one(n, rho):
     assert ours(0.999 * turn) < pure < ours(1.001 * turn)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-3), (1.0, 0.05), (3.0, 0.2)])
-def test_doeblins_condition_lowers_delta_only_below_its_threshold(epsilon, delta):
-    """δ' = γ(1 − e^(ε'−ε)(1−δ)) ≤ δ exactly where γ ≤ δe^ε/((1−δ)(e^ε−1))."""
+@pytest.mark.parametrize(("mu", "epsilon"), [(0.5, 1.5), (1.0, 1.0), (3.0, 2.0)])
+def test_doeblins_condition_lowers_delta_only_below_its_threshold(mu, epsilon):
+    """δ' = γ(1 − e^(ε'−ε)(1−δ)) ≤ δ exactly where γ ≤ δe^ε/((1−δ)(e^ε−1)): our bound, for kernels of known γ."""
+    before = GaussianProfile(mu)
+    delta = stats.norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
     threshold = delta * math.exp(epsilon) / ((1 - delta) * math.expm1(epsilon))
+    lowered = []
     for gamma in np.linspace(0.01, 0.99, 99):
-        after = gamma * (1 - (1 + gamma * math.expm1(epsilon)) * math.exp(-epsilon) * (1 - delta))
-        if abs(gamma - threshold) > 1e-9:
-            assert (after <= delta) == (gamma <= min(threshold, 1.0))
+        kernel = FiniteKernel([[gamma, 0.0, 1 - gamma], [0.0, gamma, 1 - gamma]])
+        shrunk = math.log1p(gamma * math.expm1(epsilon))
+        after = mixing_bounds(before, kernel, shrunk)["doeblin"][0]
+        if abs(gamma / threshold - 1) > 1e-6:
+            assert (after <= delta) == (gamma <= threshold)
+            lowered.append(gamma <= threshold)
+    assert mu == 0.5 or any(lowered)  # there the threshold lies below every γ that is tried
+    assert not all(lowered) or threshold > 1
 
 
 def test_the_table_of_figure_six_two():
@@ -83,8 +92,14 @@ def test_the_table_of_figure_six_two():
         assert kernel.doeblin <= kernel.ultra_mixing + 1e-12  # ε-LDP gives a blanket of weight e^(-ε) at least
 
 
+def _exact(n, prior_variance, dimension=1):
+    """Return what one exact sample of a logistic regression is charged, rows of norm 1."""
+    design = Design(Logistic(), dimension=dimension, data_norm=1.0)
+    return ConcentratedRegression(design, n, 1 / prior_variance, 1.0).exact_profile
+
+
 @pytest.mark.parametrize("variance", [0.1, 1.0])
-def test_for_logistic_regression_the_bound_is_tight_in_its_order_and_four_times_the_truth(variance):
+def test_with_one_coefficient_the_bound_is_tight_in_its_order_and_four_times_the_truth(variance):
     """One row x = 1 with y = ±1: the losses differ by w, a slope of 1 where the bound has 2c. R/(2λσ²) → 1/4."""
     w = np.linspace(-400, 400, 400_001)
     prior = -(w**2) / (2 * variance)
@@ -98,10 +113,38 @@ def test_for_logistic_regression_the_bound_is_tight_in_its_order_and_four_times_
         mixed = log_sum(order * first + (1 - order) * second)
         truth = (mixed - order * log_sum(first)) / (order - 1) + log_sum(second)
         assert truth <= order * variance / 2 * (1 + 1e-9)  # the Gaussian bound with the true slope
+        shares.append(truth / float(_exact(1, variance).renyi(order)))
         # Lemma 3 with its middle term halved, divided by the evidences' common factor: a sum of exponentials.
         if order == 8.0:
             terms = [(-1) ** (7 - i) * math.exp(i * i * variance / 2) for i in range(8)]
-            assert math.log(2 * (sum(terms) - terms[0] / 2)) / 7 == pytest.approx(truth, rel=1e-6)
-        shares.append(truth / (2 * order * variance))
+            lower = math.log(2 * (sum(terms) - terms[0] / 2)) / 7
+            assert lower == pytest.approx(truth, rel=1e-6)
+            assert lower < 8 * variance / 2 < float(_exact(1, variance).renyi(8.0)) < 6 * lower
     assert np.all(np.diff(shares) > 0) or shares[0] == pytest.approx(0.25, rel=0.05)
     assert shares[-1] == pytest.approx(0.25, rel=0.03)
+
+
+def test_with_two_coefficients_theorem_sixteen_is_tight():
+    """Rows (±cos φ, −sin φ) both labelled 1, the others pushing w₂ far away: both losses are lines, 2cos φ apart."""
+    variance, order, phi = 0.05, 2.0, 0.02
+    sd = math.sqrt(variance)
+    # 4e8 rows (0, t) labelled 1, t = 1e-3 so small that each pushes w₂ by t/2 nearly as hard wherever it lies.
+    others, tiny = 4.0e8, 1e-3
+    w1 = np.linspace(-12 * sd, 12 * sd, 1201)
+    w2 = np.linspace(0.0, 20_000.0, 400_001)
+    push = -(w2**2) / (2 * variance) - others * np.logaddexp(0, -tiny * w2)
+    centre = w2[int(np.argmax(push))]
+    w2 = np.linspace(centre - 12 * sd, centre + 12 * sd, 1201)
+    push = -(w2**2) / (2 * variance) - others * np.logaddexp(0, -tiny * w2)
+    joint = -(w1[:, None] ** 2) / (2 * variance) + (push - push.max())[None, :]
+
+    def with_row(sign):
+        margin = sign * math.cos(phi) * w1[:, None] - math.sin(phi) * w2[None, :]
+        return joint - np.logaddexp(0, -margin)
+
+    first, second = with_row(1), with_row(-1)
+    mixed = special.logsumexp(order * first + (1 - order) * second)
+    truth = (mixed - order * special.logsumexp(first)) / (order - 1) + special.logsumexp(second)
+    charged = float(_exact(int(others) + 1, variance, dimension=2).renyi(order))
+    assert charged == pytest.approx(2 * order * variance, rel=1e-9)  # 2c²B²λ/(nβ)
+    assert 0.999 * charged < truth <= charged

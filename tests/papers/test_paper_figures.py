@@ -133,6 +133,8 @@ def test_demanded_steps_are_the_papers_formula():
     alpha = (1 + M * d * S / gamma**2) / 2
     h = gamma**2 * (2 * alpha - 1) / (M**2 * S * d * alpha)
     assert demanded_steps(gamma, d, m, M) == pytest.approx(np.ceil(S / h), rel=1e-12)
+    printed = gamma**2 / (M**2 * S * d)  # Proposition 13's step: α = 1
+    assert demanded_steps(gamma, d, m, M, alpha=1.0) == pytest.approx(np.ceil(S / printed), rel=1e-12)
 
 
 def test_the_gibbs_posterior_on_a_grid_is_the_integral():

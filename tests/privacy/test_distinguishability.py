@@ -205,6 +205,14 @@ def test_theorem_3_read_as_a_lower_bound_is_below_what_is_withstood(scale, error
     assert paper <= answers_withstood(privacy.profile([0.0], [1.0]), error) + 1
 
 
+@pytest.mark.parametrize(("scale", "error"), [(0.2, 1 / 16), (3.0, 1e-3)])
+def test_at_the_answers_of_theorem_3_the_resolution_is_as_fine_as_two_posteriors_lie_apart(scale, error):
+    """Pinsker's √(2·2Lρ) in L1 beside Lemma 2's √(3 ln(1/error)/k): equal at the k of the theorem."""
+    count = theorem_three_answers(MetricDP(scale, absolute_distance), [0.0, 1.0], [1.0, 1.5], error)
+    apart = math.sqrt(2 * 2 * scale * 1.5)
+    assert math.sqrt(3 * math.log(1 / error) / count) == pytest.approx(apart, rel=1e-12)
+
+
 def test_theorem_3_as_stated_fails_where_two_data_sets_have_one_posterior():
     privacy = BinomialProportion(1.0, 1.0).bounded(0.2)
     x, y = [0, 1], [1, 0]

@@ -133,6 +133,20 @@ def test_lemma_6_as_stated_fulfils_no_assumption():
     assert all(-math.expm1(-2 * L) >= -math.expm1(-2.0 * L) for L in (0.01, 1.0, 10.0))
 
 
+@pytest.mark.parametrize(("mean", "limit"), [(0.0, 0.5), (0.3, 2.0), (-2.5, 0.1)])
+def test_cut_off_at_a_variance_lemma_6_has_the_constant_of_its_roughest_pair(mean, limit):
+    """|log p(x|v) − log p(y|v)| over ρ(x, y) for v ≥ the limit, by brute force: never above L, and as good as L."""
+    numbers = np.concatenate([np.linspace(-40, 40, 401), [1e4, -1e4, 1e-4, -1e-4, 0.0]])
+    x, y = np.meshgrid(numbers, numbers)
+    apart = np.abs(x**2 - y**2) + 2 * np.abs(x - y)  # Lemma 6's ρ
+    moved = np.abs((x - mean) ** 2 - (y - mean) ** 2) / (2 * limit)  # largest at the least variance
+    ratio = float(np.max(moved[apart > 0] / apart[apart > 0]))
+    for family in (NormalVariance(mean, 1.0), NormalPrecision(mean, 1.0)):
+        claimed = family.bounded(limit).lipschitz
+        assert ratio <= claimed * (1 + 1e-9)
+        assert ratio >= 0.99 * claimed
+
+
 def test_equal_statistics_give_one_posterior():
     family = BinomialProportion(1.0, 1.0)
     assert family.divergence([0, 1], [1, 0], 7.0) == 0

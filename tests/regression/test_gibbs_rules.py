@@ -8,8 +8,11 @@ import math
 import numpy as np
 import pytest
 
+from sottovoce.facts.columns import Number
+from sottovoce.mechanisms import ExponentialChoice, Outcomes
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP, GaussianDP
+from sottovoce.readings import FunctionSum
 from sottovoce.regression.gibbs_rules import (
     gibbs_profile,
     hinge_hoeffding,
@@ -88,24 +91,63 @@ def test_example_seventeen():
     assert np.maximum(p - math.exp(0.1) * q, 0).sum() <= 0.001
 
 
-def test_the_gibbs_posterior_minimises_its_bound():
-    """(C.4): among many laws none has a smaller E R_n + KL/b than exp(−b·R_n)·π."""
-    rng, data, b = np.random.default_rng(1), (0.3, -0.5, 1.0), 4.0
-    theta = np.linspace(-3, 3, 61)
-    prior = np.exp(-(theta**2) / 2)
-    prior /= prior.sum()
-    risk = np.mean([_hinge(theta, x) for x in data], axis=0)
+def test_the_gibbs_map_minimises_its_bound():
+    """(C.4): no law has a smaller E R_n + KL/b than `ExponentialChoice`, whose exponent is −b·R_n under the base π."""
+    rng, data = np.random.default_rng(1), [0.3, -0.5, 1.0]
+    theta, window = np.linspace(-3, 3, 61), 2.0
+    base = np.exp(-(theta**2) / 2)
+
+    def losses(x):
+        return np.minimum(np.maximum(0.0, 1 - x * theta), 4.0)
+
+    scores = FunctionSum(lambda x: list(-losses(x)), (Number(-1, 1),), -4.0, 0.0, theta.size)
+    choice = ExponentialChoice(Outcomes(tuple(theta.tolist()), scores, tuple(base.tolist())), 3, window)
+    gibbs = choice.probabilities(choice.see(data))
+    prior, risk = base / base.sum(), np.mean([losses(x) for x in data], axis=0)
+    b = len(data) * window / (2 * 4.0)  # of the mean loss, whose records move it by 4/n at most
 
     def value(law):
         kept = law > 0
         return law @ risk + (law[kept] @ np.log(law[kept] / prior[kept])) / b
 
-    gibbs = prior * np.exp(-b * risk)
-    gibbs /= gibbs.sum()
     least = value(gibbs)
+    assert least == pytest.approx(-math.log(prior @ np.exp(-b * risk)) / b, abs=1e-6)  # Donsker and Varadhan
     for _ in range(500):
         other = gibbs * np.exp(rng.normal(0, rng.choice([0.01, 0.3, 2.0]), theta.size))
-        assert value(other / other.sum()) >= least - 1e-12
+        assert value(other / other.sum()) >= least - 1e-9
+
+
+def test_hinge_hoeffding_bounds_the_integral_and_is_no_larger_than_it_need_be():
+    """(C.5) by quadrature over θ and the two margins of a coin: log E_π E exp(±b(R − R_n)) ≤ f(b, n)."""
+    n, precision = 12, 8.0
+    theta = np.linspace(-12, 12, 24_001)
+    prior = np.exp(-precision * theta**2 / 2)
+    prior /= prior.sum()
+    f = hinge_hoeffding(1.0, precision)
+    for b in (1.0, 6.0, 14.0):
+        logs = []
+        for chance, sign in itertools.product((0.2, 0.5), (1, -1)):
+            losses = [np.maximum(0.0, 1 - side * theta) for side in (1.0, -1.0)]
+            risk = chance * losses[0] + (1 - chance) * losses[1]
+            each = sum(
+                p * np.exp(sign * b / n * (risk - loss)) for p, loss in zip((chance, 1 - chance), losses, strict=True)
+            )
+            logs.append(math.log(prior @ each**n))
+        assert max(logs) <= f(b, n)
+        assert max(logs) > 0.2 * f(b, n)
+        exact = b**2 / (4 * n) - math.log(1 - b**2 / (4 * precision * n)) / 2  # λ = precision/n
+        assert f(b, n) == pytest.approx(exact, rel=1e-12)
+
+
+def test_the_two_risk_bounds_are_what_is_printed():
+    """(C.6) with confidence 1 − α, (C.7) with twice the slack and confidence 1 − 2α."""
+    slack = 0.7 + 0.3 + math.log(1 / 0.1)
+    assert risk_bound(0.25, 0.3, 8.0, 50, lambda b, n: 0.7, 0.9) == pytest.approx(0.25 + slack / 8, rel=1e-12)
+    assert oracle_bound(0.25, 0.3, 8.0, 50, lambda b, n: 0.7, 0.8) == pytest.approx(0.25 + 2 * slack / 8, rel=1e-12)
+    counted = []
+    risk_bound(0.25, 0.3, 8.0, 50, lambda b, n: counted.append((b, n)) or 0.7)
+    oracle_bound(0.25, 0.3, 8.0, 50, lambda b, n: counted.append((b, n)) or 0.7)
+    assert counted == [(8.0, 50)] * 2
 
 
 def test_the_risk_bounds_hold_as_often_as_they_say():
