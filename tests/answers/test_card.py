@@ -75,8 +75,11 @@ def test_what_was_given_up_and_what_was_lost_are_said(curator):
     curator.give_up(lost.reservation, ValueError())
     content = card(curator).content
     assert content["given_up"] == 1
-    assert [one["state"] for one in content["releases"]] == ["lost"]
-    assert "nothing came out, and it still counts" in read(card(curator).to_html())[1]
+    assert content["releases"] == [] and [one["state"] for one in content["unanswered"]] == ["lost"]
+    curator.proportion("smoker", spend=0.05)
+    text = read(card(curator).to_html())[1]
+    assert "nothing came out, and it still counts" in text and "Charged without an answer" in text
+    assert "(releases so far: 1; charged, and no answer recorded: 1)" in text
 
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)

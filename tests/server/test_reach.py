@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from sottovoce.answers.explaining import explain
 from sottovoce.client import Client
 from sottovoce.client.reach import LIMITED, covers, reach
 from sottovoce.privacy.errors import BudgetExceeded
@@ -174,3 +175,18 @@ def test_budgets_that_are_not_counted_alike_pay_for_what_is_said(part: Promise, 
 
     assert covers(budgets, costing(share * purse.limit * 0.999))
     assert not covers(budgets, costing(share * purse.limit * 1.001))
+
+
+def test_the_page_says_whose_answers_each_number_bounds(own_office: Config) -> None:
+    """Ada's part of the budget bounds her own answers; the whole, which allows more, bounds everyone's together."""
+    with served(own_office) as client:
+        visitor = Visitor(client)
+        visitor.log_in(token_for(own_office))
+        page = client.get("/data/patients").text
+    meaning = plain(page[page.index("What is a budget?") : page.index("</details>", page.index("What is a budget?"))])
+    everyone, own = meaning.split("Your own answers, by your part of the budget:")
+    assert "All answers together, whoever asked:" in everyone
+    for text, promise in ((everyone, own_office.datasets["patients"].budget), (own, RenyiDP(8, 0.2))):
+        said = explain(promise)
+        assert f"at most for {said.after}." in text and str(promise) in text
+    assert explain(RenyiDP(8, 0.2)).after < explain(RenyiDP(8, 0.3)).after

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,23 @@ from typing import Any
 from sottovoce.answers.explaining import explain, only_budget, texts
 from sottovoce.answers.questions import Question
 from sottovoce.facts import Facts
-from sottovoce.ledger import Budget, Entry, Ledger
+from sottovoce.ledger import Budget, Entry, Ledger, State
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.numbers import shown
+from sottovoce.privacy.promises import Promise
 
-__all__ = ["VERSION", "Card", "card"]
+__all__ = ["VERSION", "Card", "card", "in_words", "superseded"]
 
-VERSION = 1
+VERSION = 2
+_SUPERSEDED: Mapping[int, Callable[[Promise], str | None]] = {
+    1: lambda promise: (
+        None
+        if promise.to_dict().get("delta") is None
+        else "this card is of version 1, which took delta for a bound on how seldom the factor is exceeded; what its "
+        "budget keeps is this: " + in_words(promise)
+    )
+}
+"""What earlier cards said that was not so, by their version, and what is so."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +39,9 @@ class Card:
     Attributes
     ----------
     content
-        The data set, its facts, the budget, every release with its purpose, the explanation, what was assumed, what
-        NIST SP 800-226 asks with an answer each, and where the ledger's chain ended.
+        The data set, its facts, the budget, every release with its purpose, what was charged without an answer, the
+        explanation, what was assumed, what NIST SP 800-226 asks with an answer each, and where the chain of the ledger
+        ended.
     """
 
     content: Mapping[str, Any]
@@ -103,10 +114,11 @@ def card(
     entries, words = found.entries(budget.dataset), texts(language)
     told = explain(found, dataset=budget.dataset, baseline=baseline, language=language)
     counted = [entry for entry in entries if entry.counts]
-    releases = [_release(entry, budget) for entry in counted]
+    releases = [_release(entry, budget) for entry in counted if entry.state is State.COMMITTED]
+    unanswered = [_release(entry, budget) for entry in counted if entry.state is not State.COMMITTED]
     numbers = {name: f"{value:,}" for name, value in told.to_dict().items() if isinstance(value, int)}
     numbers |= words["relation"][str(budget.relation)]
-    numbers |= {"promise": str(budget.promise), "notion": _notion(budget, words)}
+    numbers |= {"promise": str(budget.promise), "notion": in_words(budget.promise, language)}
     numbers["mechanisms"] = _listed([release["mechanism"] for release in releases])
     numbers["verbs"] = _listed([release["kind"] for release in releases])
     questions = [
@@ -127,13 +139,14 @@ def card(
         "budget": {
             "promise": budget.promise.to_dict(),
             "filter": dict(budget.filter),
-            "in_words": _notion(budget, words),
+            "in_words": numbers["notion"],
         },
         "opened": {"at": budget.at[:10], "who": budget.who},
         "spent": min(1.0, float(found.spent(budget)) / budget.limit) if budget.limit else 1.0,
         "parts": sum(other.whole == budget.id for other in found.budgets()),
         "explanation": {k: v for k, v in told.to_dict().items() if k != "sentences"} | {"parts": dict(told.parts)},
         "releases": releases,
+        "unanswered": unanswered,
         "given_up": len(entries) - len(counted),
         "assumptions": [text.format(**numbers) for text in words["card"]["assumptions"].values()],
         "never": [text.format(**numbers) for text in words["card"]["never"].values()],
@@ -143,21 +156,37 @@ def card(
     return Card(content)
 
 
-def _notion(budget: Budget, words: Mapping[str, Any]) -> str:
-    """Return the promise of a budget in a sentence."""
-    numbers, state = {}, budget.promise.to_dict()
+def superseded(version: Any, promise: Promise) -> str | None:
+    """Return what a card of that version said that was not so, where it did.
+
+    >>> from sottovoce.privacy.promises import ApproxDP, PureDP
+    >>> superseded(1, PureDP(1.0)), superseded(2, ApproxDP(1.0, 1e-6))
+    (None, None)
+    """
+    errors = _SUPERSEDED.get(version)
+    return None if errors is None else errors(promise)
+
+
+def in_words(promise: Promise, language: str = "en") -> str:
+    """Return the definition of a promise in one sentence, rounded to the less private side.
+
+    >>> from sottovoce.privacy.promises import ApproxDP
+    >>> in_words(ApproxDP(1.0, 1e-6)).partition("it would be ")[2]
+    "with another's record in the place of anyone's, plus 1 in 1,000,000."
+    """
+    numbers, state, words = {}, promise.to_dict(), texts(language)
     if "epsilon" in state:
         numbers["factor"] = _factor(state["epsilon"])
     if "delta" in state:
         rare = state["delta"]
-        numbers["rare"] = f"1 in {math.floor(1 / rare + 1e-9):,}" if rare > 1e-12 else f"{rare:g}"
+        numbers["rare"] = f"1 in {math.floor(1 / rare * (1 + 1e-12)):,}" if rare > 1e-12 else _digits(rare)
     numbers |= {"order": f"{state.get('order', 0):g}", "shift": _digits(state.get("mu", 0.0))}
     numbers |= {
         "before_each": _digits(100 * state.get("baseline", 0.0), up=False),
         "after_each": _digits(100 * state.get("success", 0.0)),
     }
-    numbers |= words["relation"][str(budget.relation)]
-    return str(words["card"]["notions"][budget.promise.word]).format(**numbers)
+    numbers |= words["relation"][str(promise.relation)]
+    return str(words["card"]["notions"][promise.word]).format(**numbers)
 
 
 def _factor(epsilon: float) -> str:

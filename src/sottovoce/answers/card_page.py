@@ -155,17 +155,23 @@ def _releases(content: Mapping[str, Any], card: Mapping[str, Any]) -> str:
     said = ""
     if content["given_up"]:
         said = f'<p class="soft">{_text(card["given_up"].format(count=content["given_up"]))}</p>'
-    if not content["releases"]:
-        return f"<p>{_text(card['none_yet'])}</p>{said}"
+    answered = _entries(content["releases"], card) if content["releases"] else f"<p>{_text(card['none_yet'])}</p>"
+    if content["unanswered"]:
+        said = f"<h3>{_text(card['unanswered'])}</h3>" + _entries(content["unanswered"], card) + said
+    return answered + said
+
+
+def _entries(entries: Iterable[Mapping[str, Any]], card: Mapping[str, Any]) -> str:
+    """Return a table of what was charged: when, who, what, why, how much and on what it rests."""
     rows = []
-    for one in content["releases"]:
+    for one in entries:
         note = card.get(one["state"], "")
         question = _text(one["question"]) + (f' <span class="soft">({_text(note)})</span>' if note else "")
         purpose = _text(one["purpose"]) if one["purpose"] else f'<span class="soft">{_text(card["not_stated"])}</span>'
         basis = _text(card["basis"].get(one["basis"], one["basis"]))
         share = percent(one["share"])
         rows.append((str(int(one["entry"])), _text(one["day"]), _text(one["who"]), question, purpose, share, basis))
-    return _table(card["columns"]["releases"], rows, "entries") + said
+    return _table(card["columns"]["releases"], rows, "entries")
 
 
 def _questions(content: Mapping[str, Any], card: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sottovoce.answers.icons import Icons, icons
-from sottovoce.ledger import Budget, Entry
+from sottovoce.ledger import Budget, Entry, State
 from sottovoce.privacy.composition import compose
 from sottovoce.privacy.concentrated import RenyiProfile
 from sottovoce.privacy.errors import InvalidValue
@@ -159,7 +159,10 @@ def explain(
         so_far = before
         if entries:
             so_far = min(after, _up(_so_far(together(entries), chance), people, before))
-        paid = {"spent": in_hundred(share), "left": in_hundred(round(1 - share, 9)), "entries": str(len(entries))}
+        answered = sum(entry.state is State.COMMITTED for entry in entries)
+        paid = {"spent": in_hundred(share), "left": in_hundred(round(1 - share, 9)), "entries": str(answered)}
+        silent = len(entries) - answered
+        paid["unanswered"] = words["unanswered"].format(count=silent) if silent else ""
         numbers |= paid | {"so_far": f"{so_far:,}"}
         parts += ["spent", "so_far"] if entries else ["nothing"]
     parts += ["who", "against", "public", "not_promised"]

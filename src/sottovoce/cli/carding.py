@@ -95,7 +95,8 @@ def _read(path: Path) -> str:
 
 
 def _verify(page: Path, key: Path | None, place: str | None, *, as_json: bool) -> None:
-    from sottovoce.ledger import Ledger  # noqa: PLC0415 - opens a database
+    from sottovoce.answers.card import superseded  # noqa: PLC0415 - opens a database
+    from sottovoce.ledger import Ledger  # noqa: PLC0415
     from sottovoce.ledger.chain import Head  # noqa: PLC0415
     from sottovoce.server.cards import verify_card  # noqa: PLC0415 - an extra
 
@@ -105,17 +106,21 @@ def _verify(page: Path, key: Path | None, place: str | None, *, as_json: bool) -
     if place is not None:
         with Ledger(place) as ledger:
             ledger.verify(Head(int(said["head"]["count"]), str(said["head"]["hash"])))
+    promise = Promise.from_dict(said["budget"]["promise"])
+    wrong = superseded(said["card"], promise)
     if as_json:
-        emit({"good": True, "ledger_checked": place is not None, "statement": said})
+        emit({"good": True, "ledger_checked": place is not None, "superseded": wrong, "statement": said})
         return
     console.print("[green]good[/]: signed by the owner of this key, and no letter of the page was changed")
-    units = f"{Promise.from_dict(said['budget']['promise']).relation.unit}s"
+    if wrong is not None:
+        console.print(f"[yellow]superseded[/]: {escape(wrong)}", soft_wrap=True)
+    units = f"{promise.relation.unit}s"
     many = f"a secret number of {units}" if said["n"] is None else f"{said['n']:,} {units}"
     rows = [
         ("issuer", str(said["issuer"] or "not named")),
         ("data set", f"{said['title']} ({many})"),
         ("made", str(said["made"])),
-        ("releases", str(len(said["releases"]))),
+        ("releases", str(sum(one["state"] == "committed" for one in said["releases"]))),
         ("spent", f"{percent(said['spent'])} of the budget"),
         ("ledger", "passes through the card's head" if place is not None else "not given, and not checked"),
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sottovoce.answers.card import asked as asked_in
+from sottovoce.answers.card import in_words
 from sottovoce.answers.display import drawn_rows, plain_words
 from sottovoce.cli.told import Told
 from sottovoce.ledger import Budget, Entry
@@ -47,8 +47,8 @@ td svg {{ display: block; overflow: visible; }} svg line {{ stroke: var(--mark);
 }}
 </style></head><body><main>
 <h1>95,821 collisions, and nobody singled out</h1>
-<p class="lead">Three answers from Hong Kong's road collisions of 2014 to 2019, under one promise (ε&nbsp;=&nbsp;{epsilon:g}, δ&nbsp;=&nbsp;{delta}):
-replace any one record by any other, and nothing that could come of it becomes more than {times} times likelier, but for a chance of 1 in {rare}.</p>
+<p class="lead">Three answers from Hong Kong's road collisions of 2014 to 2019, under one promise (ε&nbsp;=&nbsp;{epsilon:g}, δ&nbsp;=&nbsp;{delta}).
+{promise}</p>
 <h2>What was asked, and answered</h2>
 {answers}
 <p class="quiet">The dot is the estimate, the line its range. {words} The thick part of a line would be there without the noise.
@@ -71,8 +71,7 @@ def write_report(path: Path, budget: Budget, found: Sequence[Told], entries: Seq
     text = _PAGE.format(
         epsilon=promise.epsilon,
         delta=np.format_float_positional(promise.delta, trim="-"),
-        times=f"{math.ceil(100 * math.exp(promise.epsilon)) / 100:g}",
-        rare=f"{math.floor(1 / promise.delta * (1 + 1e-12)):,}",
+        promise=escape(in_words(promise)),
         answers="\n".join(map(_answer, found)),
         words=escape(plain_words(0.95, 2)),
         bar="".join(f'<span style="width:{100 * cost:.3f}%"></span>' for cost in costs),

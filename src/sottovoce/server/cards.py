@@ -66,8 +66,8 @@ def verify_card(page: str, public_key: bytes) -> dict[str, Any]:
     statement = verify_signed(document, public_key, "card")
     if found[0] != _written(document):
         raise InvalidValue("the signature is good, and something was written around it that nobody signed")
-    if statement.get("card") != VERSION:
-        raise InvalidValue(f"this is signed, and no card of version {VERSION}")
+    if statement.get("card") not in range(1, VERSION + 1):
+        raise InvalidValue(f"this is signed, and no card of a version up to {VERSION}")
     if digest(_SIGNATURE.sub(lambda _: EMPTY_SIGNATURE, page)) != statement.get("page"):
         raise InvalidValue("the signature is good, and the page was altered: it is not the one that was signed")
     return statement

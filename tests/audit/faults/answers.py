@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from audit.faults import Patch, fault
 
 CELLS = "cells of an answer move no more than is claimed"
 OUTSIDE = "a record of no group adds nothing to any group"
+SENTENCES = "what a card says of its budget is true of Gaussian noise"
 
 
 @fault("squares of a measure left out of the sensitivity", "noisy cells", CELLS)
@@ -42,3 +44,19 @@ def _filled(patch: Patch) -> None:
         return np.where(np.isnan(found), 5.0, found)
 
     patch.setattr(group_moments, "as_numbers", numbers)
+
+
+@fault("δ said to bound how often the loss exceeds ε", "privacy card", SENTENCES)
+def _exceptions(patch: Patch) -> None:
+    from sottovoce.answers import card
+
+    honest = card.texts
+
+    def texts(language):
+        words = copy.deepcopy(honest(language))
+        words["card"]["notions"]["approx"] = (
+            "no answer becomes more than {factor} times as likely, but for exceptions with a chance of at most {rare}."
+        )
+        return words
+
+    patch.setattr(card, "texts", texts)

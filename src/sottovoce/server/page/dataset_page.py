@@ -37,8 +37,7 @@ class DatasetPage:
     async def _budgets(self, remaining: Mapping[str, Any]) -> dict[str, Any]:
         """Return what is left, in pictures and in words, and what the budget means."""
         words = await self._service.run(self._service.left, self._caller, self._name)
-        own = remaining["yours"] or remaining["whole"]
-        meaning = await self._service.run(_meaning, own["budget"])
+        meaning = await self._service.run(_meanings, remaining)
         left = {"left_words": words["yours"] or words["whole"], "own_left": reach(remaining)[0]}
         return left | {"gauges": gauges(remaining, words), "meaning": meaning}
 
@@ -50,9 +49,18 @@ class DatasetPage:
         return {"history": rows[:_SHOWN], "spending": spending(rows), "everyone": everyone}
 
 
-def _meaning(budget: Mapping[str, Any]) -> dict[str, Any]:
-    promise = Promise.from_dict(budget)
-    return {"promise": str(promise), "sentences": explain(promise).sentences[:2]}
+def _meanings(remaining: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what each budget bounds, and the answers of whom: the whole first, then the caller's part of it."""
+    whose = (
+        ("whole", "All answers together, whoever asked:"),
+        ("yours", "Your own answers, by your part of the budget:"),
+    )
+    budgets = [(words, remaining[name]["budget"]) for name, words in whose if remaining[name] is not None]
+    promises = [(words, Promise.from_dict(budget)) for words, budget in budgets]
+    return [
+        {"whose": words, "promise": str(promise), "sentences": explain(promise).sentences[:2]}
+        for words, promise in promises
+    ]
 
 
 def outcome_of(error: SottovoceError) -> tuple[dict[str, Any], int]:
