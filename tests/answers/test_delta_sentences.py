@@ -55,7 +55,8 @@ def test_what_was_said_before_is_found_false(promise):
 def written() -> list[Path]:
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     sources = [path for kind in ("*.py", "*.toml", "*.html", "*.js") for path in (ROOT / "src").rglob(kind)]
-    return [path for path in (*pages, *sources) if path.name != "CHANGELOG.md"]
+    quoting = ("CHANGELOG.md", "planted-faults.md")  # these name what was or is made wrong
+    return [path for path in (*pages, *sources) if path.name not in quoting]
 
 
 def test_nothing_that_is_written_says_that_losses_above_epsilon_are_rarer_than_delta():
