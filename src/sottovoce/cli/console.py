@@ -22,6 +22,7 @@ from sottovoce.privacy.errors import (
     LedgerUnavailable,
     PromiseUnreachable,
     SottovoceError,
+    SourceUnavailable,
     UnprovenPrivacy,
 )
 from sottovoce.privacy.lazily import needing
@@ -35,6 +36,7 @@ EXIT_CODES: tuple[tuple[type[Exception], int, str], ...] = (
     (UnprovenPrivacy, 4, "the privacy claim is unproven and was not accepted"),
     (LedgerCorrupt, 6, "the ledger was altered or damaged"),
     (LedgerUnavailable, 5, "the ledger cannot be opened, locked or written"),
+    (SourceUnavailable, 9, "the data cannot be reached"),
     (PromiseUnreachable, 7, "no setting of the mechanism keeps the promise"),
     (SottovoceError, 2, "a wrong argument, file or value"),
 )

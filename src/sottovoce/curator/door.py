@@ -127,6 +127,7 @@ class Door(Purse):
             Who asks; the curator's own `who` unless given.
         """
         priced = self.price(mechanism, column, **question)
+        self.ensure_available()
         asked = priced.charge
         options: dict[str, Any] = {"who": self.who if who is None else who, "key": idempotency_key}
         options["accept_unproven"] = bool(question.get("accept_unproven"))
@@ -176,6 +177,35 @@ class Door(Purse):
 
         return Priced(charge, make, mechanism.together)
 
+    def ensure_available(self) -> None:
+        """Raise where the records cannot be read as the budget knows them, before anything is charged for them.
+
+        Where a connection to a database was lost, it is made anew. Where others may write to the table, its records are
+        counted, if how many they are is public; that takes as long as it takes, so it ends on the grid of time too.
+
+        Raises
+        ------
+        SourceUnavailable
+            If the data are out of reach.
+        InvalidData
+            If they were written again, or their number is another than when the budget was opened.
+        """
+        with self._turn:
+            self._table.ensure_available()
+            self._source.check_unchanged(self.dataset)
+            n = self.budget.n
+            if n is not None and self._table.grows:
+                with on_the_grid(self._time_grid):
+                    if self._protected.count(self._table) != n:
+                        raise self._changed(n)
+
+    def _changed(self, n: int) -> InvalidData:
+        units = self._protected.units
+        return InvalidData(
+            f"{self.dataset!r} had {n} {units} when its budget was opened; it changed since. Ask a copy that stays as "
+            "it is, under a name and with a budget of its own"
+        )
+
     def reserving(self, priced: Priced, *, key: str | None = None, who: str | None = None) -> About:
         """Return the change that `reserve` makes, for `Ledger.write`, which returns what is paid or was told before."""
         self._source.check_unchanged(self.dataset)
@@ -194,8 +224,7 @@ class Door(Purse):
         with self._turn:
             seen = self._table.read(reading, **asked, **self._protected.asked)
         if n is not None and seen.n != n:
-            units = self._protected.units
-            raise InvalidData(f"{self.dataset!r} had {n} {units} when its budget was opened; it changed")
+            raise self._changed(n)
         return seen
 
     def make(self, paid: Paid) -> Draft:

@@ -33,6 +33,13 @@ class Records(Protocol):
     def read(self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None) -> Seen:
         """Return what a reading makes of the records."""
 
+    @property
+    def grows(self) -> bool:
+        """Whether others may write to the records while they are open."""
+
+    def ensure_available(self) -> bool:
+        """Raise `SourceUnavailable` where the records cannot be read now. Reads no record."""
+
     def close(self) -> None:
         """Let go of the engine."""
 
@@ -70,10 +77,12 @@ class TableLooks(Looks):
 @contextlib.contextmanager
 def on_the_grid(step: float | None) -> Iterator[None]:
     """Leave at the first whole multiple of `step` seconds, at least one, whether what is inside succeeds or fails."""
+    if step is None:
+        yield
+        return
     start = time.monotonic()
     try:
         yield
     finally:
-        if step is not None:
-            taken = time.monotonic() - start
-            time.sleep(max(1, math.ceil(taken / step)) * step - taken)
+        taken = time.monotonic() - start
+        time.sleep(max(1, math.ceil(taken / step)) * step - taken)

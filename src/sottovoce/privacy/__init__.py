@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         LedgerUnavailable,
         PromiseUnreachable,
         SottovoceError,
+        SourceUnavailable,
         UnprovenPrivacy,
     )
     from sottovoce.privacy.filter import PrivacyFilter
@@ -83,6 +84,7 @@ __all__ = [
     "SecureGenerator",
     "SlackProfile",
     "SottovoceError",
+    "SourceUnavailable",
     "SubsampledProfile",
     "UnprovenPrivacy",
     "ZeroConcentratedDP",

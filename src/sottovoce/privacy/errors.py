@@ -10,6 +10,7 @@ __all__ = [
     "LedgerUnavailable",
     "PromiseUnreachable",
     "SottovoceError",
+    "SourceUnavailable",
     "UnprovenPrivacy",
 ]
 
@@ -52,3 +53,7 @@ class LedgerUnavailable(SottovoceError):
 
 class LedgerCorrupt(SottovoceError):
     """The ledger was altered, truncated or damaged; no release is made on it."""
+
+
+class SourceUnavailable(SottovoceError):
+    """The records cannot be reached: a file is gone, a database is down; nothing was spent and no data was read."""

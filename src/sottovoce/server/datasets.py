@@ -41,10 +41,18 @@ class _Remembered:
         self._under_way: dict[Any, threading.Lock] = {}
 
         self._persons: Any = None
-        self.count = functools.lru_cache(self._count)
 
-    def _count(self, person: str | None = None) -> int:
-        return int(self._table.count(person))
+    @property
+    def grows(self) -> bool:
+        return bool(self._table.grows)
+
+    def count(self, person: str | None = None) -> int:
+        with self._turn:
+            return int(self._table.count(person))
+
+    def ensure_available(self) -> bool:
+        with self._turn:
+            return bool(self._table.ensure_available())
 
     def check(
         self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None, persons: Any = None

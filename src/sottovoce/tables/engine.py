@@ -19,7 +19,17 @@ try:
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError("reading tables needs Ibis: pip install 'sottovoce[data]'", name="ibis") from missing
 
-__all__ = ["Engine", "check_exact", "engine_of", "fetch_batches", "fetch_row", "fetch_rows", "guarded", "number"]
+__all__ = [
+    "Engine",
+    "check_exact",
+    "engine_of",
+    "fetch_batches",
+    "fetch_row",
+    "fetch_rows",
+    "guarded",
+    "number",
+    "run_empty",
+]
 
 T = TypeVar("T")
 
@@ -217,6 +227,15 @@ def _told(connection: Any, text: str, fetch: Callable[[Any], T]) -> T:
         return fetch(found)
     finally:
         found.close()
+
+
+def run_empty(connection: Any, records: Any, name: str) -> None:
+    """Run a query of all columns and no rows: it fails where a table is gone or may not be read."""
+    query = records.limit(0)
+    if connection.name == "pyspark":
+        guarded(lambda: _by_spark(connection, query).collect(), f"{name} cannot be read")
+    else:
+        guarded(lambda: connection.to_pyarrow_batches(query).read_all(), f"{name} cannot be read")
 
 
 def fetch_rows(connection: Any, query: Any, name: str) -> NDArray[np.int64]:

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult
 
-__all__ = ["Origin", "database_origin", "file_origin", "named_files"]
+from sottovoce.privacy.errors import SourceUnavailable
+
+__all__ = ["Origin", "database_origin", "file_origin", "named_files", "scheme_of"]
 
 _PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433, "clickhouse": 9000}
 _FILES = frozenset({"duckdb", "sqlite"})
@@ -46,11 +48,15 @@ class Origin:
     def fingerprint(self) -> dict[str, Any]:
         """Return the size in bytes and the time of the last change (in nanoseconds) of files; nothing of a database.
 
-        The records themselves are not read for it.
+        The records themselves are not read for it. A file that is gone is a `SourceUnavailable`.
         """
         if not self.is_files:
             return {}
-        found = [os.stat(part) for part in self.parts]  # noqa: PTH116 - asked with every question, and twice as fast
+        try:
+            found = [os.stat(part) for part in self.parts]  # noqa: PTH116 - asked with every question, twice as fast
+        except OSError as error:
+            gone = Path(error.filename).name
+            raise SourceUnavailable(f"the file {gone} is gone, or may not be read; nothing was spent") from None
         return {"size": sum(file.st_size for file in found), "modified": max(file.st_mtime_ns for file in found)}
 
 
@@ -99,6 +105,12 @@ def file_origin(path: str, files: Sequence[str]) -> Origin:
     return Origin(parts[0] if len(parts) == 1 else os.path.realpath(path), parts)
 
 
+def scheme_of(parts: SplitResult) -> str:
+    """Return the kind of database of an address: ``postgres`` and ``postgresql+psycopg`` are PostgreSQL too."""
+    scheme = parts.scheme.partition("+")[0]
+    return "postgresql" if scheme == "postgres" else scheme
+
+
 def database_origin(parts: SplitResult, table: str, schema: str | None) -> Origin:
     """Return the origin of a table in a database.
 
@@ -106,7 +118,7 @@ def database_origin(parts: SplitResult, table: str, schema: str | None) -> Origi
     >>> database_origin(urlsplit("postgresql://me:secret@127.0.0.1/db"), "people", "public").identity
     'postgresql://localhost:5432/db?table=public.people'
     """
-    scheme = parts.scheme.partition("+")[0]
+    scheme = scheme_of(parts)
     whole = table if not schema else f"{schema}.{table}"
     if scheme in _FILES:
         path = os.path.realpath(f"{parts.netloc}{parts.path}")

@@ -21,9 +21,10 @@ import pyarrow as pa
 from sottovoce.facts import Facts
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.tables.agreeing import agreed, distinct, is_text, named
+from sottovoce.tables.availability import Link
 from sottovoce.tables.engine import guarded
 from sottovoce.tables.frames import Frame, from_pandas
-from sottovoce.tables.origin import database_origin, file_origin, named_files
+from sottovoce.tables.origin import database_origin, file_origin, named_files, scheme_of
 from sottovoce.tables.table import Table
 
 __all__ = ["open_table"]
@@ -48,6 +49,10 @@ SETTINGS = {
 _PLAIN = {pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.date32()}
 _PLAIN |= {pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string()), pa.timestamp("us")}
 """Types that every DuckDB holds, which none is asked about."""
+
+WAITS = {"connect_timeout": "10", "tcp_user_timeout": "30000", "keepalives_idle": "30"}
+"""How long PostgreSQL's client waits for a server out of reach, unless the address says otherwise: 10 s to connect,
+30 s (in milliseconds) for sent bytes to arrive, and 30 s of silence before a sign of life. By default it is hours."""
 
 _LEAST, _UNITS = 100, {"MB": 1, "GB": 1000}
 
@@ -123,7 +128,7 @@ def open_table(source: Any, *, types: Mapping[str, str] | None = None, facts: Fa
         return _path(str(source), types, facts).know(facts)
     elif isinstance(source, ibis.Table):
         connection = guarded(source.get_backend, "the Ibis table belongs to no single connection")
-        opened = Table("the Ibis table", source, connection)
+        opened = Table("the Ibis table", source, connection, link=Link(connection, source))
     elif type(source).__module__.startswith("pyspark.sql"):
         opened = _spark(source)
     else:
@@ -349,30 +354,34 @@ def _spark(frame: Any) -> Table:
     session = frame.sparkSession
     frame.createTempView(view)
     connection = ibis.pyspark.connect(session)
-    return Table("the Spark data frame", connection.table(view), connection, lambda: session.catalog.dropTempView(view))
+    records = connection.table(view)
+    link = Link(connection, records, grows=False)
+    return Table("the Spark data frame", records, connection, lambda: session.catalog.dropTempView(view), link=link)
 
 
 def _address(address: str) -> Table:
     parts = urlsplit(address)
     options = dict(parse_qsl(parts.query))
     table, schema = options.pop("table", None), options.pop("schema", None)
-    scheme = parts.scheme.partition("+")[0]
+    scheme = scheme_of(parts)
     place = f"{scheme}://{parts.hostname or ''}{parts.path}"  # without the user's name and password
     if table is None:
         raise InvalidData(f"the address {place} names no table; add ?table=NAME")
     if scheme == "postgresql":
         options["options"] = "-c default_transaction_read_only=on"
+        options = WAITS | options
     url = urlunsplit((scheme, parts.netloc, parts.path, urlencode(options), ""))
     connection = guarded(
         lambda: ibis.connect(url),
         f"cannot connect to {place}; check the address, and that the extra is installed",
     )
-    records = _or_close(
-        connection.disconnect,
-        lambda: connection.table(table, database=schema),
-        f"there is no table {table!r} at {place}",
-    )
+
+    def look_up() -> Any:
+        return connection.table(table, database=schema)
+
+    records = _or_close(connection.disconnect, look_up, f"there is no table {table!r} at {place}")
     if scheme == "postgresql" and schema is None:
         schema = guarded(lambda: str(connection.current_database), f"{place} does not say which schema is its own")
     origin = database_origin(parts, table, schema)
-    return Table(f"{place}?table={table}", records, connection, connection.disconnect, origin=origin)
+    link = Link(connection, records, look_up=look_up)
+    return Table(f"{place}?table={table}", records, connection, connection.disconnect, origin=origin, link=link)

@@ -13,6 +13,7 @@ from sottovoce.facts import Facts
 from sottovoce.facts.conditions import columns_of, parse_predicate
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.readings import CategoryCounts, Reading, Statistics
+from sottovoce.tables.availability import Link
 from sottovoce.tables.columns import field, is_text
 from sottovoce.tables.conditions import condition
 from sottovoce.tables.engine import check_exact, engine_of, fetch_batches, fetch_row, fetch_rows, guarded
@@ -66,8 +67,9 @@ class Table:
         counted: Any = None,
         batches: Any = None,
         settle: Callable[[str], None] = lambda _: None,
+        link: Link | None = None,
     ) -> None:
-        self.name, self.origin, self._settle = name, origin, settle
+        self.name, self.origin, self._settle, self._link = name, origin, settle, link
         self._records, self._connection, self._release = records, connection, release
         self._texts, self._counted, self._batches = records if texts is None else texts, counted, batches
         self._engine = engine_of(connection, untyped)
@@ -87,6 +89,21 @@ class Table:
     def untyped(self) -> frozenset[str]:
         """The columns of text that is read as numbers where these are asked for, as that of a CSV file is."""
         return self._engine.untyped
+
+    @property
+    def grows(self) -> bool:
+        """Whether others may write to the table while it is open, as to one in a database."""
+        return self._link is not None and self._link.grows
+
+    def ensure_available(self) -> bool:
+        """Raise `SourceUnavailable` where the records cannot be read now; connect anew where a connection was lost.
+
+        Whoever charges for a question asks this first: it reads no record. Returns whether it had to connect anew.
+        """
+        self._check_open()
+        if self.origin is not None:
+            self.origin.fingerprint()
+        return self._link is not None and self._link.ensure_available(self.name)
 
     def know(self, facts: Facts | None) -> Self:
         """Take what is public of the columns: text that the facts call a flag is read as one. Returns the table."""
@@ -137,6 +154,14 @@ class Table:
             by a keyed hash.
         """
         plan = self._plan(reading, column, where, missing, persons)
+        try:
+            return self._carry_out(plan)
+        except InvalidData:  # the same outcome is read again only where the connection was lost, whatever the records
+            if not self.ensure_available():
+                raise
+        return self._carry_out(plan)
+
+    def _carry_out(self, plan: Plan) -> Any:
         if plan.stream:
             return fetch_batches(self._connection, plan.query, self.name, plan.decode)
         fetch = fetch_rows if plan.many else fetch_row
