@@ -30,7 +30,6 @@ from sottovoce.regression.belief import Belief, believe_all
 from sottovoce.regression.care import RELEASED, Care
 from sottovoce.regression.coefficients import Coefficients
 from sottovoce.regression.formula import Formula
-from sottovoce.regression.glances import Glance
 from sottovoce.regression.shares import Step, steps
 from sottovoce.regression.strides import Path, Shown, final, strides, together
 
@@ -204,11 +203,11 @@ class AdaptiveLooks(Mechanism):
                     for one, belief in zip(asked, beliefs, strict=True)
                 ]
             )
-        return [self._told(path[-1][0], *both) for path, *both in zip(paths, beliefs, plain, strict=True)]
+        return [self._told(path, *both) for path, *both in zip(paths, beliefs, plain, strict=True)]
 
-    def _told(self, last: Glance, belief: Belief, alone: Belief) -> Coefficients:
+    def _told(self, path: Path, belief: Belief, alone: Belief) -> Coefficients:
         """Return what the last look tells, by what is believed with its noise and of the records alone."""
-        system = self.system
+        system, last = self.system, path[-1][0]
         A, b = system.units
         found, plain = belief.mapped(A, b), alone.mapped(A, b)
         left = np.sqrt(np.diag(plain.covariance))
@@ -234,7 +233,7 @@ class AdaptiveLooks(Mechanism):
             best = int(np.argmax(belief.weights))
             rows, records = belief.imagined.rows[best], belief.imagined.records[best]
             full = float(records @ last.look.model.full(rows @ last.look.back.T @ belief.means[best]) / records.sum())
-        return Coefficients.from_belief(system, found, left, cut, last.misses, full)
+        return Coefficients.from_belief(system, found, left, cut, last.misses, full, tuple(path.looks))
 
     # The attack.
 

@@ -16,6 +16,7 @@ from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.randomness import secure_rng
 from sottovoce.regression.belief import Belief
 from sottovoce.regression.formula import Formula
+from sottovoce.regression.released_look import ReleasedLook, read_looks
 
 __all__ = ["Coefficients"]
 
@@ -44,6 +45,8 @@ class Coefficients:
     full
         Which part of counts is as large as their public bound, or would be larger, or of all that is counted would lie
         beyond it where that is more, as far as was learned; None of other regressions.
+    looks
+        The noisy looks it was concluded from, for any inference to come; none where an earlier version released it.
 
     Examples
     --------
@@ -62,6 +65,7 @@ class Coefficients:
     cut: float | None = None
     misses: float | None = None
     full: float | None = None
+    looks: tuple[ReleasedLook, ...] = ()
 
     @classmethod
     def from_belief(
@@ -72,6 +76,7 @@ class Coefficients:
         cut: float | None = None,
         misses: float | None = None,
         full: float | None = None,
+        looks: tuple[ReleasedLook, ...] = (),
     ) -> Coefficients:
         """Return a belief with few components."""
         order = np.argsort(belief.weights)[::-1]
@@ -84,7 +89,7 @@ class Coefficients:
             )
             weights[-1], means[-1], covariances[-1] = belief.weights[rest].sum(), merged.mean, merged.covariance
         some = weights > 1e-6
-        told = (plain_sd, cut, misses, full)
+        told = (plain_sd, cut, misses, full, looks)
         return cls(formula, weights[some] / weights[some].sum(), means[some], covariances[some], *told)
 
     @property
@@ -168,6 +173,7 @@ class Coefficients:
         arrays["plain_sd"] = [None if math.isnan(sd) else sd for sd in self.plain_sd.tolist()]
         told = {"cut": self.cut, "misses": self.misses, "full": self.full}
         arrays |= {name: value for name, value in told.items() if value is not None}
+        arrays |= {"looks": [look.to_dict() for look in self.looks]} if self.looks else {}
         return {"posterior": "coefficients", "formula": self.formula.to_dict(), "terms": self.terms} | arrays
 
     @staticmethod
@@ -177,7 +183,8 @@ class Coefficients:
             names = ("weights", "means", "covariances", "plain_sd")
             arrays: dict[str, Any] = {name: np.asarray(state[name], dtype=np.float64) for name in names}
             arrays |= {name: float(state[name]) for name in ("cut", "misses", "full") if state.get(name) is not None}
-            return Coefficients(Formula.from_dict(state["formula"]), **arrays)
+            formula = Formula.from_dict(state["formula"])
+            return Coefficients(formula, **arrays, looks=read_looks(state.get("looks", ()), formula))
 
 
 def _ends(level: float) -> list[float]:

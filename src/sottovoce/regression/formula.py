@@ -236,6 +236,11 @@ class Formula:
         shape = (vectors / np.sqrt(values)) @ vectors.T
         return shape, math.sqrt(len(moment))
 
+    @property
+    def look_kind(self) -> type[Look]:
+        """What its looks are of: records, or averages of persons."""
+        return PersonLook if self.averaged else Look
+
     def look(self, n: int | None) -> Look:
         """Return the first look, at zero."""
         shape, norm = self.start
@@ -257,9 +262,8 @@ class Formula:
         places = centre.reshape(self.model.outputs, -1)
         moved = np.linalg.solve(shape.T, places.T).T
         rows, centres = tuple(map(tuple, shape.tolist())), tuple(moved.ravel().tolist())
-        kind = PersonLook if self.averaged else Look
         laws = (fine_bits(n), parts, cap, extra, beyond)
-        return kind(self.encoding, self.response, self.family, centres, rows, float(norm), *laws)
+        return self.look_kind(self.encoding, self.response, self.family, centres, rows, float(norm), *laws)
 
     def statistics(self, records: Any) -> Any:
         """Refuse: a regression looks at its records more than once."""

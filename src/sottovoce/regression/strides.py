@@ -24,6 +24,7 @@ from sottovoce.regression.far_counts import farther, seen_farther
 from sottovoce.regression.glances import Glance, once_each, round_shape
 from sottovoce.regression.misfit import Doubt, doubt, lost, thick
 from sottovoce.regression.overdispersed import Extra, variation_look
+from sottovoce.regression.released_look import ReleasedLook
 from sottovoce.regression.shares import TAILS, Step, split
 from sottovoce.regression.tails import ALIKE, Tail, Weighed, cuts, tail_look
 
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Path", "Shown", "final", "strides", "together"]
 
-Path = list[tuple[Glance, Belief | None]]
-"""What each look let out, and what it says where that was asked."""
 Shown = Callable[[Look, Mapping[str, float]], Floats]
 """From a look and its noise to its noisy total."""
 Found = TypeVar("Found")
@@ -59,6 +58,14 @@ _CAPS = (*range(1, 17), *range(18, 41, 2), *range(44, MOST_COUNTED + 1, 4))
 """Where counts may be cut."""
 
 
+class Path(list[tuple[Glance, Belief | None]]):
+    """What each look let out, and what it says where that was asked; and every look as it was released."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks: list[ReleasedLook] = []
+
+
 def together(walks: Sequence[Generator[Asked, Belief, Found]]) -> list[Found]:
     """Return the ends of several walks, each told what its looks say when all have asked."""
     ends: dict[int, Found] = {}
@@ -76,7 +83,13 @@ def together(walks: Sequence[Generator[Asked, Belief, Found]]) -> list[Found]:
 
 def strides(mechanism: AdaptiveLooks, shown: Shown, care: Care = RELEASED) -> Generator[Asked, Belief, Path]:
     """Take the looks: `shown` gives the noisy total of each, and what it gives decides where the next is taken."""
-    path: Path = []
+    path = Path()
+
+    def taken(look: Look, scales: Mapping[str, float]) -> Floats:
+        total = shown(look, scales)
+        path.looks.append(ReleasedLook(look, dict(scales), mechanism.paid(look, scales) / mechanism.rho, total))
+        return total
+
     look, step = mechanism.reading, mechanism.plan[0]
     paid, astray = step, None
     for place in range(len(mechanism.plan)):
@@ -86,14 +99,14 @@ def strides(mechanism: AdaptiveLooks, shown: Shown, care: Care = RELEASED) -> Ge
             look, step, astray = _next(mechanism, path, place, paid, care)
         paid = step if "score" in step[1] else paid
         scales = mechanism.scales(look, step)
-        glance = Glance.of(look, mechanism.n, shown(look, scales), scales)
+        glance = Glance.of(look, mechanism.n, taken(look, scales), scales)
         if astray is not None:
             missed, misses = _missed(astray, glance, _latest(path)[1], care)
             glance = replace(glance, missed=missed, misses=misses)
             if astray.tail is not None and mechanism.system.family == "linear":
-                glance = _filled(mechanism, glance, astray, astray.tail, shown, care)
+                glance = _filled(mechanism, glance, astray, astray.tail, taken, care)
             elif astray.tail is not None:
-                glance = replace(glance, far=seen_farther(mechanism, astray.tail, shown, _extra(path), care))
+                glance = replace(glance, far=seen_farther(mechanism, astray.tail, taken, _extra(path), care))
         belief = None
         if place < len(mechanism.plan) - 1 and glance.score is not None:
             system, least = mechanism.system, min(mechanism.system.guesses, care.guesses)
@@ -102,7 +115,7 @@ def strides(mechanism: AdaptiveLooks, shown: Shown, care: Care = RELEASED) -> Ge
     return path
 
 
-def final(mechanism: AdaptiveLooks, path: Path, care: Care = RELEASED) -> Asked:
+def final(mechanism: AdaptiveLooks, path: Sequence[tuple[Glance, Belief | None]], care: Care = RELEASED) -> Asked:
     """Return what the last look is asked."""
     last, system = path[-1][0], mechanism.system
     extra = _extra(path) if system.family == "poisson" else None
@@ -287,7 +300,7 @@ def _rows(glance: Glance, belief: Belief) -> tuple[Floats, Floats]:
     return belief.imagined.rows[0] @ glance.back.T, belief.imagined.records[0]
 
 
-def _extra(path: Path) -> Extra:
+def _extra(path: Sequence[tuple[Glance, Belief | None]]) -> Extra:
     """Return what is believed of how much more counts vary than a Poisson law's."""
     seen = next((glance for glance, _ in path if glance.score is None), None)
     if seen is None:
