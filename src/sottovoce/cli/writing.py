@@ -32,10 +32,10 @@ def check_places(*files: Path | None, plot: Path | None = None, kept: Sequence[s
 
 
 def _resolved(kept: Sequence[str | Path]) -> set[Path]:
-    from sottovoce.tables.origin import named_files  # noqa: PLC0415 - needs the data extra
+    from sottovoce.tables.folders import named_files  # noqa: PLC0415 - needs the data extra
 
     places = (str(place).removeprefix("sqlite:///") for place in kept)  # a ledger may be named by its address
-    return {Path(file).resolve() for place in places for file in named_files(place)}
+    return {Path(file).resolve() for place in places for file in named_files(place).files}
 
 
 def _try(path: Path) -> None:

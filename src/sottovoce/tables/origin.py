@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import glob
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult
 
 from sottovoce.privacy.errors import SourceUnavailable
+from sottovoce.tables.folders import file_place
 
-__all__ = ["Origin", "database_origin", "file_origin", "named_files", "scheme_of"]
+__all__ = ["Origin", "database_origin", "file_origin", "scheme_of"]
 
 _PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433, "clickhouse": 9000}
 _FILES = frozenset({"duckdb", "sqlite"})
@@ -61,38 +61,7 @@ class Origin:
 
 
 def _files(paths: Sequence[str]) -> set[tuple[int, int]]:
-    return {place for path in paths if (place := _place(path)) is not None}
-
-
-def _place(path: str) -> tuple[int, int] | None:
-    """Return what stays the same of a file by whatever name it is reached; None where there is none."""
-    try:
-        found = Path(path).stat()
-    except (OSError, ValueError):
-        return None
-    return found.st_dev, found.st_ino
-
-
-def _each_once(paths: Iterable[str]) -> list[str]:
-    """Return files in order, one of several names by the first of them: a record read twice would move sums twice."""
-    found: dict[object, str] = {}
-    for path in sorted(paths):
-        found.setdefault(_place(path) or path, path)
-    return list(found.values())
-
-
-def named_files(path: str) -> list[str]:
-    """Return the files that a path names, each once: itself, the Parquet files of a folder, or what fits a pattern.
-
-    A name that exists is no pattern, whatever signs it holds.
-    """
-    place = Path(path)
-    if place.is_dir():
-        return _each_once(map(str, place.rglob("*.parquet")))
-    if place.exists() or not glob.has_magic(path):
-        return [path]
-    found = glob.glob(path, recursive=True)  # noqa: PTH207 - Path.glob takes no pattern from the root
-    return _each_once(file for file in found if Path(file).is_file())
+    return {place for path in paths if (place := file_place(path)) is not None}
 
 
 def file_origin(path: str, files: Sequence[str]) -> Origin:

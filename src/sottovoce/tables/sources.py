@@ -23,8 +23,9 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.tables.agreeing import agreed, distinct, is_text, named
 from sottovoce.tables.availability import Link
 from sottovoce.tables.engine import guarded
+from sottovoce.tables.folders import NamedFiles, check_no_lake, named_files
 from sottovoce.tables.frames import Frame, from_pandas
-from sottovoce.tables.origin import database_origin, file_origin, named_files, scheme_of
+from sottovoce.tables.origin import database_origin, file_origin, scheme_of
 from sottovoce.tables.table import Table
 
 __all__ = ["open_table"]
@@ -152,15 +153,23 @@ def _path(path: str, types: Mapping[str, str] | None, facts: Facts | None) -> Ta
         raise InvalidData("types= is for CSV files; every other source has types of its own")
     if facts is not None and kind == "CSV":  # text stays untyped: its categories may be numbers
         types = {name: word for name, word in facts.types.items() if word != "string"} | dict(types or {})
-    files = named_files(path)
+    paths = named_files(path)
+    files = paths.files
+    if kind == "Parquet":
+        check_no_lake(path, files)
     if not files or not all(Path(file).is_file() for file in files):
         raise InvalidData(f"there is no {kind} file at {place}")
+    if kind == "CSV" and (keys := paths.keys):
+        raise InvalidData(
+            f"these CSV files lie in folders such as {keys[0]}=..., which is read of Parquet and Arrow files alone: "
+            f"write {keys[0]} as a column"
+        )
     connection, close = _duckdb()
     complaint = f"{name} cannot be read as {kind}; it is damaged or of another kind"
     readers: dict[str, Callable[[], Found]] = {
-        "Parquet": lambda: _parquet(connection, files),
+        "Parquet": lambda: _parquet(connection, paths),
         "CSV": lambda: _csv(connection, files, types or {}, None if facts is None else facts.person),
-        "Arrow": lambda: Found(_register(connection, _arrow_files(files))),
+        "Arrow": lambda: Found(_register(connection, _arrow_files(paths)), untyped=frozenset(paths.keys)),
     }
     found = _or_close(close, readers[kind], complaint)
     origin = replace(file_origin(path, files), is_text=kind == "CSV")
@@ -207,19 +216,35 @@ def _csv(connection: Any, files: Sequence[str], types: Mapping[str, str], person
     return Found(records, untyped=frozenset(records.columns).difference(types))
 
 
-def _parquet(connection: Any, files: Sequence[str]) -> Found:
+def _partitioned(paths: NamedFiles, schema: pa.Schema, kind: Any) -> Any:
+    """Return a data set of files in folders that say what a column holds: as text, whatever it is that they say.
+
+    A type read off the folders' names would be a type read off the records.
+    """
+    import pyarrow.dataset as ds  # noqa: PLC0415 - it brings pandas and 45 MB along
+
+    keys = [pa.field(key, pa.string()) for key in paths.keys]
+    distinct([*schema.names, *paths.keys], "the table, with the columns that its folders name,")
+    ways = {"partitioning": ds.partitioning(pa.schema(keys), flavor="hive"), "partition_base_dir": str(paths.root)}
+    return ds.dataset(list(paths.files), schema=pa.schema([*schema, *keys]), format=kind, **ways)
+
+
+def _parquet(connection: Any, paths: NamedFiles) -> Found:
     """Read numbers with DuckDB, and text with Arrow: DuckDB gives up at the first text that is not UTF-8."""
     import pyarrow.dataset as ds  # noqa: PLC0415 - it brings pandas and 45 MB along
     import pyarrow.parquet as pq  # noqa: PLC0415
 
+    files = paths.files
     schema = pq.read_schema(files[0])
     known = readable(connection, schema, parquet=True)
     complete = len(files) == 1 or agreed(ds.dataset(list(files), schema=known, format="parquet"))
+    if paths.keys:
+        listed = pa.schema([_coded(field) for field in known])
+        return Found(_register(connection, _partitioned(paths, listed, "parquet")), untyped=frozenset(paths.keys))
     if any(_overflows(leaf, True) for field in schema for leaf in _leaves(field.type)):
         # DuckDB looks at the least and the largest of every column, and ends the query where one is such a moment.
         return Found(_register(connection, ds.dataset(list(files), schema=known, format="parquet")))
-    # A column that a file lacks is missing in all of its records, and what a folder's name says of one (ward=A) is not
-    # what the records hold.
+    # A column that a file lacks is missing in all of its records, and folders say nothing here (see above).
     every = [glob.escape(file) for file in files]
     ways = {"union_by_name": not complete, "hive_partitioning": False}
     records = connection.read_parquet(every, table_name="numbers", **ways)
@@ -247,16 +272,17 @@ def _coded(field: pa.Field) -> pa.Field:
     return field.with_type(pa.dictionary(pa.int32(), texts))
 
 
-def _arrow_files(files: Sequence[str]) -> Any:
+def _arrow_files(paths: NamedFiles) -> Any:
     import pyarrow.dataset as ds  # noqa: PLC0415 - it brings pandas and 45 MB along
 
-    data = ds.dataset(list(files), format="ipc")
-    if len(files) == 1:
+    files = list(paths.files)
+    data = ds.dataset(files, format="ipc")
+    if len(files) == 1 and not paths.keys:
         return data
-    listed = [_coded(field) if pa.types.is_dictionary(field.type) else field for field in data.schema]
-    data = ds.dataset(list(files), schema=pa.schema(listed), format="ipc")
+    listed = pa.schema([_coded(field) if pa.types.is_dictionary(field.type) else field for field in data.schema])
+    data = ds.dataset(files, schema=listed, format="ipc")
     agreed(data)
-    return data
+    return _partitioned(paths, listed, "ipc") if paths.keys else data
 
 
 def readable(connection: Any, schema: pa.Schema, *, parquet: bool = False) -> pa.Schema:
