@@ -40,7 +40,7 @@ LOGS: dict[str, EventLog] = {
 }
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 NAIVE, HIDDEN, MAPS = "naive Bayes", "hidden Markov", "maps"
-HEADS = ("log", "model", "route", "epsilon", "split", "value", "states")
+HEADS = ("log", "model", "route", "epsilon", "split", "value", "states", "sweeps")
 MEDIANS = {"Afghanistan's size": 58, "Iraq's size": 972}
 """Events of a usual cell in the thesis' own logs."""
 
@@ -68,6 +68,10 @@ def parts(quick: bool, seed: int) -> dict[str, dict[str, Any]]:
 
 def compute(item: Mapping[str, Any]) -> list[list[Any]]:
     """Return the table's rows of one part."""
+    return [[*row, item["sweeps"]] for row in _compute(item)]
+
+
+def _compute(item: Mapping[str, Any]) -> list[list[Any]]:
     log, seed = LOGS[item["log"]], 100 * item["seed"] + max(item["split"], 0)
     if item["split"] < 0:
         return [[item["log"], *row] for row in _maps(item["log"], log, item["sweeps"], seed)]
@@ -130,7 +134,7 @@ def redraw(table: Path, setting: Setting) -> Outcome:
     kept = setting.output / "hmm-printed.csv"
     if table.resolve() != kept.resolve():
         kept.write_bytes(table.read_bytes())
-    return Outcome((*files, kept), (*score_findings(scores), *_map_findings(maps, used)), _sizes(scores))
+    return Outcome((*files, kept), (*score_findings(scores), *_map_findings(maps, used)), _sizes(scores, _sweeps(rows)))
 
 
 @experiment(
@@ -239,16 +243,22 @@ def _alike(truth: Any, states: Any) -> float:
     return float(table[rows, columns].sum() / truth.size)
 
 
-def _sizes(scores: Any) -> str:
+def _sweeps(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return the sweeps of the chains whose held-out likelihood the table has, by log."""
+    return {row["log"]: row["sweeps"] for row in rows if row["model"] == HIDDEN and row["route"] == "none"}
+
+
+def _sizes(scores: Any, sweeps: Mapping[str, str]) -> str:
     told = []
     for log in dict.fromkeys(key[0] for key in scores):
         sizes = LOGS[log].counts()[0].sum(axis=-1)
         splits = len(next(iter(scores[log, HIDDEN, "none"].values())))
         told.append(
-            f"{log}: {sizes.sum():,} events, a median of {np.median(sizes):.0f} a cell, splits scored: {splits}"
+            f"{log}: {sizes.sum():,} events, a median of {np.median(sizes):.0f} a cell, splits scored: {splits}, "
+            f"sweeps: {sweeps[log]}"
         )
     return (
-        "The thesis has a median of 972 events a cell in Iraq and 58 in Afghanistan, and ten splits. Here "
+        "The thesis has a median of 972 events a cell in Iraq and 58 in Afghanistan, ten splits and 200 sweeps. Here "
         + "; ".join(told)
         + "."
         + _left_out(scores)

@@ -97,7 +97,7 @@ def table_of(folder, ops):
             rows.append([log, "maps", route, 0.0, 0, "", even])
         rows.append([log, "maps", "M = 100, last draw", 5.0, 0, "", odd])
         rows += [[log, "states in use", "none", 0.0, 0, 10, ""], [log, "states in use", "laplace", 5.0, 0, 3, ""]]
-    return write_csv(folder / "table.csv", HEADS, rows)
+    return write_csv(folder / "table.csv", HEADS, [[*row, 40] for row in rows])
 
 
 def test_the_printed_study_is_drawn_again_from_its_table(tmp_path):
@@ -111,7 +111,7 @@ def test_the_printed_study_is_drawn_again_from_its_table(tmp_path):
     assert all(told) and len(told) == 8
     competitive = [holds for claim, holds in held.items() if "competitive" in claim]
     assert not any(competitive) and len(competitive) == 3
-    assert "a median of 972" in outcome.notes and "27 a cell" in outcome.notes
+    assert "a median of 972" in outcome.notes and "27 a cell" in outcome.notes and "sweeps: 40" in outcome.notes
     with table_of(tmp_path, ops=-7.5).open() as file:
         held = {finding.claim: finding.holds for finding in score_findings(scores_of(list(csv.DictReader(file))))}
     assert all(holds for claim, holds in held.items() if "competitive" in claim)

@@ -10,7 +10,7 @@ whose privacy loss lies in a window of width η. (The usual rule min(1, ratio) h
 under one data set and not under its neighbour.) Windows that widen from step to step anneal.
 
 A step may work on a random, secret part of m of the n records: then its curve is that of the window after subsampling,
-pure log(1 + (m/n)(e^η - 1)), and not 2ηm/n, as the thesis' §4.4 has it. Every state is released, and nothing waits for
+pure log(1 + (m/n)(e^η - 1)), and not 2ηm/n, the thesis' linear rule. Every state is released, and nothing waits for
 convergence.
 """
 
