@@ -10,11 +10,19 @@ from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, Normalizer, StandardScaler
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 import sottovoce as sv
-from sottovoce.estimators import LinearRegression, LogisticRegression, PublicEncoder, PublicScaler, private_pipeline
-from sottovoce.estimators.manners import EveryFitSpends, learns_nothing
+from sottovoce.estimators import (
+    LinearRegression,
+    LogisticRegression,
+    PublicEncoder,
+    PublicFunction,
+    PublicScaler,
+    private_pipeline,
+)
+from sottovoce.estimators.manners import EveryFitSpends
+from sottovoce.estimators.pipeline_guard import learns_nothing
 from sottovoce.privacy.errors import InvalidData, InvalidValue, UnprovenPrivacy
 from sottovoce.privacy.randomness import seeded_rng
 
@@ -71,7 +79,11 @@ def test_facts_that_are_missing_or_senseless_are_refused(step):
 @pytest.mark.parametrize(
     "step",
     [
-        *(StandardScaler(), MinMaxScaler(), FeatureUnion([("a", Normalizer()), ("b", StandardScaler())])),
+        *(
+            StandardScaler(),
+            MinMaxScaler(),
+            FeatureUnion([("a", PublicFunction([np.tanh] * 2)), ("b", StandardScaler())]),
+        ),
         ColumnTransformer([("a", "passthrough", [0])], remainder=StandardScaler()),
         Pipeline([("a", PublicScaler([(0, 1)] * 2)), ("b", StandardScaler())]),
     ],
@@ -101,7 +113,7 @@ def test_searches_and_wrappers_do_not_hide_the_step():
 @pytest.mark.parametrize(
     "step",
     [
-        *(PublicScaler([(0, 100)] * 2), FunctionTransformer(np.tanh), Normalizer(), "passthrough"),
+        *(PublicScaler([(0, 100)] * 2), PublicFunction([np.tanh] * 2), "passthrough"),
         FrozenEstimator(StandardScaler().fit([[0.0, 0.0], [100.0, 100.0]])),
         ColumnTransformer([("a", PublicScaler([(0, 100)]), [0])], remainder="drop"),
     ],

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone, is_classifier
-from sklearn.model_selection import GridSearchCV
 
 from sottovoce.curator import Curator
 from sottovoce.estimators import EveryFitSpends, LinearRegression, LogisticRegression, NaiveBayes, PrivateSearchCV
@@ -55,13 +54,6 @@ def test_a_candidate_without_hope_is_seldom_chosen(people):
         for seed in range(8)
     ]
     assert np.mean(found) > 0.7
-
-
-def test_a_grid_search_points_here(people):
-    X, y = people
-    model = LogisticRegression(1.0, 1e-6, data_norm=1.0, classes=[0, 1])
-    with pytest.warns(EveryFitSpends, match="PrivateSearchCV"):
-        GridSearchCV(model, {"prior_scale": [10.0]}, cv=2).fit(X, y)
 
 
 def test_through_a_curator_it_spends_what_it_is_given(people, tmp_path):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from sottovoce.estimators.manners import EveryFitSpends
     from sottovoce.estimators.naive_bayes import NaiveBayes
     from sottovoce.estimators.poisson import PoissonRegression
-    from sottovoce.estimators.public_steps import PublicEncoder, PublicScaler, private_pipeline
+    from sottovoce.estimators.public_steps import PublicEncoder, PublicFunction, PublicScaler, private_pipeline
     from sottovoce.estimators.search import PrivateSearchCV
     from sottovoce.estimators.sgd import SGDLogisticRegression
 
@@ -25,6 +25,7 @@ __all__ = [
     "PrivateSearchCV",
     "ProbitRegression",
     "PublicEncoder",
+    "PublicFunction",
     "PublicScaler",
     "SGDLogisticRegression",
     "private_pipeline",

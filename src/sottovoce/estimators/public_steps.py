@@ -1,4 +1,4 @@
-"""Public steps before a private fit: scaling and encoding by facts that are given, never read off the records."""
+"""Public steps before a private fit: maps of single rows by facts that are given, never read off the records."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import make_pipeline
 
-from sottovoce.estimators.manners import learns_nothing
+from sottovoce.estimators.pipeline_guard import learns_nothing, what_to_write
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings.cells import class_places, fill, finite, missing_values, table_of
 
-__all__ = ["PublicEncoder", "PublicScaler", "private_pipeline"]
+__all__ = ["PublicEncoder", "PublicFunction", "PublicScaler", "private_pipeline"]
 
 
 class _PublicStep(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
@@ -188,6 +188,79 @@ class PublicEncoder(_PublicStep):
         return np.array(made, dtype=object)
 
 
+class PublicFunction(_PublicStep):
+    """Apply an elementwise function of NumPy to the cells of each column.
+
+    A function of a whole array, as `FunctionTransformer` takes, may mix the rows; a universal function of NumPy with
+    one argument cannot.
+
+    Parameters
+    ----------
+    functions
+        ``{name: np.log1p}`` or one function a column; None leaves the column as it is.
+    missing
+        What a cell becomes that holds no number, or has no finite value under the function.
+
+    Attributes
+    ----------
+    data_norm
+        ∞: nothing bounds the values. Scale them by public bounds, or leave it to the estimator's own `data_norm`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> PublicFunction([np.sqrt, None]).fit_transform([[4, 5], [-1, "x"]]).tolist()
+    [[2.0, 5.0], [0.0, 0.0]]
+    >>> PublicFunction([np.sort]).fit([[1.0]])
+    Traceback (most recent call last):
+    ...
+    sottovoce.privacy.errors.InvalidValue: functions must be elementwise ones of NumPy, as np.log1p. Got sort
+    """
+
+    def __init__(self, functions: Any = None, *, missing: Any = 0.0) -> None:
+        self.functions = functions
+        self.missing = missing
+
+    def _facts(self) -> Any:
+        return self.functions
+
+    def _read(self) -> tuple[list[Any] | None, list[Any]]:
+        names, functions = super()._read()
+        for function in functions:
+            if function is not None and not _is_elementwise(function):
+                got = getattr(function, "__name__", repr(function))
+                raise InvalidValue(f"functions must be elementwise ones of NumPy, as np.log1p. Got {got}")
+        return names, functions
+
+    @property
+    def data_norm(self) -> float:
+        """∞."""
+        return math.inf
+
+    def transform(self, X: Any) -> Floats:
+        """Return each column's values under its function."""
+        functions = self._read()[1]
+        values = np.stack([_numbers(column) for column in self._columns(X)], axis=1)
+        with np.errstate(all="ignore"):
+            mapped = [column if f is None else f(column) for f, column in zip(functions, values.T, strict=True)]
+        results = np.where(np.isnan(values), np.nan, finite(np.stack(mapped, axis=1)))
+        return fill(results, missing_values(self.missing, len(functions)))
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Return the columns' names."""
+        return np.array(_names(self._read(), input_features), dtype=object)
+
+
+def _is_elementwise(function: Any) -> bool:
+    """Say whether a function is one of NumPy's own that maps each number by itself (`np.frompyfunc` may remember)."""
+    return (
+        isinstance(function, np.ufunc)
+        and (function.nin, function.nout, function.signature) == (1, 1, None)
+        and any(kinds.startswith("d->") for kinds in function.types)
+        and getattr(np, function.__name__, None) is function
+    )
+
+
 class _Nothing:
     """What no cell is."""
 
@@ -195,8 +268,13 @@ class _Nothing:
         return f"\0nothing at {id(self)}"
 
 
+def _numbers(column: Any) -> Floats:
+    """Return a column's cells as numbers, NaN where there is none."""
+    return finite(table_of(column.reshape(-1, 1)))[:, 0]
+
+
 def _scaled(column: Any, low: float, high: float) -> Floats:
-    values = finite(table_of(column.reshape(-1, 1)))[:, 0]
+    values = _numbers(column)
     width = high - low
     with np.errstate(invalid="ignore"):
         inside = np.clip(values, low, high)
@@ -250,7 +328,6 @@ def private_pipeline(*steps: Any) -> Any:
     for step in steps[:-1]:
         if not learns_nothing(step):
             raise InvalidValue(
-                f"{type(step).__name__} learns from the private records and pays nothing for it; use PublicScaler or "
-                "PublicEncoder, with public bounds and categories"
+                f"{type(step).__name__} learns from the private records and pays nothing for it: {what_to_write(step)}"
             )
     return make_pipeline(*steps)

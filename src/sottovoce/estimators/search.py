@@ -35,11 +35,11 @@ def _has(name: str) -> Any:
 class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[misc]
     """Choose the parameters of a regression privately, and fit it, for one promise in all.
 
-    `GridSearchCV` fits every candidate in every fold, and each fit is a release. This search draws how many tries
-    there are from a public law, picks a candidate at random for each, fits it to a random part of the records, scores
-    it with noise on the rest, and releases the best try alone (Papernot and Steinke 2022). The number of tries and the
-    other tries stay secret, so that ten tries cost little more than two: for (1, 1e-5), noise 7.0 instead of 3.7 for
-    one fit and 11.8 for ten. How long a fit takes tells how many tries there were: let nobody time it whom the
+    `GridSearchCV` chooses by scores without noise, and is refused around a private fit. This search draws how many
+    tries there are from a public law, picks a candidate at random for each, fits it to a random part of the records,
+    scores it with noise on the rest, and releases the best try alone (Papernot and Steinke 2022). The number of tries
+    and the other tries stay secret, so that ten tries cost little more than two: for (1, 1e-5), noise 7.0 instead of
+    3.7 for one fit and 11.8 for ten. How long a fit takes tells how many tries there were: let nobody time it whom the
     promise is to protect from.
 
     Parameters

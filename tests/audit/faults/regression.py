@@ -10,6 +10,7 @@ import numpy as np
 from audit.faults import Patch, fault
 from sottovoce.amplification.diffusion import OrnsteinUhlenbeck
 from sottovoce.amplification.sgd import NoisyProjectedSGD
+from sottovoce.estimators import pipeline_guard
 from sottovoce.privacy.best_of import BestOfProfile, Tries
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.readings import ClippedRows, rows
@@ -40,6 +41,7 @@ NOISE, SGD, MOMENTS = (
     "SGD hides its records as it claims",
     "noisy moments cover their sensitivity",
 )
+LEAKAGE = "no row that reaches a private fit knows of another record"
 
 
 @fault("step size up to 4/(m+M) certified", "Langevin certificate", STEP)
@@ -332,3 +334,24 @@ def _same_records(patch: Patch) -> None:
 @fault("no noise on a score", "private search", PARTS)
 def _bare_score(patch: Patch) -> None:
     patch.setattr(best_of, "exact_normals", lambda total, scale, rng: total)
+
+
+@fault("a step that needs no fit taken for one that reads single rows", "pipelines", LEAKAGE)
+def _stateless(patch: Patch) -> None:
+    honest = pipeline_guard.learns_nothing
+
+    def by_tags(step, *, fitted=False):
+        return honest(step, fitted=fitted) or not step.__sklearn_tags__().requires_fit
+
+    patch.setattr(pipeline_guard, "learns_nothing", by_tags)
+
+
+@fault("whatever is frozen taken for public", "pipelines", LEAKAGE)
+def _frozen(patch: Patch) -> None:
+    honest = pipeline_guard.learns_nothing
+    patch.setattr(pipeline_guard, "learns_nothing", lambda step, *, fitted=False: fitted or honest(step))
+
+
+@fault("no meta-estimator looked for but a pipeline", "pipelines", LEAKAGE)
+def _pipelines_alone(patch: Patch) -> None:
+    patch.setattr(pipeline_guard, "_is_estimator", lambda owner: pipeline_guard._kind(owner).endswith("Pipeline"))
