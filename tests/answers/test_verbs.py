@@ -224,7 +224,7 @@ def test_what_noise_hides_is_no_estimate_in_any_form() -> None:
     assert np.isnan(table.estimate.iloc[-1]) and {str(kind) for kind in table.dtypes.iloc[1:]} == {"float64"}
     assert table.to_csv(index=False).splitlines()[-1].startswith("never,,60.0,250.0,")
     (axes,) = answer.plot().axes
-    dots = [line for line in axes.lines if line.get_marker() == "o"]
+    dots = [line for line in axes.lines if line.get_gid() == "estimate"]
     assert [line.get_xdata().tolist() for line in dots] == [table.estimate.iloc[:3].tolist()]
     assert [(text.get_text(), text.get_position()[1]) for text in axes.texts] == [("not known", 0)]
     ranges = sorted(path[:, 0].tolist() for held in axes.collections for path in held.get_segments())

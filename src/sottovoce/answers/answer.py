@@ -15,6 +15,7 @@ import numpy as np
 
 from sottovoce.answers.cells_posterior import CellsPosterior
 from sottovoce.answers.display import PART, drowned, footing, formatted, html_table, privacy_part, shown
+from sottovoce.answers.forest import forest
 from sottovoce.answers.intervals import central, compared
 from sottovoce.answers.left_out import left_out_note
 from sottovoce.answers.questions import Question
@@ -272,20 +273,10 @@ class Answer:
         names = [" / ".join(map(shown, label)) or self.question.parameter for label in self.question.labels]
         if densities:
             return self._densities(names)
-        drawing, axes = figure(width=6.0, height=max(1.6, 0.9 + 0.32 * len(names)))
-        places = np.arange(len(names))[::-1]
         rows = self.rows
         ends = np.array([[row["low"], row["high"]] for row in rows])
         middle = np.array([math.nan if row["estimate"] is None else row["estimate"] for row in rows])
-        hidden = np.isnan(middle)
-        drawn = np.where(hidden, ends.mean(axis=1), middle)
-        for which, mark in ((~hidden, "o"), (hidden, "none")):
-            off = np.maximum([drawn[which] - ends[which, 0], ends[which, 1] - drawn[which]], 0)
-            axes.errorbar(drawn[which], places[which], xerr=off, fmt=mark, color=COLOURS[0], capsize=3)
-        for x, y in zip(drawn[hidden], places[hidden], strict=True):
-            axes.text(x, y, "not known", ha="center", va="center", backgroundcolor=axes.get_facecolor(), size="small")
-        axes.set_yticks(places, list(map(words, names)))
-        axes.set_ylim(-0.7, len(names) - 0.3)
+        drawing, axes = forest(names, middle, ends, width=6.0)
         axes.set_xlabel(words(self.question.parameter))
         titled(drawing, f"{self.question.describe()} ({percent(self.level)} intervals)")
         return drawing
@@ -293,6 +284,9 @@ class Answer:
     def _densities(self, names: Sequence[str]) -> Any:
         drawing, axes = figure(width=6.0, height=3.6)
         for place, name in enumerate(names[: len(COLOURS)]):
+            if self.rows[place]["estimate"] is None:
+                axes.plot([], [], label=words(f"{name}: not known"), color=COLOURS[place])
+                continue
             draws = self._told_draws[:, place]
             heights, edges = np.histogram(draws, bins=30, density=True)
             axes.plot((edges[1:] + edges[:-1]) / 2, heights, label=words(name), color=COLOURS[place])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import sys
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,8 +17,9 @@ import numpy as np
 from sottovoce.answers import predictions
 from sottovoce.answers.beyond import beyond_note
 from sottovoce.answers.display import PART, footing, formatted, is_minute, privacy_part, sure
+from sottovoce.answers.forest import forest, view
 from sottovoce.answers.intervals import checked_level
-from sottovoce.answers.style import COLOURS, figure, plain_powers, titled, words
+from sottovoce.answers.style import titled
 from sottovoce.facts.encodings import levels_of
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
@@ -34,8 +36,10 @@ __all__ = ["Contrast", "Regression"]
 _DRAWS = 2000
 _KNOWN = math.log(1e6)
 """A ratio that may be a million times as large as it may be small is not told: its middle alone would look like one."""
-_FAR = 700.0
-"""A coefficient farther from zero than this has no ratio that a double holds, and none is told."""
+_FAR = math.log(sys.float_info.max) / 2
+"""A coefficient farther from zero has no ratio that is told: its square is no double, and an axis needs room."""
+_ALONE = math.log(10.0)
+"""Where no ratio is told, the axis goes from a tenth to ten."""
 _APART = 1.05
 """How much more uncertain than with noise an estimate may seem without, by the numbers that compute it."""
 _FITTING = "a formula that misses a little is allowed for; where it misses much, an ordinary regression may lie outside"
@@ -310,25 +314,37 @@ class Regression:
     # Pictures and files.
 
     def plot(self) -> Any:
-        """Return a forest plot: every coefficient but the intercept with its interval, as a ratio where it has one."""
-        rows = [row for row in self.rows if not is_intercept(row["term"])] or self.rows
-        drawing, axes = figure(width=6.4, height=max(1.6, 0.9 + 0.32 * len(rows)))
-        name = None if self.ratio is None else self.ratio.replace(" ", "_")
-        keys = ("estimate", "low", "high") if name is None else (name, f"{name}_low", f"{name}_high")
-        middle, low, high = (np.array([row[key] for row in rows]) for key in keys)
-        places = np.arange(len(rows))[::-1]
-        axes.axvline(0.0 if name is None else 1.0, color="#5b6770", linewidth=0.9)
-        axes.errorbar(
-            middle, places, xerr=np.maximum([middle - low, high - middle], 0), fmt="o", color=COLOURS[0], capsize=3
+        """Return a forest plot: every coefficient but the intercept with its interval, as a ratio where it has one.
+
+        The axis goes as far as what is known does. Of a term that noise hides, a ratio that nothing is told of or a
+        coefficient whose column it hides, the range alone is drawn, and that it is not known is written there.
+        """
+        ratios = self.ratio is not None
+        hidden = [not ratio_is_told(row) if ratios else self._drowned(k) for k, row in enumerate(self.rows)]
+        kept = [k for k, row in enumerate(self.rows) if not is_intercept(row["term"])]
+        kept = kept or list(range(len(hidden)))
+        rows = [self.rows[k] for k in kept]
+        ends = np.array([[row["low"], row["high"]] for row in rows])
+        middle = np.array([math.nan if hidden[k] else self.rows[k]["estimate"] for k in kept])
+        alone = (-_ALONE, _ALONE) if ratios else view(ends, 0.0, (-1.0, 1.0))
+        nearest = np.clip(0.0, ends[:, 0], ends[:, 1])  # so that some of every range is seen
+        limits = view(np.where(np.isnan(middle)[:, None], nearest[:, None], ends), 0.0, alone)
+        drawing, axes = forest(
+            [row["term"] for row in rows],
+            middle,
+            ends,
+            width=6.4,
+            limits=(max(limits[0], -_FAR), min(limits[1], _FAR)) if ratios else limits,
+            ratios=ratios,
         )
-        axes.set_yticks(places, [words(row["term"]) for row in rows])
-        axes.set_ylim(-0.7, len(rows) - 0.3)
-        if name is not None:
-            axes.set_xscale("log")
-            plain_powers(axes.xaxis)
-        axes.set_xlabel("coefficient" if self.ratio is None else self.ratio)
+        axes.axvline(1.0 if ratios else 0.0, color="#5b6770", linewidth=0.9, zorder=0, gid="reference")
+        axes.set_xlabel(self.ratio or "coefficient")
         titled(drawing, f"{self.question.describe()} ({percent(self.level)} intervals)")
         return drawing
+
+    def _drowned(self, place: int) -> bool:
+        """Return whether noise hides the column of a term, so that beliefs alone end its interval."""
+        return not math.isfinite(self.posterior.plain_sd[place])
 
     def to_arviz(self, draws: int = _DRAWS) -> Any:
         """Return draws of the coefficients as an ArviZ `InferenceData`, the terms under their names."""

@@ -38,15 +38,17 @@ def draw_choices(found: Sequence[Choice], promise: Promise) -> Any:
     """Return a figure of δ(ε) and of the forecast widths of every reachable mechanism."""
     figure, (curves, bars) = _axes(2)
     reachable = [(c, c.mechanism, c.forecast) for c in found if c.mechanism is not None and c.forecast is not None]
-    reach = max((min(m.profile.epsilon(1e-9), 20.0) for _, m, _ in reachable), default=1.0)
+    starred = isinstance(promise, ApproxDP) and promise.delta > 0
+    least = min(1e-9, promise.delta / 10) if starred else 1e-9  # type: ignore[attr-defined]
+    reach = max((min(m.profile.epsilon(least), 20.0) for _, m, _ in reachable), default=1.0)
     epsilon = np.linspace(0, reach, 201)
     for index, (c, mechanism, _) in enumerate(reachable):
         delta = mechanism.profile.delta(epsilon)
         colour = COLOURS[index % len(COLOURS)]
         curves.plot(epsilon, np.where(delta > 0, delta, np.nan), label=c.name, color=colour, linewidth=1.8)
-    if isinstance(promise, ApproxDP) and promise.delta > 0:
+    if isinstance(promise, ApproxDP) and starred:
         curves.plot(promise.epsilon, promise.delta, "k*", markersize=11, label=f"promise {promise}")
-    curves.set(yscale="log", ylim=(1e-9, 1.2), xlim=(0, None), xlabel="ε", ylabel="δ(ε)")
+    curves.set(yscale="log", ylim=(least, 1.2), xlim=(0, None), xlabel="ε", ylabel="δ(ε)")
     curves.set_title("What each mechanism does", loc="left", fontweight="bold", fontsize=11)
     curves.legend(frameon=False, fontsize=9)
     names = [c.name for c, _, _ in reachable][::-1]

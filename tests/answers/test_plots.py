@@ -1,0 +1,361 @@
+"""Every plot says what its object says: the coordinates that were drawn are read back from the figure.
+
+Warnings are errors here, so that no plot lets NumPy or Matplotlib complain of a number.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from matplotlib.figure import Figure
+
+import sottovoce as sv
+from sottovoce.answers import Answer, NoisyCells, Question
+from sottovoce.answers.balance import Balance
+from sottovoce.answers.forest import forest
+from sottovoce.answers.predictions import effect
+from sottovoce.audit import audit, trade_off
+from sottovoce.audit.subject import subject_of
+from sottovoce.cli.figures import draw_choices, draw_trade_off
+from sottovoce.local.graph import ProfileGraph
+from sottovoce.mechanisms.choices import choices
+from sottovoce.models.observation import Observed
+from sottovoce.models.plotting import plot_cells
+from sottovoce.privacy.randomness import seeded_rng
+
+N = 400
+FACTS = sv.Facts(
+    age=sv.Number(18, 110),
+    ward=sv.Category(["A", "B", "C", "D"]),  # nobody is in two of them
+    smoker=sv.Flag(),
+    sbp=sv.Number(60, 250),
+    visits=sv.Count(9),
+)
+RESPONSES = {"logistic": "smoker", "linear": "sbp", "poisson": "visits", "multinomial": "ward"}
+
+
+@cache
+def patients() -> pa.Table:
+    rng = np.random.default_rng(3)
+    ages, wards = rng.integers(18, 110, N).astype(float), rng.choice(list("AB"), N)
+    numbers = {"smoker": rng.random(N) < 0.3, "sbp": rng.normal(130, 20, N), "visits": rng.poisson(1, N)}
+    return pa.table({"age": ages, "ward": wards} | numbers)
+
+
+@pytest.fixture
+def curator(tmp_path: Path) -> Any:
+    budget = sv.ApproxDP(4.0, 1e-6)
+    with sv.Curator(patients(), tmp_path / "l", budget, facts=FACTS, dataset="p") as opened:
+        yield opened
+
+
+def drawn(figure: Figure) -> Any:
+    """Return the only axes of a figure, rendered."""
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    return axes
+
+
+def line(axes: Any, gid: str) -> np.ndarray:
+    """Return the points of the line of that name."""
+    (found,) = [one for one in axes.lines if one.get_gid() == gid]
+    return np.asarray(found.get_xydata())
+
+
+def ranges(axes: Any, gid: str) -> np.ndarray:
+    """Return low, high and height of the ranges of that kind, by height."""
+    (found,) = [held for held in axes.collections if held.get_gid() == gid]
+    return np.array([[path[0, 0], path[1, 0], path[0, 1]] for path in found.get_segments()]).reshape(-1, 3)
+
+
+def told_as(axes: Any, middle: np.ndarray, ends: np.ndarray) -> None:
+    """Compare a forest plot with its rows; a row of which the middle is NaN is not known."""
+    places = np.arange(len(middle))[::-1]
+    known = ~np.isnan(middle)
+    assert np.allclose(line(axes, "estimate"), np.column_stack([middle, places])[known], rtol=1e-12)
+    assert np.allclose(ranges(axes, "interval"), np.column_stack([ends, places])[known], rtol=1e-12)
+    caps = sorted(map(tuple, line(axes, "ends")))
+    assert np.allclose(caps, sorted((x, y) for row, y in zip(ends[known], places[known], strict=True) for x in row))
+    low, high = axes.get_xlim()
+    assert np.all((ends[known] >= low) & (ends[known] <= high))  # nothing that is known is cut off
+    cut = np.clip(ends[~known], low, high)
+    assert np.allclose(ranges(axes, "not known"), np.column_stack([cut, places[~known]]), rtol=1e-12)
+    said = {(text.get_text(), text.get_position()[1]) for text in axes.texts}
+    assert said == {("not known", place) for place in places[~known]}
+    assert all(low <= text.get_position()[0] <= high for text in axes.texts)
+
+
+@pytest.mark.parametrize(("spend", "family"), [*itertools.product([0.01, 0.4], RESPONSES)])
+def test_a_regression(curator: Any, family: str, spend: float) -> None:
+    """At a hundredth noise hides all, or all but one, at 40 % the two wards that nobody is in."""
+    right = "age" if family == "multinomial" else "age + C(ward)"
+    fit = curator.regress(f"{RESPONSES[family]} ~ {right}", family=family, spend=spend)
+    axes = drawn(fit.plot())
+    rows = [row for row in fit.rows if "Intercept" not in row["term"]]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [row["term"] for row in rows]
+    ends = np.array([[row["low"], row["high"]] for row in rows])
+    middle = np.array([row["estimate"] for row in rows])
+    if fit.ratio is None:
+        assert axes.get_xscale() == "linear"
+        middle[[row["privacy_share"] is None for row in rows]] = np.nan
+    else:
+        assert axes.get_xscale() == "log"
+        middle[ends[:, 1] - ends[:, 0] > np.log(1e6)] = np.nan
+        with np.errstate(over="ignore"):
+            middle, ends = np.exp(middle), np.exp(ends)
+    if spend < 0.1:
+        assert np.isnan(middle).sum() >= len(rows) - 1
+    elif family != "multinomial":
+        assert np.isnan(middle).tolist() == [False, False, True, True]
+    told_as(axes, middle, ends)
+    low, high = axes.get_xlim()
+    assert low < line(axes, "reference")[0, 0] < high
+    if spend > 0.1 and family != "multinomial":  # what is known fills the axis, however wide the others are
+        known = ends[~np.isnan(middle)]
+        scale = np.log if fit.ratio else np.asarray
+        assert np.ptp(scale(known)) > 0.85 * np.ptp(scale(np.array([low, high])))
+
+
+@pytest.mark.parametrize("ratios", [True, False])
+@pytest.mark.parametrize(
+    "ends",
+    [
+        [[-0.3160, 0.1823], [-1e5, 1e5]],
+        [[340.0, 350.0], [-350.0, -340.0]],
+        [[-1e-9, 1e-9], [-np.inf, np.inf]],
+        [[0.0, 0.0], [0.0, 0.0]],
+        [[5.0, 5.5], [600.0, 1e4]],
+    ],
+)
+def test_a_forest_of_hostile_rows(ends: list[list[float]], ratios: bool) -> None:
+    """An odds ratio of .953 (.729 to 1.200) beside one of e^±100,000, ends where doubles end, and none at all."""
+    from sottovoce.answers.forest import view
+
+    rows = np.array(ends)
+    hidden = rows[:, 1] - rows[:, 0] > np.log(1e6)
+    middle = np.where(hidden, np.nan, np.clip(rows, -1e9, 1e9).mean(axis=1))
+    nearest = np.clip(0.0, rows[:, :1], rows[:, 1:])
+    limits = view(np.where(hidden[:, None], nearest, rows), 0.0, (-1.0, 1.0))
+    limits = max(limits[0], -354.0), min(limits[1], 354.0)
+    figure, axes = forest(["a", "b"], middle, rows, width=6.0, limits=limits, ratios=ratios)
+    figure.draw_without_rendering()
+    with np.errstate(over="ignore"):
+        told_as(axes, np.exp(middle) if ratios else middle, np.exp(rows) if ratios else rows)
+
+
+def test_an_answer() -> None:
+    question = Question("mean", ("sbp",), FACTS, by=("ward",))
+    answer = Answer(NoisyCells(question, N, "laplace", 20.0).release(patients(), seeded_rng(4)))
+    rows = answer.rows
+    assert [row["estimate"] is None for row in rows] == [False, False, False, True]
+    middle = np.array([np.nan if row["estimate"] is None else row["estimate"] for row in rows])
+    told_as(drawn(answer.plot()), middle, np.array([[row["low"], row["high"]] for row in rows]))
+
+
+def test_the_densities_of_an_answer() -> None:
+    question = Question("mean", ("sbp",), FACTS, by=("ward",))
+    answer = Answer(NoisyCells(question, N, "laplace", 20.0).release(patients(), seeded_rng(4)))
+    axes = drawn(answer.plot(densities=True))
+    for place, (curve, row) in enumerate(zip(axes.lines, answer.rows, strict=True)):
+        x, y = curve.get_data()
+        if row["estimate"] is None:  # what is not known has no density to be read off
+            assert len(x) == 0 and curve.get_label().endswith(": not known")
+            continue
+        step, draws = x[1] - x[0], answer.posterior.draws[:, place]
+        assert np.sum(y) * step == pytest.approx(1)
+        assert np.sum(x * y) * step == pytest.approx(draws.mean(), abs=step)
+        assert x[0] - step / 2 == pytest.approx(draws.min()) and x[-1] + step / 2 == pytest.approx(draws.max())
+
+
+@pytest.mark.parametrize("spend", [0.01, 0.4])
+@pytest.mark.parametrize("family", RESPONSES)
+def test_an_effect(curator: Any, family: str, spend: float) -> None:
+    fit = curator.regress(
+        f"{RESPONSES[family]} ~ age" + " + smoker" * (family != "logistic"), family=family, spend=spend
+    )
+    for column in ("age", "smoker")[: 1 + (family != "logistic")]:
+        axes, found = drawn(fit.plot_effect(column)), effect(fit.posterior, column, {}, 0.95)
+        response = RESPONSES[family]
+        parts = [part for _, part in found.groupby(response, sort=False)] if response in found else [found]
+        assert axes.get_yscale() == "linear"
+        for k, part in enumerate(parts):
+            estimates = part["estimate"].to_numpy()
+            curves = [one for one in axes.lines if np.allclose(one.get_ydata(), estimates)]
+            assert curves, k
+            if column == "age":
+                (band,) = [
+                    one
+                    for one in axes.collections
+                    if np.allclose(one.get_paths()[0].vertices[:, 1].max(), part["high"].max())
+                ][:1]
+                corners = band.get_paths()[0].vertices
+                for x, low, high in zip(part["age"], part["low"], part["high"], strict=True):
+                    at = corners[np.isclose(corners[:, 0], x), 1]
+                    assert at.min() <= low * (1 + 1e-9) + 1e-12 and at.max() >= high * (1 - 1e-9) - 1e-12
+        if column == "smoker":
+            bars = [path[:, 1] for held in axes.collections for path in held.get_segments()]
+            assert np.allclose(sorted(map(tuple, bars)), sorted(zip(found["low"], found["high"], strict=True)))
+        bottom, top = axes.get_ylim()
+        assert bottom <= found["low"].min() and found["high"].max() <= top
+
+
+def test_a_balance() -> None:
+    balance = Balance(Question("proportion", ("smoker",), FACTS, by=("ward",)), 9000, sv.ApproxDP(1.0, 1e-6))
+    offer = balance.for_width(0.05)
+    figure = balance.plot(offer)
+    figure.draw_without_rendering()
+    left, right = figure.axes
+    offers = list(balance.curve())
+    assert left.lines[0].get_xydata().tolist() == [[100 * one.share, one.width] for one in offers]
+    assert right.lines[0].get_xydata().tolist() == [[100 * one.share, 1000 * one.success] for one in offers]
+    assert left.lines[1].get_xydata().tolist() == [[100 * offer.share, offer.width]]
+    assert right.lines[-1].get_xydata().tolist() == [[100 * offer.share, 1000 * offer.success]]
+    assert right.lines[1].get_ydata() == [1000 * balance.baseline] * 2
+
+
+def test_an_explanation() -> None:
+    told = sv.explain(sv.ApproxDP(1.0, 1e-6))
+    axes = drawn(told.plot())
+    anyway, more, rest = (held.get_offsets() for held in axes.collections)
+    assert (len(anyway), len(more), len(rest)) == (told.before, told.after - told.before, told.people - told.after)
+    assert len({tuple(dot) for dot in np.concatenate([anyway, more, rest])}) == told.people
+
+
+@pytest.mark.parametrize(("noise", "level"), [("laplace", 0.95), ("gaussian", 0.5)])
+def test_noisy_cells_and_their_model(noise: str, level: float) -> None:
+    seen = Observed([31, 44, 27], n=100, noise=noise, scale=2.0)
+    shares = np.random.default_rng(1).dirichlet([30, 40, 30], 500)
+    axes = drawn(plot_cells(seen, shares, "cells", level))
+    (dots,) = [one for one in axes.lines if one.get_marker() == "o"]
+    assert dots.get_xydata().tolist() == [[0, 31], [1, 44], [2, 27]]
+    bars = np.array(
+        [path[:, 1] for held in axes.collections if hasattr(held, "get_segments") for path in held.get_segments()]
+    )
+    held = (
+        np.random.default_rng(2).laplace(0, 2, 400_000)
+        if noise == "laplace"
+        else np.random.default_rng(2).normal(0, 2, 400_000)
+    )
+    reach = np.diff(bars, axis=1)[:, 0] / 2
+    assert np.allclose(bars.mean(axis=1), [31, 44, 27]) and np.allclose(
+        reach, np.quantile(np.abs(held), level), rtol=0.02
+    )
+    (band,) = [one for one in axes.collections if not hasattr(one, "get_segments")]
+    corners = band.get_paths()[0].vertices
+    low, high = np.quantile(100 * shares, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    assert set(np.round(low, 9)) | set(np.round(high, 9)) == set(np.round(corners[:, 1], 9))
+    (steps,) = [one for one in axes.lines if one.get_marker() != "o"]
+    assert np.allclose(steps.get_ydata(), np.median(100 * shares, axis=0))
+
+
+def test_profiles_of_a_graph() -> None:
+    rows = {"a": [0.5, 0.3, 0.2], "b": [0.1, 0.1, 0.8], "c": [0.0, 1.0, 0.0]}
+    axes = ProfileGraph(rows, [("a", "b"), ("a", "c")]).plot(Figure().subplots())
+    bars = [patch for patch in axes.patches if hasattr(patch, "get_width") and type(patch).__name__ == "Rectangle"]
+    widths = np.array([bar.get_width() for bar in bars]).reshape(3, 3).T  # category by category
+    assert np.allclose(widths, list(rows.values()))
+    starts = np.array([bar.get_x() for bar in bars]).reshape(3, 3).T
+    assert np.allclose(starts[:, 1:], np.cumsum(widths, axis=1)[:, :-1])
+    arcs = [patch for patch in axes.patches if type(patch).__name__ == "Arc"]
+    assert [(arc.get_center()[1], arc.get_height()) for arc in arcs] == [(0.5, 1), (1.0, 2)]
+
+
+@pytest.mark.parametrize("promise", [sv.ApproxDP(1.0, 1e-6), sv.ApproxDP(0.5, 1e-13), sv.GaussianDP(0.3)], ids=str)
+def test_choices(promise: Any) -> None:
+    found = choices(sv.BetaBernoulli(6, 12), 100, promise, 0.3, ["diffused", "laplace", "gaussian"])
+    figure = draw_choices(found, promise)
+    figure.draw_without_rendering()
+    curves, bars = figure.axes
+    reachable = {one.name: one for one in found if one.mechanism is not None}
+    assert reachable
+    for curve in curves.lines:
+        x, y = np.ravel(curve.get_xdata()), np.ravel(curve.get_ydata())
+        if curve.get_label() in reachable:
+            known = ~np.isnan(y)
+            assert np.allclose(y[known], reachable[curve.get_label()].mechanism.profile.delta(x[known]))
+            continue
+        assert (x[0], y[0]) == (promise.epsilon, promise.delta)
+        (left, right), (bottom, top) = curves.get_xlim(), curves.get_ylim()
+        assert left <= x[0] <= right and bottom < y[0] < top  # a star that is cut off marks nothing
+    named = dict(zip([label.get_text() for label in bars.get_yticklabels()], bars.patches, strict=True))
+    assert {name: bar.get_width() for name, bar in named.items()} == {
+        name: one.forecast.interval_width for name, one in reachable.items()
+    }
+
+
+def test_the_trade_off_of_an_audit() -> None:
+    noisy = sv.NoisyStatistics.calibrate(sv.BetaBernoulli(6, 12), 20, sv.ZeroConcentratedDP(0.1))
+    report = audit(subject_of(noisy), draws=1000)
+    figure = draw_trade_off(report)
+    figure.draw_without_rendering()
+    errors, hits = figure.axes
+    for axes, upside_down in ((errors, False), (hits, True)):
+        claim, seen, *_ = axes.lines
+        x, y = claim.get_data()
+        misses = 1 - y if upside_down else y
+        assert np.allclose(misses, trade_off(report.claim, x), atol=1e-12)
+        x, y = seen.get_data()
+        assert np.allclose(x, report.band.fpr) and np.allclose(1 - y if upside_down else y, report.band.fnr)
+    assert errors.get_xlim() == errors.get_ylim() == (0, 1)
+    some = report.band.fpr > 0
+    assert np.all(report.band.fpr[some] >= hits.get_xlim()[0])
+
+
+READ_BACK: dict[str, Callable[..., None]] = {
+    "answers.answer.Answer.plot": test_an_answer,
+    "answers.answer.Answer._densities": test_the_densities_of_an_answer,
+    "answers.balance.Balance.plot": test_a_balance,
+    "answers.explaining.Explanation.plot": test_an_explanation,
+    "answers.forest.forest": test_a_forest_of_hostile_rows,
+    "answers.predictions.plot_effect": test_an_effect,
+    "answers.regression.Regression.plot": test_a_regression,
+    "cli.figures.draw_choices": test_choices,
+    "cli.figures.draw_trade_off": test_the_trade_off_of_an_audit,
+    "local.plotting.plot_profiles": test_profiles_of_a_graph,
+    "models.plotting.plot_cells": test_noisy_cells_and_their_model,
+}
+"""Every function that draws, and what reads its coordinates back."""
+NEW_AXES = {"figure", "_axes", "subplots", "forest"}
+"""What returns axes to draw on."""
+EMPTY = {"answers.style.figure", "cli.figures._axes"}
+"""What returns them empty."""
+
+
+def drawing_functions() -> set[str]:
+    """Return every function of the package that asks for axes, by reading the code."""
+    root, found = Path(sv.__file__).parent, set()
+    for path in root.rglob("*.py"):
+        module = ".".join(path.relative_to(root).with_suffix("").parts)
+        text = path.read_text(encoding="utf-8")
+        if not any(f"{called}(" in text for called in NEW_AXES):
+            continue
+        tree = ast.parse(text)
+        holders = [(module, tree)] + [
+            (f"{module}.{node.name}", node) for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+        ]
+        for name, holder in holders:
+            for node in holder.body:  # type: ignore[attr-defined]
+                if not isinstance(node, ast.FunctionDef):
+                    continue
+                calls = [call.func for call in ast.walk(node) if isinstance(call, ast.Call)]
+                called = {f.id if isinstance(f, ast.Name) else getattr(f, "attr", "") for f in calls}
+                if called & NEW_AXES:
+                    found.add(f"{name}.{node.name}")
+    return found
+
+
+def test_every_plot_of_the_product_is_read_back() -> None:
+    found = drawing_functions()
+    assert len(found) > 10
+    # Rooms may stand in wings: what is compared begins with the room.
+    rooms = {name[name.index(kept) :] for name in found for kept in READ_BACK.keys() | EMPTY if name.endswith(kept)}
+    assert len(rooms) == len(found), found
+    assert rooms == READ_BACK.keys() | EMPTY
