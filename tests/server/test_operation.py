@@ -217,6 +217,27 @@ class TestTiming:
         assert early == [("tick", 0.25), ("record", 0.25)]
         assert self.sleeps(config, monkeypatch, 0.249) == early
         assert self.sleeps(config, monkeypatch, 0.26) == [("tick", 0.5), ("record", 0.5)]
+        for work in (0.51, 0.76, 1.0):  # one of few moments, the later the fewer
+            assert self.sleeps(config, monkeypatch, work) == [("tick", 1.0), ("record", 1.0)]
+
+    def test_a_late_answer_is_counted_and_logged(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        config = write_office(tmp_path, limits="answer_grid = 0.25")
+        texts = []
+        metrics_of = Service.close
+
+        def close(service: Service) -> None:
+            texts.append(service.metrics_text())
+            metrics_of(service)
+
+        monkeypatch.setattr(Service, "close", close)
+        for work in (0.1, 0.7):
+            self.sleeps(config, monkeypatch, work)
+        assert "sottovoce_answers_late_total" not in texts[0]
+        assert 'sottovoce_answers_late_total{dataset="patients",' in texts[1]
+        late = [record.facts for record in caplog.records if record.message == "late answer"]  # type: ignore[attr-defined]
+        assert late == [{"dataset": "patients", "ticks": 4.0}]
 
     def test_a_lost_answer_leaves_on_the_grid_too(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def fail(*_: object, **__: object) -> None:

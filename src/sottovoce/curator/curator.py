@@ -31,7 +31,7 @@ from sottovoce.privacy.promises import Promise
 __all__ = ["Curator"]
 
 _SECRET_GRID = 1.0
-"""Where n is a secret, answers leave after whole seconds unless said otherwise: reading takes as long as n says."""
+"""Where n is a secret, answers leave after a second, two, four …, unless said otherwise: n says how long it takes."""
 
 
 _LATEST = 100
@@ -76,9 +76,9 @@ class Curator(Door, PaidVerbs, RowsOfPersons):
     anchor
         Where else to note how far the ledger has come, as in `Ledger`; for a ledger that is not open yet.
     time_grid
-        Seconds. A release is handed over at the first whole multiple of them after its records began to be read, so
-        that how long reading and sampling took within a step tells nothing. None hands it over at once, or after whole
-        seconds where n is private; a server paces its answers by itself.
+        Seconds. A release is handed over so long after its records began to be read, or after twice, four times, eight
+        times as long: how long reading and sampling took between two of these tells nothing. None hands it over at
+        once, or after a second (two, four …) where n is private; a server paces its answers by itself.
 
     Examples
     --------

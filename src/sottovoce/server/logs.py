@@ -11,7 +11,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-__all__ = ["LOGGING", "JsonLines", "log_failure", "log_request"]
+__all__ = ["LOGGING", "JsonLines", "log_failure", "log_late", "log_request"]
 
 _log = logging.getLogger("sottovoce.server")
 _ROOT = Path(__file__).parents[1]
@@ -65,6 +65,11 @@ def log_request(**facts: Any) -> None:
 def log_failure(error: BaseException) -> None:
     """Write that something failed: its kind and its place."""
     _log.error("failure", extra={"facts": _failure(error)})
+
+
+def log_late(dataset: str, steps: float) -> None:
+    """Write that an answer missed the first tick of the grid, and at which it left, which whoever asked saw too."""
+    _log.warning("late answer", extra={"facts": {"dataset": dataset, "ticks": steps}})
 
 
 LOGGING: dict[str, Any] = {

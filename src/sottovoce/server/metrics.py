@@ -12,7 +12,7 @@ __all__ = ["Metrics"]
 _HELP = {
     "requests": "Requests by route, method and status.",
     "answers": "Answers given, by data set.",
-    "late_answers": "Answers that took longer than one tick of the grid to make.",
+    "answers_late": "Answers that missed the first tick of the grid, by data set.",
     "failed_logins": "Requests without a valid token.",
 }
 

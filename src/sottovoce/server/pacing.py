@@ -9,19 +9,15 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
+from sottovoce.curator.records import next_tick
 from sottovoce.server.errors import TooManyRequests
 
 __all__ = ["Bucket", "Grid"]
 
 
 class Grid:
-    """Moments at whole multiples of a step after a start, at least one: work that ends within the same step is told
-    at the same moment, whatever it took.
-
-    Examples
-    --------
-    >>> [Grid(0.25).next_tick(taken) for taken in (0.0, 0.001, 0.249, 0.25, 0.26)]
-    [0.25, 0.25, 0.25, 0.25, 0.5]
+    """Moments a step after a start, and two, four, eight of them: work that ends between the same two is told at the
+    same moment, whatever it took; see `next_tick`.
     """
 
     def __init__(
@@ -32,15 +28,12 @@ class Grid:
     ) -> None:
         self.step, self.now, self._sleep = step, clock, sleep
 
-    def next_tick(self, taken: float) -> float:
-        """Return the first moment of the grid that is not before `taken`."""
-        return max(1, math.ceil(taken / self.step)) * self.step
-
-    async def wait(self, start: float) -> bool:
-        """Wait for the next moment after `start`; say whether it was the first."""
+    async def wait(self, start: float) -> float:
+        """Wait for the next moment after `start`, and return how many steps that is: 1 where it was in time."""
         taken = self.now() - start
-        await self._sleep(self.next_tick(taken) - taken)
-        return taken <= self.step
+        tick = next_tick(taken, self.step)
+        await self._sleep(tick - taken)
+        return tick / self.step
 
 
 class Bucket:

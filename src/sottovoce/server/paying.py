@@ -24,7 +24,7 @@ from sottovoce.server.config import Config
 from sottovoce.server.datasets import Dataset
 from sottovoce.server.errors import AnswerLost, NotAllowed
 from sottovoce.server.lines import Line
-from sottovoce.server.logs import log_failure
+from sottovoce.server.logs import log_failure, log_late
 from sottovoce.server.making import Makers, quietly
 from sottovoce.server.metrics import Metrics
 from sottovoce.server.orders import Asking, text_of
@@ -98,7 +98,7 @@ class PaidAnswers(ABC):
             release = paid.release
             entry, told = await self.run(self._told_before, dataset, part, caller.analyst, paid)
         else:
-            made = await self._makers.make(dataset.curator, paid, lambda: self._tick(start))
+            made = await self._makers.make(dataset.curator, paid, lambda: self._tick(name, start))
             if isinstance(made, Exception):
                 await self.run(self._lose, dataset, paid, made)
                 raise AnswerLost(_LOST) from None
@@ -108,9 +108,10 @@ class PaidAnswers(ABC):
             return told
         return told | await self._told(question.told, release, entry, part)
 
-    async def _tick(self, start: float) -> None:
-        if not await self.grid.wait(start):
-            self.metrics.count("late_answers")
+    async def _tick(self, dataset: str, start: float) -> None:
+        if (steps := await self.grid.wait(start)) > 1:
+            self.metrics.count("answers_late", dataset=dataset)
+            log_late(dataset, steps)
 
     async def _priced(self, caller: Caller, dataset: Dataset, part: Budget, question: Asking) -> Priced:
         """Return a question with its price, built on a thread of its own unless the very same one was built before."""
