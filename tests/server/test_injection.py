@@ -75,6 +75,43 @@ def test_markup_in_a_condition_is_kept_as_text(client: httpx.Client, ada: dict[s
     assert next(e for e in history.json()["entries"] if e["entry"] == entry)["request"]["where"] == where
 
 
+HUGE = "1" * 401
+SETTINGS = {
+    "beta-bernoulli": ("smoker", "alpha", "beta"),
+    "gamma-exponential": ("wait", "shape", "rate"),
+    "normal-mean": ("age", "variance", "prior_mean"),
+    "dirichlet-categorical": ("ward", "alpha"),
+}
+
+
+@pytest.mark.parametrize("number", [HUGE, f"-{HUGE}", "9" * 5000, "NaN", "Infinity", "-Infinity", "1e400", f"[{HUGE}]"])
+@pytest.mark.parametrize("route", ["ask", "plan"])
+def test_no_number_of_a_prior_is_too_large_to_be_refused_in_words(
+    client: httpx.Client, ada: dict[str, str], route: str, number: str
+) -> None:
+    headers = ada | {"Content-Type": "application/json"}
+    for kind, (column, *names) in SETTINGS.items():
+        for name in names:
+            asked = {"system": {"kind": kind, name: "here"}, "target": "renyi:8,0.05", "column": column}
+            body = json.dumps(asked).replace('"here"', number)
+            refused = client.post(f"/api/v1/datasets/patients/{route}", headers=headers, content=body)
+            assert refused.status_code == 422, refused.text
+            assert len(refused.json()["detail"]) < 200
+            assert name in refused.json()["detail"] or "cannot be read as JSON" in refused.json()["detail"]
+
+
+@pytest.mark.parametrize("prior", ["1e308", "1e100", "5e-324", "0", HUGE, "NaN", "9" * 5000])
+def test_a_prior_that_no_regression_can_be_fitted_under_is_refused_and_free(
+    client: httpx.Client, ada: dict[str, str], prior: str
+) -> None:
+    left = client.get("/api/v1/datasets/patients/remaining", headers=ada).json()
+    asked = f'{{"verb": "regress", "formula": "visits ~ age", "spend": 0.00001, "prior": {prior}}}'
+    headers = ada | {"Content-Type": "application/json"}
+    refused = client.post("/api/v1/datasets/patients/answers", headers=headers, content=asked)
+    assert refused.status_code == 422, refused.text
+    assert client.get("/api/v1/datasets/patients/remaining", headers=ada).json() == left
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -95,4 +132,4 @@ def test_markup_in_a_condition_is_kept_as_text(client: httpx.Client, ada: dict[s
 def test_a_body_that_is_no_question_is_refused(client: httpx.Client, ada: dict[str, str], body: bytes) -> None:
     headers = ada | {"Content-Type": "application/json"}
     refused = client.post("/api/v1/datasets/patients/ask", headers=headers, content=body)
-    assert refused.status_code in (400, 413, 422), refused.text
+    assert refused.status_code in (413, 422), refused.text

@@ -29,6 +29,8 @@ __all__ = ["Formula"]
 
 _FARTHEST = 1e140
 """Coefficients are counted in units up to this, and down to one over it: their squares are doubles, too."""
+_WIDEST = 1e100
+"""A prior is narrower than this and wider than one over it: its precision and every step under it are doubles, too."""
 _IMAGINED = 2048
 _WIDER = 2.0
 """The prior of an intercept beside that of the linear predictor."""
@@ -101,8 +103,8 @@ class Formula:
         if self.prior is None:
             object.__setattr__(self, "prior", self.usual_prior)
         # One number in one way: 1 and 1.0, and 0, 0.0 and -0.0, are the same question.
-        object.__setattr__(self, "prior", real("prior", self.prior, above=0.0))
-        object.__setattr__(self, "spread", real("spread", self.spread, above=0.0))
+        object.__setattr__(self, "prior", real("prior", self.prior, above=1 / _WIDEST, below=_WIDEST))
+        object.__setattr__(self, "spread", real("spread", self.spread, above=1 / _WIDEST, below=_WIDEST))
         self.model  # noqa: B018 - a response of the wrong kind is refused here
         misses = self.model.missed if self.misses is None else real("misses", self.misses, below=10.0) + 0.0
         object.__setattr__(self, "misses", misses)

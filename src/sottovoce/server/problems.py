@@ -70,6 +70,8 @@ _WORDS = {
 }
 """What pydantic finds wrong, by its kind, in words of ours; the rest begins with what must be."""
 
+_UNREAD = "body: cannot be read as JSON: a number has thousands of digits, brackets nest too deeply, or it is no UTF-8"
+
 RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {
         "description": _TITLES[status],
@@ -139,6 +141,8 @@ def install_problems(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     def http(request: Request, error: HTTPException) -> JSONResponse:
         del request
+        if error.detail == "There was an error parsing the body":  # FastAPI's words for what no reader of JSON takes
+            return problem(422, "invalid-request", _UNREAD)
         kind = _TITLES.get(error.status_code, "refused").lower().replace(" ", "-")
         return problem(error.status_code, kind, str(error.detail), dict(error.headers or {}))
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import shown
 
 __all__ = ["RATE", "Setting", "checked_settings"]
 
@@ -48,10 +48,10 @@ class Setting:
         """Raise `InvalidValue` unless it may be this."""
         listed = self.several and isinstance(value, list) and 1 <= len(value) <= _SEVERAL
         for number in value if listed else [value]:
-            if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
-                raise InvalidValue(f"{name} must be a number. Got {number!r}")
-            if not self.least <= number <= self.most:
-                raise InvalidValue(f"{name} must lie between {self.least:g} and {self.most:g}. Got {number!r}")
+            if isinstance(number, bool) or not isinstance(number, int | float):
+                raise InvalidValue(f"{name} must be a number. Got {shown(number)}")
+            if not self.least <= number <= self.most:  # nor does NaN
+                raise InvalidValue(f"{name} must lie between {self.least:g} and {self.most:g}. Got {shown(number)}")
 
 
 RATE = Setting("Prior rate", 1e-9, 1e12)
