@@ -6,10 +6,13 @@ import datetime
 import gc
 import ipaddress
 import json
+import os
+import signal
 import ssl
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 import httpx
 import pytest
@@ -17,9 +20,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from sottovoce.client.health import check, main
 from sottovoce.ledger import Ledger
 from sottovoce.server.app import CONFIG_VARIABLE, worker_app
-from support.crowd import RunningServer, until_listening
+from support.crowd import RunningServer, running, until_listening
 from support.nursery import born
 from support.offices import SMOKERS, bearer, token_for, under_way, write_office
 from support.ports import free_port
@@ -65,6 +69,7 @@ def test_it_serves_over_tls_and_finishes_what_is_under_way(tmp_path: Path) -> No
             until_listening(RunningServer(process, port), log)
             health = client.get("/health")
             assert health.json() == {"status": "ok"}
+            assert check(config.path) == ""
             assert health.headers["Strict-Transport-Security"].startswith("max-age=")
             asked = "/api/v1/datasets/patients/ask"
             answer = under_way(config, lambda: client.post(asked, headers=headers, json=SMOKERS))
@@ -77,7 +82,7 @@ def test_it_serves_over_tls_and_finishes_what_is_under_way(tmp_path: Path) -> No
         assert [str(entry.state) for entry in ledger.entries()] == ["committed"]
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert {"level", "message", "logger", "at"} <= set.intersection(*map(set, lines))
-    assert sum(line["message"] == "request" for line in lines) == 2
+    assert sum(line["message"] == "request" for line in lines) == 3
 
 
 def test_a_worker_looks_through_nothing_for_litter_that_was_there_when_it_began(
@@ -96,3 +101,43 @@ def test_a_worker_looks_through_nothing_for_litter_that_was_there_when_it_began(
     finally:  # what is frozen stays so: most of it was before, and every later collection would go through it
         gc.set_threshold(*before)
         sys.setswitchinterval(turn)
+
+
+def test_sighup_has_a_server_of_one_worker_read_its_configuration_anew_and_loses_nothing(tmp_path: Path) -> None:
+    config = write_office(tmp_path, limits="answer_grid = 0.5")
+    headers, text = bearer(token_for(config)), config.path.read_text(encoding="utf-8")
+    log = config.path.with_suffix(".log")
+
+    def hang_up(waits_for: bytes, times: int) -> None:
+        os.kill(server.process.pid, signal.SIGHUP)
+        deadline = time.monotonic() + 120
+        while log.read_bytes().count(waits_for) < times:
+            assert server.process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.02)
+
+    with (
+        running(config) as [server],
+        httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=60, headers=headers) as client,
+    ):
+        title = lambda: client.get("/api/v1/datasets/patients").json()["title"]  # noqa: E731
+        assert title() == "Patients"
+        config.path.write_text(text.replace('"Patients"', '"Visitors"'), encoding="utf-8")
+        answer = under_way(config, lambda: client.post("/api/v1/datasets/patients/ask", json=SMOKERS))
+        hang_up(b"startup complete", 2)
+        assert answer().status_code == 200
+        assert title() == "Visitors"
+        config.path.write_text(text.replace("kind = ", "sort = "), encoding="utf-8")
+        hang_up(b"goes on with the configuration it has", 1)
+        assert title() == "Visitors"
+    with Ledger(config.ledger) as ledger:
+        assert [str(entry.state) for entry in ledger.entries()] == ["committed"]
+
+
+def test_the_health_check_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "server.toml"
+    assert "cannot read" in check(config)
+    config.write_text(f'[server]\nhost = "::"\nport = {free_port()}', encoding="utf-8")
+    with mock.patch.object(sys, "argv", ["health", str(config)]):
+        assert main() == 1
+    assert "http://[::1]:" in capsys.readouterr().err

@@ -16,6 +16,8 @@ __all__ = ["stopping_within"]
 def stopping_within(grace: float, stop: Callable[[], None]) -> Iterator[None]:
     """Within the block, call `stop` in the event loop at SIGTERM or SIGINT, before whoever listens already.
 
+    A terminal that hangs up ends no worker: SIGHUP is for the process that runs them.
+
     The operating system ends the process `grace` seconds after the first of them, whatever it is doing then: what
     was charged and not recorded stays spent, as after a crash. Only a process's main thread can listen.
     """
@@ -36,6 +38,8 @@ def stopping_within(grace: float, stop: Callable[[], None]) -> Iterator[None]:
         if callable(handler):
             handler(number, frame)
 
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     ours = [one for one, handler in listening.items() if callable(handler)]
     for one in ours:
         signal.signal(one, hear)
