@@ -104,7 +104,7 @@ def test_an_answer_is_a_whole_posterior_with_an_interval(curator: Curator) -> No
     assert holds(table.iloc[0], 0.4)
     assert holds(table.iloc[1], 0.2)
     assert table["high"][3] - table["low"][3] > 0.5  # nobody is there, so next to nothing is known
-    assert np.all(table["privacy_share"].between(0, 1))
+    assert table["privacy_share"][:3].between(0, 1).all() and np.isnan(table["privacy_share"][3])  # noise hides it
 
 
 def test_levels_and_quantiles_are_said_in_percent_too(curator: Curator) -> None:
@@ -234,7 +234,20 @@ def test_what_noise_hides_is_no_estimate_in_any_form() -> None:
     said = contrast(answer, 0, 3)
     assert said.sentences()[0].startswith("A less never: ? (95\u00a0% range: ")
     assert said.sentences()[-1] == "The answer does not tell which is higher: noise hides never."
-    assert said.to_dict()["difference"]["estimate"] is None
+    assert said.to_dict()["difference"]["estimate"] is None and said.to_dict()["higher"] is None
+    assert said.factor is None and json.dumps(said.to_dict(), allow_nan=False)
+    # No plain number is made of what was believed beforehand: neither draws nor what is computed of them.
+    assert np.isnan(answer.draws("never")).all() and not np.isnan(answer.draws("A")).any()
+    assert np.isnan(gap.draws).all() and np.isnan(answer.ratio("A", "never").draws).all()
+    assert [math.isnan(answer.probability(claim)) for claim in ("A > never", "never >= 60", "A > B", "A >= 60")] == [
+        *(True, True, False, False)
+    ]
+    assert answer.rows[-1]["privacy_share"] is None and np.isnan(table.privacy_share.iloc[-1])
+    values = answer.to_arviz().posterior["mean_of_sbp"].to_numpy()
+    assert np.isnan(values[..., -1]).all() and not np.isnan(values[..., :-1]).any()
+    assert (gap.low, gap.high) == pytest.approx((answer.rows[0]["low"] - 250, answer.rows[0]["high"] - 60), abs=2)
+    with pytest.raises(InvalidValue):
+        answer.probability("A > nan")
     alone = Answer(NoisyCells(question, N, "laplace", 1e8).release(records, seeded_rng(4)))
     assert str(alone.table.estimate.dtype) == "float64" and alone.table.estimate.isna().all()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import operator
@@ -64,7 +65,9 @@ class Comparison:
         It is drawn out as far as the intervals of both rows are where noise hides one of them.
         """
         level = self.level if level is None else level
-        return np.asarray(central(self.draws[:, None], level)[0] if self.ends is None else self.ends(level))
+        if self.ends is not None:
+            return np.asarray(self.ends(level))
+        return np.asarray(central(self.draws[:, None], level)[0] if self.told else [-_NO_END, _NO_END])
 
     @property
     def low(self) -> float:
@@ -142,7 +145,7 @@ class Answer:
             low, high = map(float, ends[place])
             told = not drowned(low, high, posterior.public_range)
             row |= {"estimate": float(middle[place]) if told else None, "low": low, "high": high}
-            rows.append(row | {"privacy_share": float(1 - plain[place]) if low < high else None})
+            rows.append(row | {"privacy_share": float(1 - plain[place]) if told and low < high else None})
         return rows
 
     @property
@@ -151,7 +154,7 @@ class Answer:
 
         An estimate is missing where noise hides the row, and its range is all that there can be. `privacy_share` is the
         part of the interval's width that the noise added, about: 1 where without noise the number would be known, and
-        missing where an interval has no width.
+        missing where an interval has no width, and where noise hides the row.
         """
         import pandas as pd  # noqa: PLC0415 - an extra
 
@@ -216,18 +219,28 @@ class Answer:
         return html_table(self.rows, self.question.describe(), self.footing(), counts=self._whole)
 
     def draws(self, *label: Any) -> Floats:
-        """Return the draws of one row, named by its group: its values in the order of the table's first columns."""
+        """Return the draws of one row, named by its group: its values in the order of the table's first columns.
+
+        They are NaN where noise hides the row: they would be draws of what was believed beforehand.
+        """
         return np.asarray(self._told_draws[:, row_of(self.question, label)])
 
     @property
-    def _told_draws(self) -> Floats:
-        """The draws of the rows of `table`."""
+    def _every_draw(self) -> Floats:
+        """The draws of the rows of `table`, of those that noise hides, too."""
         return np.asarray(self.posterior.draws[:, self.question.places])
+
+    @functools.cached_property
+    def _told_draws(self) -> Floats:
+        """The draws of the rows of `table`, NaN for those that noise hides."""
+        hidden = [row["estimate"] is None for row in self.rows]
+        return np.where(hidden, math.nan, self._every_draw)
 
     def difference(self, first: Any, second: Any) -> Comparison:
         """Return the first row less the second, from their joint posterior.
 
-        A row of several groups is a tuple, or called as `summary` calls it, ``"A / 2024-01"``.
+        A row of several groups is a tuple, or called as `summary` calls it, ``"A / 2024-01"``. Where noise hides one of
+        the two, estimate and draws are NaN, and the interval is all that there can be.
         """
         return self._compared(f"{row_name(first)} - {row_name(second)}", first, second, np.subtract)
 
@@ -237,32 +250,33 @@ class Answer:
 
     def _compared(self, what: str, first: Any, second: Any, made: Callable[[Any, Any], Any]) -> Comparison:
         rows = [row_of(self.question, one) for one in (first, second)]
-        draws, places = self._told_draws[:, rows], [self.question.places[row] for row in rows]
+        draws, places = self._every_draw[:, rows], [self.question.places[row] for row in rows]
 
         def ends(level: float) -> Floats:
             return compared(made, draws, self.posterior.interval(level)[places], level)
 
-        found = made(draws[:, 0], draws[:, 1])
         rises = made is np.subtract or draws.min() >= 0  # a ratio to what may be below zero has no such ends
         told = all(self.rows[row]["estimate"] is not None for row in rows)
+        found = made(draws[:, 0], draws[:, 1]) if told else np.full(len(draws), math.nan)
         return Comparison(f"{self.question.describe()}, {what}", found, self.level, ends if rises else None, told)
 
     def probability(self, claim: str) -> float:
-        """Return how likely a claim about rows is, such as ``"A > B"`` or ``"A >= 0.3"``."""
+        """Return how likely a claim is, ``"A > B"`` or ``"A >= 0.3"``; NaN where noise hides a row that it names."""
         found = _MARK.match(claim.strip()) if isinstance(claim, str) else None
         if found is None:
             raise InvalidValue(f'a claim compares two rows, or a row and a number: "A > B". Got {claim!r}')
         left, right = self._side(found["left"]), self._side(found["right"])
+        if np.isnan(left).any() or np.isnan(right).any():
+            return math.nan
         return float(np.mean(_SIGNS[found["sign"]](left, right)))
 
     def _side(self, text: str) -> Any:
         try:
             return self.draws(text.strip())
         except InvalidValue:
-            try:
-                return float(text)
-            except ValueError:
-                pass
+            with contextlib.suppress(ValueError):
+                if not math.isnan(number := float(text)):
+                    return number
             raise
 
     def plot(self, *, densities: bool = False) -> Any:
@@ -297,7 +311,7 @@ class Answer:
         return drawing
 
     def to_arviz(self) -> Any:
-        """Return the posterior's draws as an ArviZ `InferenceData`, the rows under their names."""
+        """Return the draws as an ArviZ `InferenceData`, rows under their names; NaN of a row that noise hides."""
         import arviz  # noqa: PLC0415 - an extra
 
         rows = [" / ".join(map(shown, label)) or "all" for label in self.question.labels]

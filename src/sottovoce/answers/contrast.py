@@ -31,16 +31,16 @@ class Contrast:
     factor
         The first over the second; None where the second may be nothing, either may be below it, or noise hides one.
     higher
-        How likely the first is higher.
+        How likely the first is higher; None where noise hides one.
     hidden
-        Those of the two that noise hides: what is said of them is what was thought before anything was seen.
+        Those of the two that noise hides.
     """
 
     first: str
     second: str
     difference: Comparison
     factor: Comparison | None
-    higher: float
+    higher: float | None
     hidden: tuple[str, ...] = ()
 
     def sentences(self) -> list[str]:
@@ -59,7 +59,7 @@ class Contrast:
         return told | {"higher": self.higher, "level": self.difference.level}
 
     def _which(self) -> str:
-        if self.hidden:
+        if self.higher is None:
             return f"The answer does not tell which is higher: noise hides {' and '.join(self.hidden)}."
         name, other, p = self.first, self.second, self.higher
         if p < 0.5:
@@ -89,12 +89,12 @@ def contrast(answer: Answer, first: int, second: int) -> Contrast:
     one, other = (labels[place] for place in (first, second))
     first_name, second_name = (" / ".join(map(shown, label)) for label in (one, other))
     draws = [answer.draws(*label) for label in (one, other)]
-    factor = answer.ratio(one, other) if min(part.min() for part in draws) > 0 else None
-    if factor is not None and not (factor.told and factor.high <= _MOST):
-        factor = None
-    higher = float(np.mean(draws[0] > draws[1]) + np.mean(draws[0] == draws[1]) / 2)
     names = zip((first, second), (first_name, second_name), strict=True)
     hidden = tuple(name for place, name in names if answer.rows[place]["estimate"] is None)
+    factor = answer.ratio(one, other) if not hidden and min(part.min() for part in draws) > 0 else None
+    if factor is not None and factor.high > _MOST:
+        factor = None
+    higher = None if hidden else float(np.mean(draws[0] > draws[1]) + np.mean(draws[0] == draws[1]) / 2)
     return Contrast(first_name, second_name, answer.difference(one, other), factor, higher, hidden)
 
 

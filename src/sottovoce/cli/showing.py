@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -68,9 +69,12 @@ def of_rows(answer: Any, rows: tuple[str, str] | None, claims: Sequence[str] = (
         lines.append("\n" + " ".join(found.sentences()))
         values |= {"compared": found.sentences(), "comparison": found.to_dict()}
     if claims:
-        likely = [{"claim": claim.strip(), "probability": answer.probability(claim)} for claim in claims]
-        lines += [f"{one['claim']}: probability {sure(one['probability'])}" for one in likely]
-        values["probabilities"] = likely
+        likely = [(claim.strip(), answer.probability(claim)) for claim in claims]
+        lines += [
+            f"{claim}: not known, noise hides a row" if math.isnan(p) else f"{claim}: probability {sure(p)}"
+            for claim, p in likely
+        ]
+        values["probabilities"] = [{"claim": claim, "probability": None if math.isnan(p) else p} for claim, p in likely]
     return Told(lines, values)
 
 
