@@ -199,6 +199,10 @@ class Door(Purse):
                     if self._protected.count(self._table) != n:
                         raise self._changed(n)
 
+    def check_unchanged(self) -> None:
+        """Raise `InvalidData` where the data were written again since they were opened. Reads no record."""
+        self._source.check_unchanged(self.dataset)
+
     def _changed(self, n: int) -> InvalidData:
         units = self._protected.units
         return InvalidData(

@@ -89,11 +89,11 @@ async def _answered(request: Request, caller: Caller, dataset: str, question: An
     return Response(text, media_type="application/json")
 
 
-@router.get("/health", tags=["operation"], summary="Whether the ledger answers")
+@router.get("/health", tags=["operation"], summary="Whether ledger and records answer")
 async def health(request: Request) -> JSONResponse:
     service = serving(request)
-    well = await service.run(service.healthy)
-    return JSONResponse({"status": "ok" if well else "the ledger does not answer"}, 200 if well else 503)
+    problem = await service.run(service.problem)
+    return JSONResponse({"status": problem or "ok"}, 503 if problem else 200)
 
 
 @router.get("/metrics", tags=["operation"], summary="Counters for Prometheus", response_class=PlainTextResponse)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import os
@@ -42,10 +43,12 @@ def create_app(config: Config) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        watching = asyncio.create_task(service.readiness.watch())
         with stopping_within(config.grace, service.stop):
             try:
                 yield
             finally:
+                watching.cancel()
                 service.stop()
                 await service.drain()
                 service.close()

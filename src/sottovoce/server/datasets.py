@@ -103,7 +103,7 @@ class Dataset:
         self.config = config
         with contextlib.ExitStack() as opened:
             table = _Remembered(opened.enter_context(open_table(config.source, types=config.types, facts=config.facts)))
-            self._schema = table.schema
+            self._table, self._schema = table, table.schema
             _check_columns(config, self._schema)
             options: dict[str, Any] = {"dataset": config.dataset or config.name, "order": config.order, "who": "server"}
             options |= {"facts": config.facts, "n": config.n, "protect": config.protect}
@@ -117,6 +117,16 @@ class Dataset:
     def budget(self) -> Budget:
         """What all analysts together may learn."""
         return self.curator.budget
+
+    @property
+    def grows(self) -> bool:
+        """Whether others may write to the records, as in a database."""
+        return self._table.grows
+
+    def ensure_reachable(self) -> None:
+        """Raise where no question could be answered: the records are out of reach, or were written again."""
+        self._table.ensure_available()
+        self.curator.check_unchanged()
 
     def _open_part(self, analyst: AnalystConfig) -> Budget:
         given = analyst.budgets[self.config.name]

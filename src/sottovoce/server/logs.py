@@ -62,9 +62,9 @@ def log_request(**facts: Any) -> None:
         _log.handle(record)
 
 
-def log_failure(error: BaseException) -> None:
-    """Write that something failed: its kind and its place."""
-    _log.error("failure", extra={"facts": _failure(error)})
+def log_failure(error: BaseException, **facts: str) -> None:
+    """Write that something failed: its kind and its place, and facts that depend on no record."""
+    _log.error("failure", extra={"facts": facts | _failure(error)})
 
 
 def log_late(dataset: str, steps: float) -> None:

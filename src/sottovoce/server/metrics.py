@@ -13,6 +13,7 @@ _HELP = {
     "requests": "Requests by route, method and status.",
     "answers": "Answers given, by data set.",
     "answers_late": "Answers that missed the first tick of the grid, by data set.",
+    "answers_lost": "Answers charged and lost, by data set.",
     "failed_logins": "Requests without a valid token.",
 }
 

@@ -17,7 +17,7 @@ from sottovoce.ledger.chain import Written, canonical_object
 from sottovoce.ledger.changes import totalling
 from sottovoce.ledger.grouping import Change
 from sottovoce.mechanisms import Release
-from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable
+from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, SourceUnavailable
 from sottovoce.server.callers import Caller
 from sottovoce.server.clerk import Clerk
 from sottovoce.server.config import Config
@@ -30,6 +30,7 @@ from sottovoce.server.metrics import Metrics
 from sottovoce.server.orders import Asking, text_of
 from sottovoce.server.pacing import Grid
 from sottovoce.server.questions import Question
+from sottovoce.server.readiness import Readiness
 from sottovoce.server.receipts import Signer
 from sottovoce.server.telling import Saying
 
@@ -37,7 +38,14 @@ __all__ = ["PaidAnswers", "plain_of"]
 
 _REMEMBERED = 1024
 """How many questions are known with what was built for them."""
-_LOST = "the answer was lost after it was charged; the history has its entry"
+_LOST = (
+    "the answer was lost after it was charged; the history has its entry. Tell your administrator before you ask "
+    "again: each try is charged"
+)
+_OUT_OF_REACH = (
+    "the records of {} are out of reach now, and nothing was charged; ask again in a moment, and tell your "
+    "administrator if it lasts"
+)
 
 
 class PaidAnswers(ABC):
@@ -47,6 +55,7 @@ class PaidAnswers(ABC):
     ledger: Ledger
     metrics: Metrics
     grid: Grid
+    readiness: Readiness
     signer: Signer
     _builders: Line
     _clerk: Clerk
@@ -88,10 +97,16 @@ class PaidAnswers(ABC):
         part = dataset.parts.get(caller.analyst)
         if part is None:
             raise NotAllowed(f"you have no budget on {name}; ask the administrator for one")
-        priced = await self._priced(caller, dataset, part, question)
-        paid = await self._clerk.write(
-            lambda: dataset.curator.reserving(priced, key=key, who=caller.analyst), _same, start
-        )
+        try:
+            priced = await self._priced(caller, dataset, part, question)
+            if dataset.grows and not await self._asked_before(part, key):
+                start = await self._reached(dataset, start)
+            paid = await self._clerk.write(
+                lambda: dataset.curator.reserving(priced, key=key, who=caller.analyst), _same, start
+            )
+        except SourceUnavailable as error:
+            self.readiness.note_reach(name, error)
+            raise SourceUnavailable(_OUT_OF_REACH.format(name)) from None
         entry: Entry
         told: dict[str, Any]
         if isinstance(paid, Answer):
@@ -107,6 +122,22 @@ class PaidAnswers(ABC):
         if isinstance(question, Question):  # whose release says it all
             return told
         return told | await self._told(question.told, release, entry, part)
+
+    async def _asked_before(self, part: Budget, key: str | None) -> bool:
+        """Return whether a question was charged under this key: its answer needs no records."""
+        return key is not None and await self.run(self.ledger.find_key, part, key) is not None
+
+    async def _reached(self, dataset: Dataset, start: float) -> float:
+        """Raise, before anything is charged, where the records are out of reach; return the moment to go on from.
+
+        That is a tick: the check waits for whoever reads the records, and may count them.
+        """
+        check = dataset.curator.ensure_available
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._makers.pool, quietly, check)
+        finally:
+            await self._tick(dataset.config.name, start)
+        return self.grid.now()
 
     async def _tick(self, dataset: str, start: float) -> None:
         if (steps := await self.grid.wait(start)) > 1:
@@ -142,8 +173,13 @@ class PaidAnswers(ABC):
         )
 
     def _lose(self, dataset: Dataset, paid: Paid, error: Exception) -> None:
-        log_failure(error)
+        self._note_lost(dataset.config.name, error)
         dataset.curator.give_up(paid.reservation, error)
+
+    def _note_lost(self, dataset: str, error: Exception) -> None:
+        log_failure(error, dataset=dataset)
+        self.metrics.count("answers_lost", dataset=dataset)
+        self.readiness.note_lost(dataset)
 
     async def _record(
         self, caller: Caller, dataset: Dataset, part: Budget, priced: Priced, made: Draft, start: float
@@ -156,6 +192,7 @@ class PaidAnswers(ABC):
         def tell(outcome: Any) -> tuple[Entry, dict[str, Any]]:
             entry, spent = outcome
             self.metrics.count("answers", dataset=dataset.config.name)
+            self.readiness.note_made(dataset.config.name)
             if (saying := self._sayings.get(priced)) is None:
                 saying = self._sayings[priced] = self._saying(dataset, caller.analyst, entry)
             return entry, saying.told(entry, made.release.text, spent)
@@ -166,7 +203,7 @@ class PaidAnswers(ABC):
             await self.run(dataset.curator.give_up, made.reservation, error)
             if isinstance(error, LedgerCorrupt | LedgerUnavailable):
                 raise
-            log_failure(error)  # such as an entry that an administrator closed meanwhile
+            self._note_lost(dataset.config.name, error)  # such as an entry that an administrator closed meanwhile
             raise AnswerLost(_LOST) from None
 
     def _saying(self, dataset: Dataset, analyst: str, entry: Entry) -> Saying:

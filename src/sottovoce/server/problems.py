@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 
 from sottovoce.client.errors import kind_of
 from sottovoce.ledger import EntryPending, KeyTaken, State
-from sottovoce.privacy.errors import BudgetExceeded, LedgerCorrupt, LedgerUnavailable, SottovoceError
+from sottovoce.privacy.errors import BudgetExceeded, LedgerCorrupt, LedgerUnavailable, SottovoceError, SourceUnavailable
 from sottovoce.server.errors import (
     AnswerLost,
     CallerLeft,
@@ -42,6 +42,7 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (ServerStopping, 503),
     (LedgerUnavailable, 503),
     (LedgerCorrupt, 503),
+    (SourceUnavailable, 503),
     (AnswerLost, 500),
     (SottovoceError, 422),
 )
@@ -105,7 +106,7 @@ def problem_of(error: SottovoceError, metrics: Metrics, failures: Bucket, addres
         headers["Retry-After"] = f"{error.retry_after:.0f}"
     if isinstance(error, EntryPending):
         headers["Retry-After"], detail = "1", _pending(error)
-    if isinstance(error, ServerStopping):
+    if isinstance(error, ServerStopping | SourceUnavailable):  # which was logged where it was found
         headers["Retry-After"] = "5"
     elif status >= 500:
         log_failure(error)

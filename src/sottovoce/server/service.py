@@ -31,6 +31,7 @@ from sottovoce.server.pacing import Grid
 from sottovoce.server.paying import PaidAnswers, plain_of
 from sottovoce.server.plans import choice_of, priced
 from sottovoce.server.questions import Question, model_of, target_of
+from sottovoce.server.readiness import Readiness
 from sottovoce.server.receipts import Signer
 from sottovoce.server.telling import left_of
 from sottovoce.server.tokens import Tokens
@@ -68,6 +69,8 @@ class Service(PaidAnswers):
             for name, one in config.datasets.items():
                 self._datasets[name] = Dataset(one, self.ledger, list(config.analysts.values()))
                 opened.callback(self._datasets[name].close)
+            self.readiness = Readiness(self._datasets)
+            opened.callback(self.readiness.close)
             # Whoever is refused must not wait for work on the data: it is built, checked, charged and told elsewhere
             # than where records are read.
             threads = config.limits.threads
@@ -261,14 +264,14 @@ class Service(PaidAnswers):
                 gauges.append(("spent_share", "Share of a budget spent.", {"dataset": name, "analyst": analyst}, share))
         return self.metrics.text(gauges)
 
-    def healthy(self) -> bool:
-        """Say whether the ledger answers."""
+    def problem(self) -> str | None:
+        """Return why answers would fail: of the ledger, or of any data set's records; None where all is well."""
         try:
             for dataset in self._datasets.values():
                 self.ledger.spent(dataset.budget)
         except (LedgerUnavailable, LedgerCorrupt, InvalidValue):
-            return False
-        return True
+            return "the ledger does not answer"
+        return self.readiness.problem()
 
     def stop(self) -> None:
         """Give up what was not paid for: plans, and questions still being built. Answers under way go on."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from sottovoce.answers.explaining import explain
 from sottovoce.client.reach import reach
-from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable, SottovoceError
+from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable, SottovoceError, SourceUnavailable
 from sottovoce.privacy.promises import Promise
 from sottovoce.server.errors import AnswerLost, NotAllowed, NotFound, ServerStopping, TooManyRequests
 from sottovoce.server.page.views import gauges, history_rows, spending
@@ -69,6 +69,8 @@ def outcome_of(error: SottovoceError) -> tuple[dict[str, Any], int]:
         raise error
     if isinstance(error, AnswerLost):
         return {"fault": str(error)}, 500
+    if isinstance(error, SourceUnavailable):
+        return {"problem": str(error)}, 503
     if isinstance(error, NotAllowed | NotFound | InvalidValue):
         return {"problem": str(error)}, 403 if isinstance(error, NotAllowed) else 422
     return {"problem": str(error)}, 422
