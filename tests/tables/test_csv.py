@@ -14,7 +14,8 @@ from sottovoce.facts import Category, Facts, Person
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.readings import BallSum, CategoryCounts, ClippedSum, CrossCounts, PersonCells
 from sottovoce.tables import Table, delimited, open_table
-from sottovoce.tables.delimited import SEPARATOR, cells, separated
+from sottovoce.tables.delimited import cells
+from sottovoce.tables.quotes import SEPARATOR, separated
 
 SOUND = [b"%d,%d,ward %d" % (k, 20 + k % 60, k % 3) for k in range(999)]
 ODD = {
@@ -101,6 +102,30 @@ def test_cells_are_those_of_pythons_own_reader() -> None:
     assert [[c.decode() for c in cells(line.encode(), b",")] for line in lines] == expected
 
 
+@pytest.mark.parametrize("alphabet", ['",', '"a', '",a', 'a,"" '])
+def test_quotes_where_nobody_expects_them_are_read_as_pythons_own_reader_does(alphabet: str) -> None:
+    rng = random.Random(7)
+    for most in (1, 5, 300):
+        lines = ["".join(rng.choices(alphabet, k=rng.randint(0, most))) for _ in range(400)]
+        expected = [next(csv.reader([line]), []) or [""] for line in lines]
+        made = separated("".join(f"{line}\n" for line in lines).encode(), b",").decode().split("\n")[:-1]
+        assert [line.split(SEPARATOR.decode()) for line in made] == expected
+
+
+def test_a_line_is_cut_at_what_the_names_allow(tmp_path: Path) -> None:
+    """Of three names a line has 32 KiB, of two thousand it has more; whatever ends a line."""
+    for names, most in ((3, 2**15), (2000, 128_000)):
+        for end in (b"\n", b"\r\n"):
+            head = b",".join(b"c%d" % name for name in range(names))
+            (tmp_path / "x.csv").write_bytes(end.join([head, b"x" * most, b"y" * (most + 1), b"z", b""]))
+            lines = delimited.line_batches([str(tmp_path / "x.csv")], delimited.longest_line(head.split(b",")))
+            assert [line[:1] + str(len(line)) for batch in lines for line in batch["line"].to_pylist()] == [
+                f"x{most}",
+                f"y{most}",
+                "z1",
+            ]
+
+
 @pytest.mark.parametrize("alphabet", [bytes(range(256)), b'1,"\r\x00\xff\xc3\xa9.e-'], ids=["all bytes", "odd ones"])
 def test_random_bytes_are_records(alphabet: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """n is the number of lines; a question is answered; a replaced line moves a count by one at most."""
@@ -114,9 +139,10 @@ def test_random_bytes_are_records(alphabet: bytes, tmp_path: Path, monkeypatch: 
     path = write(tmp_path / "x.csv", [some(60) for _ in range(50)])
     with open_table(path) as table:  # read anew from the file by every question
         assert table.schema == dict.fromkeys(["id", "age", "ward"], "string")
-        for chunk, longest in itertools.product([2**22, 100, 7], [2**20, 20]):
+        for chunk, longest in itertools.product([2**18, 100, 7], [2**15, 20]):
             monkeypatch.setattr(delimited, "_CHUNK", chunk)
             monkeypatch.setattr(delimited, "LONGEST", longest)
+            monkeypatch.setattr(delimited, "A_NAME", 1)
             lines = [some(60) for _ in range(50)]
             replaced, counts = rng.randrange(50), []
             for odd in (b"1,44,ward 1", some(30), some(30)):
@@ -130,13 +156,14 @@ def test_random_bytes_are_records(alphabet: bytes, tmp_path: Path, monkeypatch: 
 
 
 def test_where_a_chunk_ends_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delimited, "LONGEST", 2000)
     odd = [line[:5000] for line in ODD.values()]
     path = write(tmp_path / "x.csv", [*odd, *SOUND], end=b"\r\n")
     found = []
-    for size in (2**22, 1000, 64):
+    for size in (2**18, 1000, 64):
         monkeypatch.setattr(delimited, "_CHUNK", size)
-        found.append([line for batch in delimited.line_batches([str(path)]) for line in batch["line"].to_pylist()])
+        found.append(
+            [line for batch in delimited.line_batches([str(path)], 2000) for line in batch["line"].to_pylist()]
+        )
     assert found[0] == found[1] == found[2]
     assert len(found[0]) == len(ODD) + len(SOUND)
 

@@ -12,24 +12,27 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.tables.agreeing import distinct
+from sottovoce.tables.quotes import SEPARATOR, separated
 
-__all__ = ["LONGEST", "SEPARATOR", "cells", "header", "line_batches", "separated", "separator_of"]
+__all__ = ["cells", "header", "line_batches", "longest_line", "separator_of"]
 
-LONGEST = 2**20
-"""The bytes of a line that are read; a longer line is cut, so that none needs more memory than the others."""
+LONGEST, A_NAME = 2**15, 64
+"""The bytes of a line that are read, or so many for each name in the first line where that is more.
 
-SEPARATOR = b"\x1f"
-"""What stands between two cells once the quotes are gone."""
+A longer line is cut: what a line may hold is what it may take longer than another.
+"""
+_HEADER = 2**20
 
-_CHUNK = 2**22
-_QUOTE, _END = ord('"'), ord("\n")
+_CHUNK = 2**18
+"""Bytes that are read at once. One quote sends all of them through the automaton: a line changes what is done for as
+many bytes at the most, and for those before and behind it that share a piece with it."""
+_END = ord("\n")
 _CLOSING = re.compile(rb'(?:[^"]|"")*+')
 _LENT = bytes.maketrans(b"\x00" + SEPARATOR, b"\x1a\x1a")
 """The separator's own place, and NUL, which not every engine can hold: both read as the character SUBSTITUTE."""
@@ -46,11 +49,11 @@ def header(path: str) -> list[str]:
     An unnamed column is called by its place, ``column3``. A message here may speak of the first line and of no other.
     """
     with _opened(path) as file:
-        line = file.readline(LONGEST + 1)
+        line = file.readline(_HEADER + 1)
     name = Path(path).name
     if not line.strip():
         raise InvalidData(f"{name} has no names in its first line")
-    if len(line) > LONGEST:
+    if len(line) > _HEADER:
         raise InvalidData(f"the first line of {name} is too long to hold the names of columns")
     line = line.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").removesuffix(b"\r")
     if b"\x00" in line:
@@ -86,85 +89,51 @@ def _opened(path: str) -> gzip.GzipFile | BufferedReader:
     return gzip.open(path, "rb") if path.lower().endswith(".gz") else Path(path).open("rb")
 
 
-def line_batches(paths: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the records of files as batches of one column ``line``: cells without quotes between separators."""
+def longest_line(names: Sequence[str]) -> int:
+    """Return how many bytes of a line are read, by the names in the first one, which are public."""
+    return max(LONGEST, A_NAME * len(names))
+
+
+def line_batches(paths: Sequence[str], longest: int) -> Iterator[pa.RecordBatch]:
+    """Yield the records of files as batches of one column ``line``: cells without quotes between separators.
+
+    Of a line, so many bytes are read as `longest` says.
+    """
     for path in paths:
         separator = separator_of(path)
         with _opened(path) as file:
             while (first := file.readline(_CHUNK)) and not first.endswith(b"\n"):
                 continue
-            for lines in _whole_lines(file.read):
+            for lines in _whole_lines(file.read, longest):
                 yield pa.record_batch([_strings(separated(lines, separator))], ["line"])
 
 
-def _whole_lines(read: Callable[[int], bytes]) -> Iterator[bytes]:
+def _whole_lines(read: Callable[[int], bytes], longest: int) -> Iterator[bytes]:
     """Yield pieces of a file that end where a line ends, with a line feed at the end of every line."""
     rest = b""
     while chunk := read(_CHUNK):
-        lines, found, rest = (rest + chunk).rpartition(b"\n")
-        if found:
-            yield _tidy(lines + found)
-        rest = rest[: LONGEST + 1]
+        lines, feed, rest = (rest + chunk).rpartition(b"\n")
+        if feed:
+            yield _tidy(lines + feed, longest)
+        rest = rest[: longest + 1]  # a carriage return may follow
     if rest:
-        yield _tidy(rest + b"\n")
+        yield _tidy(rest + b"\n", longest)
 
 
-def _tidy(lines: bytes) -> bytes:
-    lines = lines.replace(b"\r\n", b"\n")
-    if b"\x00" in lines or SEPARATOR in lines:
-        lines = lines.translate(_LENT)
+def _tidy(lines: bytes, longest: int) -> bytes:
+    """Return lines that end in a line feed alone, none too long, and hold neither NUL nor the separator."""
+    lines = lines.replace(b"\r\n", b"\n").translate(_LENT)
     ends = np.flatnonzero(np.frombuffer(lines, np.uint8) == _END)
-    if np.diff(ends, prepend=-1).max() > LONGEST + 1:
-        lines = b"".join(line[:LONGEST] + b"\n" for line in lines.split(b"\n")[:-1])
-    return lines
-
-
-def separated(lines: bytes, separator: bytes) -> bytes:
-    r"""Return lines without their quotes, with `SEPARATOR` between cells.
-
-    >>> separated(b'1,"a,b"\n2,5" pipe\n', b",")
-    b'1\x1fa,b\n2\x1f5" pipe\n'
-    """
-    if b'"' not in lines:
-        return lines.replace(separator, SEPARATOR)
-    text = np.frombuffer(lines, np.uint8)
-    special = np.zeros(256, dtype=bool)
-    special[[separator[0], _QUOTE, _END]] = True
-    place = np.flatnonzero(special[text])
-    kind = text[place]
-    quote, end = kind == _QUOTE, kind == _END
-    before = np.cumsum(quote, dtype=np.int32) - quote
-    line = np.cumsum(end, dtype=np.int32) - end
-    inside = (
-        before - np.concatenate([[0], before[end]])[line]
-    ) & 1 == 1  # within quotes, counted from the line's start
-    parts = (kind == separator[0]) & ~inside
-    stops = np.zeros(len(text) + 2, dtype=bool)  # shifted by one: where a cell, or a quoted stretch, may start or end
-    stops[0] = True
-    stops[place[parts | end] + 1] = True
-    beside = np.zeros_like(stops)
-    beside[place[quote] + 1] = True
-    opens, closes = quote & ~inside, quote & inside
-    again = beside[place]  # the second of two quotes is one that was meant
-    odd = (opens & ~(stops[place] | again)) | (closes & ~(stops[place + 2] | beside[place + 2])) | (end & inside)
-    made = text.copy()
-    made[place[parts]] = SEPARATOR[0]
-    kept = np.ones(len(text), dtype=bool)
-    kept[place[closes | (opens & ~again)]] = False
-    plain = made[kept].tobytes()
-    return _by_hand(plain, lines, np.unique(line[odd]), separator) if odd.any() else plain
-
-
-def _by_hand(plain: bytes, lines: bytes, odd: Any, separator: bytes) -> bytes:
-    """Return `plain` with the lines numbered in `odd` read one by one instead."""
-    made, given = plain.split(b"\n"), lines.split(b"\n")
-    for number in odd:
-        made[number] = SEPARATOR.join(cells(given[number], separator))
-    return b"\n".join(made)
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    pieces, copied = [], 0
+    for line in np.flatnonzero(ends - starts > longest):  # few: each is longer than `longest`
+        pieces.append(lines[copied : starts[line] + longest])
+        copied = ends[line]
+    return b"".join([*pieces, lines[copied:]])
 
 
 def cells(line: bytes, separator: bytes) -> list[bytes]:
-    """Return the cells of one line: the rule itself, for lines whose quotes do not stand where they should.
+    """Return the cells of one line: the rule itself, one cell after the other.
 
     >>> cells(b'a,"b ""c"" d"e,f"g,"h,i', b",")
     [b'a', b'b "c" de', b'f"g', b'h,i']
@@ -188,15 +157,8 @@ def cells(line: bytes, separator: bytes) -> list[bytes]:
 
 
 def _strings(lines: bytes) -> pa.StringArray:
-    made = _array(lines)
-    try:
-        made.validate(full=True)
-    except pa.ArrowInvalid:  # bytes that are no UTF-8 become U+FFFD; a line feed among them stays one
-        made = _array(lines.decode("utf-8", "replace").encode())
-    return made
-
-
-def _array(lines: bytes) -> pa.StringArray:
+    """Return lines as texts: bytes that are no UTF-8 become U+FFFD, and a line feed among them stays one."""
+    lines = lines.decode("utf-8", "replace").encode()
     ends = np.flatnonzero(np.frombuffer(lines, np.uint8) == _END)
     offsets = np.zeros(len(ends) + 1, dtype=np.int32)
     offsets[1:] = ends - np.arange(len(ends))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +10,8 @@ import pyarrow.dataset as ds
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.tables.columns import truth
-from sottovoce.tables.delimited import SEPARATOR, header, line_batches
+from sottovoce.tables.delimited import header, line_batches, longest_line
+from sottovoce.tables.quotes import SEPARATOR
 
 __all__ = ["read_csv"]
 
@@ -23,29 +24,31 @@ _SCHEMA = pa.schema([("line", pa.string())])
 class _Lines(ds.Dataset):  # type: ignore[misc]
     """The lines of some files. DuckDB asks a data set for a scanner each time that it reads it."""
 
-    def __init__(self, paths: Sequence[str]) -> None:
-        self._paths = tuple(paths)
+    def __init__(self, paths: Sequence[str], longest: int) -> None:
+        self._paths, self._longest = tuple(paths), longest
 
     @property
     def schema(self) -> pa.Schema:
         return _SCHEMA
 
     def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **_: Any) -> _Scan:
-        return _Scan(self._paths, columns, filter)
+        return _Scan(lambda: line_batches(self._paths, self._longest), columns, filter)
 
 
 class _Scan:
     """One pass over the files. DuckDB draws the batches itself: no thread of ours outlives an interrupted query."""
 
-    def __init__(self, paths: Sequence[str], columns: Sequence[str] | None, condition: Any) -> None:
-        self._paths, self._condition = paths, condition
+    def __init__(
+        self, lines: Callable[[], Iterator[pa.RecordBatch]], columns: Sequence[str] | None, condition: Any
+    ) -> None:
+        self._lines, self._condition = lines, condition
         self._schema = _SCHEMA if columns is None else pa.schema([_SCHEMA.field(name) for name in columns])
 
     def to_reader(self) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_batches(self._schema, self._batches())
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        for batch in line_batches(self._paths):
+        for batch in self._lines():
             kept = batch if self._condition is None else batch.filter(self._condition)
             yield kept.select(self._schema.names)
 
@@ -67,7 +70,7 @@ def read_csv(connection: Any, paths: Sequence[str], types: Mapping[str, str], pe
     for kind in types.values():
         if kind not in KINDS:
             raise InvalidValue(f"a type is one of {', '.join(KINDS)}. Got {kind!r}")
-    connection.con.register("lines", _Lines(paths))
+    connection.con.register("lines", _Lines(paths, longest_line(names)))
     cut = ", ".join(
         f"nullif({_cell(place, name == person)}, '') AS {_quoted(name)}" for place, name in enumerate(names, 1)
     )
