@@ -48,6 +48,7 @@ class _SealedTable:
     """A table with public facts, whose records nobody may read."""
 
     schema = {"smoker": "boolean"}  # noqa: RUF012 - a fact
+    grows = False
 
     def count(self) -> int:
         return 20
@@ -57,6 +58,10 @@ class _SealedTable:
 
     def read(self, reading: Any, column: Any = None, *, where: Any = None, missing: Any = None) -> Any:
         raise DataTouched("records were read")
+
+    def ensure_available(self) -> bool:
+        """Be there."""
+        return False
 
     def close(self) -> None:
         """Hold nothing open."""

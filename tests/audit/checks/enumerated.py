@@ -6,13 +6,14 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from scipy import special
 
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.facts.columns import Flag, Number
-from sottovoce.mechanisms import ChoiceChain, ExponentialChoice, FunctionOf, NoisyStatistics, Outcomes
+from sottovoce.mechanisms import ChoiceChain, ExponentialChoice, FunctionOf, NoisyStatistics, Outcomes, choice_chain
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.laplace import DiscreteLaplaceProfile
 from sottovoce.privacy.numbers import Floats
@@ -24,7 +25,7 @@ from sottovoce.readings import ClippedSum, FunctionRows, FunctionValue
 from sottovoce.systems import Gamma
 from sottovoce.systems.exponential_family import ExponentialFamily
 
-__all__ = ["choices", "declared", "families", "parts", "slacks"]
+__all__ = ["choices", "declared", "families", "parts", "slacks", "steps_of_chains"]
 
 _EPSILONS = (0.0, 0.2, 0.6, 1.2)
 
@@ -82,6 +83,33 @@ def parts() -> tuple[bool, str]:
     for first, second in _neighbours((False, True), 3):
         problems += _above("a step of a chain", chain.profile, step(first), step(second))
     return verdict(problems, "30 pairs of counts and 6 of steps, none above its claim")
+
+
+@check("a chain's steps weigh scores by their window")
+def steps_of_chains() -> tuple[bool, str]:
+    """What a chain hands to its exact sampler, for every table of three votes and every neighbour of it."""
+    handed: list[Any] = []
+
+    def spy(weights: Any, rng: Any, base: Any) -> int:
+        handed.append(np.array([float(weight) for weight in weights]))
+        return 0
+
+    problems, largest = [], 0.0
+    for low, high, window in ((0.0, 1.0, 0.5), (-3.0, 0.5, 2.0)):
+        scores = FunctionRows(
+            lambda yes, low=low, high=high: [low, high] if yes else [high, low], (Flag(),), low, high, 2
+        )
+        chain = ChoiceChain(Outcomes(("no", "yes"), scores), 3, (window,))
+        with mock.patch.object(choice_chain, "choose", spy):
+            for first, second in _neighbours((False, True), 3):
+                for records in (first, second):
+                    chain.release(list(records))
+                p, q = (np.exp(weights) / np.exp(weights).sum() for weights in handed[-2:])
+                largest = max(largest, float(np.ptp(np.log(p / q))) / window)
+                problems += _above("a step of a chain", chain.profile, p, q)
+    if largest > 1 + 1e-9:
+        problems.append(f"one record moves the exponents {largest:.3g} times as far as the window says")
+    return verdict(problems, f"12 pairs, the largest move {largest:.3f} of its window")
 
 
 @check("a slack is charged to both laws")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -9,10 +10,17 @@ from scipy import stats
 
 from sottovoce.audit.checks.fits import ALARM
 from sottovoce.audit.checks.result import check, verdict
-from sottovoce.local import ProfileGraph, SmoothCategorical, SmoothOneBit
+from sottovoce.local import (
+    OneBitCluster,
+    ProfileGraph,
+    RandomizedResponse,
+    SmoothCategorical,
+    SmoothOneBit,
+    TwoProfileOneBit,
+)
 from sottovoce.privacy.randomness import seeded_rng
 
-__all__ = ["edges", "local_draws"]
+__all__ = ["edges", "local_draws", "rows"]
 
 
 def _graph() -> ProfileGraph:
@@ -33,10 +41,13 @@ def edges() -> tuple[bool, str]:
     """The output probabilities across each edge, as exact fractions, must stay within e^ε of each other."""
     problems, checked = [], 0
     bits = ProfileGraph.bernoulli({"x": 0.1, "y": 0.35, "z": 0.9}, [("x", "y"), ("y", "z")])
+    pair = ProfileGraph.bernoulli({"x": 0.1, "y": 0.35}, [("x", "y")])
     for mechanism in (
         SmoothCategorical.calibrate(_graph(), 0.5),
         SmoothCategorical.calibrate(_graph(), 0.037),
         SmoothOneBit.calibrate(bits, 0.3),
+        TwoProfileOneBit.calibrate(pair, 0.3),
+        OneBitCluster.calibrate(bits, 0.3),
     ):
         graph, most = mechanism.graph, _exp_below(mechanism.epsilon)
         rows = graph.exact
@@ -55,6 +66,22 @@ def edges() -> tuple[bool, str]:
                         over = float(p / (most * q) - 1)
                         problems.append(f"output {y} exceeds e^ε across an edge, by {over:.2g} of itself")
     return verdict(problems, f"{checked} constraints hold in exact fractions")
+
+
+@check("a record by itself keeps its ε")
+def rows() -> tuple[bool, str]:
+    """Randomized response over two to five categories: every output under every two records, in exact fractions."""
+    problems = []
+    for size, epsilon in itertools.product((5, 3, 2), (0.1, 1.0)):
+        laws = {name: [0.0] * size for name in "ab"}
+        laws["a"][0] = laws["b"][-1] = 1.0
+        matrix = RandomizedResponse.calibrate(ProfileGraph.complete(laws), epsilon).matrices[0]
+        most = _exp_below(epsilon)
+        for p, q in itertools.permutations([[Fraction(float(x)) for x in row] for row in matrix], 2):
+            problems += [
+                f"{size} categories: e^{epsilon} is exceeded" for a, b in zip(p, q, strict=True) if a > most * b
+            ]
+    return verdict(problems, "six matrices, in exact fractions")
 
 
 @check("profile releases follow their matrices")

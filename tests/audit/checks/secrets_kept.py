@@ -16,7 +16,7 @@ import pyarrow as pa
 from sottovoce.answers.card import card
 from sottovoce.answers.explaining import explain
 from sottovoce.audit.checks.result import check, verdict
-from sottovoce.curator import Curator
+from sottovoce.curator import Curator, records
 from sottovoce.facts import Category, Facts, Flag, Number
 from sottovoce.mechanisms import DirectPosterior, NoisyStatistics
 from sottovoce.privacy.errors import SottovoceError
@@ -37,13 +37,15 @@ def _table(n: int) -> Any:
 
 
 class _Heard(logging.Handler):
-    """All that anyone logs."""
+    """All that anyone logs but when answers leave."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
         self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
+        if record.name == records.__name__:  # when an answer left: whoever asked saw that
+            return
         self.lines.append(f"{record.name}: {record.getMessage()}")
 
 
