@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sottovoce.answers.answer import Answer
+from sottovoce.answers.balance import Offer
 from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.noisy_cells import NoisyCells
 from sottovoce.answers.purse import Purse, Spend
@@ -16,8 +19,10 @@ from sottovoce.answers.verbs import Verbs, check_options, regression_room
 from sottovoce.facts.imagined import Imagined
 from sottovoce.ledger import Budget
 from sottovoce.ledger.charging import price
+from sottovoce.mechanisms import Mechanism
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.numbers import shown
 from sottovoce.privacy.profile import Profile
 
 if TYPE_CHECKING:  # the room needs an extra
@@ -25,6 +30,8 @@ if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.regression.planned import RegressionPlan
 
 __all__ = ["PaidVerbs"]
+
+_log = logging.getLogger(__name__)
 
 
 class PaidVerbs(Verbs, Purse):
@@ -53,6 +60,9 @@ class PaidVerbs(Verbs, Purse):
         """Answer a question: charged durably before any record is read, recorded before anyone sees it."""
         check_options(getattr(Verbs, question.verb), options)
         level = checked_level(level)  # before anything is spent
+        if (earlier := self._told_before(question, part, level, options)) is not None:
+            told: Answer = earlier
+            return told
         mechanism = self.mechanism_for(question, spend, part)
         done = self.answered(mechanism, where=question.where, part=part, **options)
         budget = self.budget if part is None else part
@@ -76,10 +86,47 @@ class PaidVerbs(Verbs, Purse):
         """Fit a regression: charged once, durably, before any record is read, however often it looks at them."""
         check_options(Verbs.regress, options)
         level = checked_level(level)
+        if (earlier := self._told_before(formula, part, level, options)) is not None:
+            told: Regression = earlier
+            return told
         budget = self.budget if part is None else part
         mechanism = self.looks_for(formula, spend, part)
         done = self.answered(mechanism, where=formula.where, part=part, **options)
         return Regression(done.release, done.entry, budget.share(price(budget, done.release.profile)), level)
+
+    def _told_before(
+        self, question: Question | Formula, part: Budget | None, level: float, options: dict[str, Any]
+    ) -> Any:
+        """Return the earlier answer to this very question where `again` asks for it; else note it before charging."""
+        again = options.pop("again", False)
+        if not isinstance(again, bool):
+            raise InvalidValue(f"again= is True or False. Got {shown(again)}")
+        if not again and options.get("idempotency_key") is not None:  # a retry under its key is free anyway
+            return None
+        entry = self.answered_before(question, part)
+        if entry is None:
+            return None
+        if again:
+            return self.again(entry, level=level)
+        _log.warning("entry %d answered this very question; with again it is told for nothing, and this pays", entry)
+        return None
+
+    @abstractmethod
+    def answered_before(self, question: Any, part: Budget | None = None) -> int | None:
+        """Return the entry of an answer that these data gave to a question lately, if there is one: `again` is free."""
+
+    @abstractmethod
+    def again(self, entry: int, *, level: float | str = 0.95) -> Any:
+        """Return an answer that was paid for before, by the number of its entry; free."""
+
+    @abstractmethod
+    def ensure_covered(self, mechanism: Mechanism, *, where: str | None = None, part: Budget | None = None) -> None:
+        """Raise what asking this would raise now, of the question, the table or the budgets. Nothing is spent."""
+
+    def _offered(self, question: Question | str, offer: Offer, part: Budget | None = None) -> Offer:
+        asked = self._parsed(question) if isinstance(question, str) else question
+        self.ensure_covered(self.mechanism_for(asked, offer.share, part), where=asked.where, part=part)
+        return offer
 
     def _foreseen(
         self,
@@ -92,13 +139,14 @@ class PaidVerbs(Verbs, Purse):
         imagined: Imagined | Iterable[str] | None,
     ) -> RegressionPlan:
         mechanism = self.looks_for(formula, spend, part)
+        self.ensure_covered(mechanism, where=formula.where, part=part)
         made: RegressionPlan = regression_room().plan_looks(
             mechanism, self.share(spend, part), records, checked_level(level), imagined
         )
         return made
 
     def _purse(self, part: Budget | None) -> tuple[PrivacyFilter, int | None]:
-        budget = self.budget if part is None else part
+        budget = self.budget if part is None else self._part(part)
         return PrivacyFilter.from_dict(budget.filter), budget.n
 
     def fit(

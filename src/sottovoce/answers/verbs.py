@@ -30,7 +30,19 @@ if TYPE_CHECKING:  # the room needs an extra
 
 __all__ = ["OPTIONS", "Verbs", "check_options", "regression_room"]
 
-OPTIONS = ("level", "idempotency_key", "purpose", "who", "rng", "accept_unproven", "missing", "draws", "about", "then")
+OPTIONS = (
+    "level",
+    "idempotency_key",
+    "purpose",
+    "who",
+    "rng",
+    "accept_unproven",
+    "missing",
+    "draws",
+    "about",
+    "then",
+    "again",
+)
 """What is passed on to where an answer is paid for; a client refuses some of it."""
 
 
@@ -86,7 +98,8 @@ class Verbs(ABC):
         prior
             How many records the prior counts for in each group, shared by the values; 1.5 unless given.
         options
-            As in `Curator.release`: ``idempotency_key``, ``rng``.
+            As in `Curator.release`: ``idempotency_key``, ``rng``. ``again=True`` tells the earlier answer to this very
+            question, free, where there is one; otherwise one that is paid for again is noted in the log beforehand.
         """
         asked = {"by": by, "where": where, "pool": pool, "prior": prior}
         return self.answer(self.question("proportion", column, **asked), spend=spend, part=part, **options)
@@ -236,7 +249,9 @@ class Verbs(ABC):
         imagined: Imagined | Iterable[str] | None = None,
         **options: Any,
     ) -> RegressionPlan | Offer:
-        """Return how wide the intervals of an answer will be: a forecast, free of cost; nothing is read.
+        """Return how wide the intervals of an answer will be: a forecast, free of cost; no record is looked at.
+
+        What would be refused is refused here, too: a question of another table, or one that the budget does not cover.
 
         Parameters
         ----------
@@ -265,7 +280,7 @@ class Verbs(ABC):
         share = parse_spend(spend) if isinstance(spend, str) else spend
         if isinstance(share, str | Promise):
             raise InvalidValue(f"a question is planned for a share of the budget such as 0.05. Got {spend}")
-        return self._offered(question, self.balance(question, **told).at(share))
+        return self._offered(question, self.balance(question, **told).at(share), part)
 
     @abstractmethod
     def _foreseen(
@@ -295,12 +310,11 @@ class Verbs(ABC):
     ) -> float:
         """Return the share of the budget that an answer needs to be known to ± `width`, as `balance` foresees it."""
         offer = self.balance(question, part, records=records, imagined=imagined).for_width(width)
-        return self._offered(question, offer).share
+        return self._offered(question, offer, part).share
 
-    def _offered(self, question: Question | str, offer: Offer) -> Offer:
-        """Return an offer; whoever knows that it cannot be paid raises `BudgetExceeded`."""
-        del question
-        return offer
+    @abstractmethod
+    def _offered(self, question: Question | str, offer: Offer, part: Budget | None = None) -> Offer:
+        """Return an offer, or raise what asking the question for it would raise."""
 
     def balance(
         self,

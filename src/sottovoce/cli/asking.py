@@ -56,6 +56,7 @@ def ask(
     level: shared.Level = "95%",
     dataset: shared.DatasetName = None,
     idempotency_key: shared.Key = None,
+    again: shared.Again = False,
     who: shared.Who = None,
     purpose: shared.Purpose = None,
     compare: shared.Compare = None,
@@ -97,9 +98,9 @@ def ask(
     options: dict[str, Any] = {"dataset": dataset, "n": n, "protect": protect, "who": who}
     with shared.curator_beside(data, facts, ledger, budget, check, **options) as curator:
         asking = asking_of(curator.facts or Facts({}))
-        shared.tell_of_an_earlier_answer(curator, asking, idempotency_key)
+        named: dict[str, Any] = {"idempotency_key": idempotency_key, "purpose": purpose, "again": again}
         with waiting("asking"):
-            answer = curator.answer(asking, spend=paid, level=certain, idempotency_key=idempotency_key, purpose=purpose)
+            answer = curator.answer(asking, spend=paid, level=certain, **named)
         left, whom = curator.left(), curator.whom
     beside = of_rows(answer, compare)
     with written((csv, table_file(answer)), (plot, lambda file: answer.plot().savefig(file))):

@@ -51,6 +51,7 @@ def regress(
     level: shared.Level = "95%",
     dataset: shared.DatasetName = None,
     idempotency_key: shared.Key = None,
+    again: shared.Again = False,
     who: shared.Who = None,
     purpose: shared.Purpose = None,
     predict: shared.Predicting = None,
@@ -91,12 +92,9 @@ def regress(
         return with_records
 
     with shared.curator_beside(data, facts, ledger, budget, check, **options) as curator:
-        asking = regression_room().Formula(formula, curator.facts or Facts({}), **said)
-        shared.tell_of_an_earlier_answer(curator, asking, idempotency_key)
+        named: dict[str, Any] = {"idempotency_key": idempotency_key, "purpose": purpose, "again": again}
         with waiting("looking at the records"):
-            answer = curator.regress(
-                formula, **said, spend=paid, level=certain, idempotency_key=idempotency_key, purpose=purpose
-            )
+            answer = curator.regress(formula, **said, spend=paid, level=certain, **named)
         left, whom = curator.left(), curator.whom
     beside = of_regression(answer, predict or (), contrast or ())
     with written((csv, table_file(answer)), (plot, lambda file: answer.plot().savefig(file))):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,15 +16,13 @@ if TYPE_CHECKING:
 
     from sottovoce.answers.paid_verbs import PaidVerbs
     from sottovoce.curator import Curator
-    from sottovoce.curator.asked_before import Asked
     from sottovoce.curator.protected import Protected
     from sottovoce.curator.records import Records
     from sottovoce.facts import Facts
     from sottovoce.mechanisms import Mechanism
 
-__all__ = ["beside", "check_payable", "curator_beside", "paid", "places", "tell_of_an_earlier_answer"]
+__all__ = ["beside", "check_payable", "curator_beside", "paid", "places"]
 
-_log = logging.getLogger(__name__)
 
 Data = Annotated[str, typer.Argument(help="A Parquet, CSV or Arrow file, or a database address.")]
 PublicFacts = Annotated[
@@ -50,6 +47,9 @@ Bins = Annotated[int, typer.Option(help="Of quantiles: into how many bins the co
 DatasetName = Annotated[str | None, typer.Option(help="The name of the data in the ledger.")]
 Key = Annotated[
     str | None, typer.Option(help="A name for this request: asked again under it, it is answered and charged once.")
+]
+Again = Annotated[
+    bool, typer.Option("--again", help="Tell the earlier answer to this very question, free, where there is one.")
 ]
 Who = Annotated[str | None, typer.Option(help="Who asks. (By default your user name.)")]
 Purpose = Annotated[str | None, typer.Option(help="What the answer is for; recorded, and on the card.")]
@@ -154,9 +154,3 @@ def _records(data: str, facts: Facts | None, opened: contextlib.ExitStack) -> Re
     from sottovoce.curator.records import open_records  # noqa: PLC0415 - opens databases
 
     return open_records(data, facts, None, opened)
-
-
-def tell_of_an_earlier_answer(curator: Curator, question: Asked, key: str | None) -> None:
-    """Say that a question was answered before and can be told again free; under a key, a retry is free anyway."""
-    if key is None and (entry := curator.answered_before(question)) is not None:
-        _log.warning("entry %d answered this very question; sottovoce again tells it for nothing, and this pays", entry)

@@ -170,8 +170,9 @@ class Client(Verbs):
         made: RegressionPlan = regression_room().RegressionPlan.from_dict(told)
         return made
 
-    def _offered(self, question: Question | str, offer: Offer) -> Offer:
+    def _offered(self, question: Question | str, offer: Offer, part: Budget | None = None) -> Offer:
         """Return an offer that can be paid, by the token's budget and by the one that everyone shares."""
+        _own(part, {})
         asked = self._parsed(question) if isinstance(question, str) else question
         budgets = self._budgets()
         purse = PrivacyFilter.from_dict(budgets["yours"]["filter"])

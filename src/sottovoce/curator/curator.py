@@ -22,7 +22,7 @@ from sottovoce.curator.protected import Protected
 from sottovoce.curator.records import open_records
 from sottovoce.curator.source import origin_of
 from sottovoce.facts import Facts, read_facts
-from sottovoce.ledger import Ledger
+from sottovoce.ledger import Budget, Ledger
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.filter import Order
 from sottovoce.privacy.numbers import real
@@ -163,9 +163,9 @@ class Curator(Door, PaidVerbs, RowsOfPersons):
         mine = [one for one in self._ledger.budgets() if self.budget.id in (one.id, one.whole)]
         return answer_again(*entry_of(self._ledger, entry, mine), wanted)
 
-    def answered_before(self, question: Asked) -> int | None:
+    def answered_before(self, question: Asked, part: Budget | None = None) -> int | None:
         """Return the entry of an answer that these data gave to a question lately, if there is one: `again` is free."""
-        latest = self._ledger.latest(self.budget, _LATEST)
+        latest = self._ledger.latest(self.budget if part is None else self._part(part), _LATEST)
         return entry_that_answers(latest, question, self._source.stamp(self.budget))
 
     @property

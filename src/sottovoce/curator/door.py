@@ -21,6 +21,7 @@ from sottovoce.facts import Facts
 from sottovoce.ledger import Budget, Reservation
 from sottovoce.ledger.chain import Written
 from sottovoce.ledger.changes import committed, committing
+from sottovoce.ledger.charging import charged
 from sottovoce.ledger.grouping import About
 from sottovoce.mechanisms import Mechanism, Release, StatisticalQuery
 from sottovoce.mechanisms.mechanism import check_draws
@@ -209,6 +210,14 @@ class Door(Purse):
             f"{self.dataset!r} had {n} {units} when its budget was opened; it changed since. Ask a copy that stays as "
             "it is, under a name and with a budget of its own"
         )
+
+    def ensure_covered(self, mechanism: Mechanism, *, where: str | None = None, part: Budget | None = None) -> None:
+        """Raise what `reserve` would raise now, of the question, the table or the budgets. Nothing is spent."""
+        charge = self.price(mechanism, where=where, part=part, accept_unproven=True).charge
+        self.ensure_available()
+        for budget, cost in ((charge.budget, charge.cost), (charge.whole, charge.whole_cost)):
+            if budget is not None and cost is not None:
+                charged(budget, self._ledger.spent(budget), cost)
 
     def reserving(self, priced: Priced, *, key: str | None = None, who: str | None = None) -> About:
         """Return the change that `reserve` makes, for `Ledger.write`, which returns what is paid or was told before."""

@@ -57,6 +57,17 @@ class Unopened(PaidVerbs):
         """Refuse: there is no ledger to charge."""
         raise InvalidValue(f"the budget of {self.dataset} is not open yet")
 
+    def answered_before(self, question: Any, part: Budget | None = None) -> None:
+        """Return None: nothing was answered."""
+
+    def again(self, entry: int, *, level: float | str = 0.95) -> NoReturn:
+        """Refuse: nothing was answered."""
+        raise InvalidValue(f"the budget of {self.dataset} is not open yet")
+
+    def ensure_covered(self, mechanism: Mechanism, *, where: str | None = None, part: Budget | None = None) -> None:
+        """Raise `BudgetExceeded` where not even the whole budget would pay for a question."""
+        self.check(mechanism)
+
     def check(self, mechanism: Mechanism, draws: int = 1) -> None:
         """Raise `BudgetExceeded` where not even the whole budget would pay for a release."""
         charged(self.budget, Fraction(0), price(self.budget, self.claimed(mechanism.cost(draws))))
