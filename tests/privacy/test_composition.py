@@ -1,5 +1,6 @@
 import math
 
+import mpmath as mp
 import numpy as np
 import pytest
 from scipy import special, stats
@@ -66,7 +67,7 @@ def test_repeated_pure_is_the_binomial_sum(level: float, count: int) -> None:
 def test_a_million_repetitions_are_summed_where_they_have_a_chance(level: float) -> None:
     """By SciPy's binomial law; of a million and one terms those within 38 deviations are no zeros, and 50 are added."""
     many, p = 10**6 * PureProfile(level), special.expit(level)
-    assert len(many._binomial[0]) < 40_000
+    assert len(many._responses._law[0]) < 90_000
     for delta in (1e-3, 1e-6, 1e-12):
         epsilon = many.epsilon(delta)
         hits = np.arange(math.ceil((epsilon / level + 10**6) / 2), min(10**6, int(10**6 * p) + 25_000))
@@ -187,3 +188,66 @@ def test_a_billion_of_two_kinds_are_no_quieter_than_their_normal_limit() -> None
     tails = np.array([0.022750131948, 3.167124183e-05])
     assert np.all(found >= 0.99 * tails)
     assert np.all(found <= 15 * tails)  # a grid so coarse adds as much
+
+
+@pytest.mark.parametrize("count", [1, 2, 40, 10**6, 10**6 + 1, 10**9, 10**12])
+def test_equal_responses_are_a_binomial_law_however_many(count: int) -> None:
+    """Levels so small that k of them are nearly one Gaussian of μ = 1; up to forty the sum itself."""
+    level = 1 / math.sqrt(count)
+    profile = ComposedProfile((PureProfile(level),), (count,))
+    if count <= 40:
+        p = mp.mpf(1) / (1 + mp.exp(-mp.mpf(level)))
+        for epsilon in (0.0, 0.1, 0.4, 3.0):
+            hits = range(count + 1)
+            truth = mp.fsum(
+                mp.binomial(count, k)
+                * max(p**k * (1 - p) ** (count - k) - mp.exp(epsilon) * p ** (count - k) * (1 - p) ** k, mp.mpf(0))
+                for k in hits
+            )
+            assert truth * (1 - mp.mpf(1e-12)) <= profile.delta(epsilon) <= truth * (1 + mp.mpf(1e-9))
+    else:
+        for delta in (1e-3, 1e-6, 1e-30, 1e-100):
+            assert profile.epsilon(delta) == pytest.approx(GaussianProfile(1.0).epsilon(delta), rel=2e-3)
+
+
+@pytest.mark.parametrize(("count", "level"), [(10**6, 1e-3), (3 * 10**9, 2e-5), (500, 1.0), (10**7, 12.0)])
+def test_chances_of_a_binomial_law_are_never_below_the_truth(count: int, level: float) -> None:
+    from sottovoce.privacy.binomial_loss import _log_binomial
+
+    miss = 1 / (1 + math.exp(level))
+    deviation = math.sqrt(count * miss * (1 - miss))
+    for away in (-30.0, -3.0, 0.0, 0.1, 5.0, 38.0):
+        k = min(max(round(count * miss + away * deviation), 0), count)
+        with mp.workdps(50):
+            p = 1 / (1 + mp.exp(mp.mpf(level)))
+            truth = mp.loggamma(count + 1) - mp.loggamma(k + 1) - mp.loggamma(count - k + 1)
+            truth += k * mp.log(p) + (count - k) * mp.log1p(-p)
+            off = float(mp.mpf(float(_log_binomial(float(count), np.array([float(k)]), miss)[0])) - truth)
+        assert 0 <= off < 1e-7
+
+
+@pytest.mark.parametrize("delta", [1e-10, 1e-25, 1e-60, 1e-150, 1e-280])
+def test_mixed_parts_are_told_apart_where_delta_is_tiny(delta: float) -> None:
+    """Two kinds of responses, all outcomes counted over in many digits."""
+    kinds, counts = (0.5, 0.31), (300, 200)
+    ours = compose([PureProfile(level) for level in kinds], counts).epsilon(delta)
+
+    def curve(epsilon: float) -> mp.mpf:
+        with mp.workdps(40):
+            laws = []
+            for level, count in zip(kinds, counts, strict=True):
+                p = 1 / (1 + mp.exp(-mp.mpf(level)))
+                chance, law = (1 - p) ** count, []
+                for k in range(count + 1):
+                    law.append((float(level * (2 * k - count)), chance))
+                    chance *= p / (1 - p) * (count - k) / (k + 1)
+                laws.append(law)
+            total = mp.mpf(0)
+            for first, chance in laws[0]:
+                for second, other in laws[1]:
+                    if first + second > epsilon:
+                        total += chance * other * -mp.expm1(mp.mpf(epsilon) - first - second)
+            return total
+
+    assert curve(ours) <= delta * (1 + 1e-9)
+    assert curve(ours * 0.995) > delta

@@ -23,8 +23,7 @@ from sottovoce.privacy import (
     ZeroConcentratedProfile,
 )
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.losses import Losses
-from sottovoce.privacy.subsampled import _Moments
+from sottovoce.privacy.relation import ADD_REMOVE
 
 EPSILONS = np.array([0.0, 1e-6, 0.1, 0.5, 1.0, 2.0, 5.0, 40.0])
 
@@ -156,15 +155,84 @@ def test_what_is_no_rate_is_refused(rate):
         SubsampledProfile(3.0, 0.1)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("count", [0, 1, 63, 64, 200])
-@pytest.mark.parametrize("tilt", [1e-9, 0.3, 100 / 63, 1.6, 40.0])
-def test_moments_of_a_loss_are_the_sums_in_many_digits(count, tilt):
-    rng = np.random.default_rng(count)
-    logs = -(rng.uniform(0, 600, count) ** rng.uniform(0.5, 1.0))
-    logs[3::7] = -np.inf  # nothing there
-    losses = Losses(np.arange(count) - 30, logs, 0.1)
-    (found,) = _Moments(losses)(np.array([tilt]))
-    with mp.workdps(50):
-        terms = [mp.exp(mp.mpf(mass) + mp.mpf(tilt) * (k - 30)) for k, mass in enumerate(logs) if mass > -np.inf]
-        exact = mp.log(mp.fsum(terms)) if terms else -mp.inf
-        assert found == exact or abs(found - exact) <= 1e-12 * max(1, abs(exact))
+def poisson_gaussian(mu, rate, order):
+    """The Rényi divergence of P = (1-q)Q + q N(mu, 1) from Q = N(0, 1), by the rule of trapezia."""
+    x = np.linspace(-40, 40 + order * mu, 100_001)
+    excess = np.logaddexp(math.log1p(-rate), math.log(rate) + mu * x - mu * mu / 2)  # log P/Q
+    log_density = stats.norm.logpdf(x)
+    logs = order * excess + log_density
+    large = logs.max() + math.log(integrate.trapezoid(np.exp(logs - logs.max()), x))
+    if large > 1:
+        return large / (order - 1)
+    # E_Q[r^order - 1 - order(r - 1)], in which every term is positive.
+    near = order * excess < 1
+    plain = np.expm1(order * np.where(near, excess, 0.0)) * np.exp(log_density)
+    terms = np.where(near, plain, np.exp(logs) - np.exp(log_density)) - order * (
+        np.exp(excess + log_density) - np.exp(log_density)
+    )
+    return math.log1p(integrate.trapezoid(terms, x)) / (order - 1)
+
+
+@pytest.mark.parametrize("mu", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("rate", [1e-4, 1e-2, 0.1])
+def test_the_renyi_curve_of_a_coin_for_each_record_is_that_of_the_mixture(mu, rate):
+    """Poisson sampling of Gaussian noise, for records added or removed: hardly above the truth, and never below it."""
+    profile = SubsampledProfile(GaussianProfile(mu, relation=ADD_REMOVE), rate)
+    either = SubsampledProfile(GaussianProfile(mu), rate)
+    for order in (1.5, 2.0, 3.7, 8.0, 32.0, 200.0):
+        truth = poisson_gaussian(mu, rate, order)
+        assert truth * (1 - 1e-9) <= profile.renyi(order) <= 1.07 * truth
+        assert (
+            truth * (1 - 1e-9) <= either.renyi(order) <= 2 * truth
+        )  # where one record is replaced both orders cost as much
+
+
+def test_a_record_less_costs_what_the_densities_say():
+    """N(0, 1) against its mixture with N(μ, 1): the hockey-stick itself, which ends where -log(1-q) is passed."""
+    for mu, rate in ((1.0, 0.3), (2.0, 0.05), (0.3, 0.9)):
+        profile = SubsampledProfile(GaussianProfile(mu, relation=ADD_REMOVE), rate)
+        for share in (0.0, 0.2, 0.7, 0.99):
+            epsilon = -share * math.log1p(-rate)
+            with mp.workdps(30):
+                # The mixture grows with x, so N(0, 1) is the likelier one up to a threshold.
+                gone = -mp.expm1(-mp.mpf(epsilon)) / mp.mpf(rate)
+                edge = (mp.log1p(-gone) + mp.mpf(mu) ** 2 / 2) / mp.mpf(mu)
+                p, q = mp.ncdf(edge), mp.ncdf(edge - mp.mpf(mu))
+                truth = p - mp.exp(epsilon) * ((1 - mp.mpf(rate)) * p + mp.mpf(rate) * q)
+                claimed = mp.exp(mp.mpf(float(profile._log_delta_back(np.array([epsilon]))[0])))
+            assert truth * (1 - mp.mpf(1e-14)) <= claimed <= truth * (1 + mp.mpf(1e-9))
+        past = np.array([-1.0000001 * math.log1p(-rate), 5.0])
+        assert np.all(profile._log_delta_back(past) == -np.inf)
+
+
+@pytest.mark.parametrize(("level", "rate", "count"), [(1.0, 0.1, 12), (3.0, 0.02, 30), (0.2, 0.5, 20)])
+def test_what_is_added_and_what_is_removed_compose_apart(level, rate, count):
+    """Responses from a random part, all outcomes counted over: (1-q)A + qB against A, and A against it."""
+    yes = 1 / (1 + math.exp(-level))
+    without, with_one = (1 - yes, yes), ((1 - rate) * (1 - yes) + rate * yes, (1 - rate) * yes + rate * (1 - yes))
+    hits = np.arange(count + 1)
+    p, q = (stats.binom.pmf(hits, count, law[0]) for law in (with_one, without))
+    profile = count * SubsampledProfile(PureProfile(level, relation=ADD_REMOVE), rate)
+    both = count * SubsampledProfile(PureProfile(level), rate)
+    for epsilon in (0.0, 0.05, 0.3, 0.8):
+        truth = max(_hockey(p, q, epsilon), _hockey(q, p, epsilon))
+        assert truth * (1 - 1e-9) <= profile.delta(epsilon) <= truth * 1.02 + 1e-12
+        assert profile.delta(epsilon) <= both.delta(epsilon) * (1 + 1e-9)
+
+
+def test_ten_thousand_minibatches_cost_what_dp_accounting_says():
+    pytest.importorskip("dp_accounting")
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    ours = (10_000 * SubsampledProfile(GaussianProfile(1.0, relation=ADD_REMOVE), 1e-3)).epsilon(1e-6)
+    theirs = pld.from_gaussian_mechanism(1.0, sampling_prob=1e-3, value_discretization_interval=1e-4)
+    assert ours == pytest.approx(theirs.self_compose(10_000).get_epsilon_for_delta(1e-6), rel=5e-3)
+    assert ours == pytest.approx(0.555, abs=2e-3)
+    assert (10_000 * SubsampledProfile(GaussianProfile(1.0), 1e-3)).epsilon(1e-6) > 1.2 * ours
+
+
+def test_a_minibatch_costs_no_more_by_its_renyi_curve_than_by_a_promise():
+    """500 steps with a hundredth of the records each: that divergences add must not cost a thousand times ε."""
+    steps = 500 * SubsampledProfile(GaussianProfile(0.4), 0.01)
+    order = 30.0
+    assert steps.renyi(order) < 5 * steps.epsilon(1e-6)

@@ -7,24 +7,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import special
 
+from sottovoce.privacy.binomial_loss import BinomialLoss
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.convert import renyi_epsilon, renyi_log_delta
 from sottovoce.privacy.errors import IncompatibleNotions, InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.laplace import DiscreteLaplaceProfile
-from sottovoce.privacy.losses import Tilted, discretise, tilted_sums
+from sottovoce.privacy.losses import Losses, Tilted, discretise, tilted_sums
 from sottovoce.privacy.numbers import Floats, shown, sum_up, whole
 from sottovoce.privacy.profile import Basis, Profile, shared_relation
 from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.roots import decreasing_root
-from sottovoce.privacy.rounding import lifted, log_lifted, root_of_squares
+from sottovoce.privacy.rounding import lifted, root_of_squares
 from sottovoce.privacy.slack import SlackProfile
 
 __all__ = ["ComposedProfile", "compose"]
@@ -41,8 +41,9 @@ _MOST = 10**12
 """The largest number of repetitions."""
 _MOST_KINDS = 100
 """How many different parts are convolved; beyond, pure levels are pooled and the Rényi curves add."""
-_MOST_BINOMIAL = 10**6
-"""The largest number of equal responses that is summed term by term."""
+_DEEP, _DEEPEST, _FARTHER, _BAND = -45.0, -650.0, 1e-295, 40.0
+"""Log δ below which the sum is looked at farther out, and below which no double holds it; the mass that may then move
+to infinity; and how far apart, in log δ, the tilts lie."""
 
 
 def compose(profiles: Sequence[Profile], counts: Sequence[int] | None = None) -> Profile:
@@ -167,57 +168,70 @@ class ComposedProfile(Profile):
 
     def _log_delta(self, epsilon: Floats) -> Floats:
         out = np.minimum(renyi_log_delta(self._renyi, epsilon, self.pole), self._convolved(epsilon))
-        return np.where(epsilon >= self.pure(), -np.inf, out)
+        out = np.where(epsilon >= self.pure(), -np.inf, out)
+        deep = (out < _DEEP) & (out > _DEEPEST)
+        if deep.any() and self._responses is None:
+            out[deep] = np.minimum(out[deep], self._convolved_deep(epsilon[deep], out[deep]))
+        return out
 
     def _epsilon(self, log_delta: Floats) -> Floats:
         out = np.minimum(renyi_epsilon(self._renyi, log_delta, self.pole), self.pure())
         out = np.where(log_delta == -np.inf, self.pure(), out)
         finite = np.isfinite(log_delta) & np.isfinite(out)
-        if finite.any():
-            high = out[finite]
-            least = decreasing_root(self._convolved, log_delta[finite], np.zeros(high.shape), high)
-            out[finite] = np.where(self._convolved(np.zeros(1)) <= log_delta[finite], 0.0, least)
+        deep = log_delta < _DEEP
+        for at, curve in ((finite & ~deep, self._convolved), (finite & deep, self._log_delta)):
+            if at.any():
+                high = out[at]
+                least = decreasing_root(curve, log_delta[at], np.zeros(high.shape), high)
+                out[at] = np.where(curve(np.zeros(1)) <= log_delta[at], 0.0, least)
         return np.asarray(out)
 
     def _convolved(self, epsilon: Floats) -> Floats:
         """Return log δ(ε) of the law of the summed loss; zero where that is not known."""
-        if self._binomial is None:
-            bounds = [tilted.log_delta(epsilon) for tilted in self._tilted]
-            return np.asarray(np.min([np.zeros(epsilon.shape), *bounds], axis=0))
-        losses, probabilities = self._binomial
-        places = zip(epsilon.ravel().tolist(), np.searchsorted(losses, epsilon.ravel()).tolist(), strict=True)
-        flat = [float(-np.expm1(e - losses[k:]) @ probabilities[k:]) for e, k in places]  # lower losses add nothing
-        with np.errstate(divide="ignore"):
-            return log_lifted(np.log(flat)).reshape(epsilon.shape)
+        if self._responses is not None:
+            return self._responses.log_delta(epsilon)
+        return self._largest([law.tilted for law in self._laws], epsilon)
+
+    def _convolved_deep(self, epsilon: Floats, about: Floats) -> Floats:
+        """Return log δ(ε) where it is about so small: tilts look there."""
+        out = np.zeros(epsilon.shape)
+        depths = np.round(-about / _BAND)
+        for depth in np.unique(depths).tolist():
+            at = depths == depth
+            out[at] = self._largest([law.tilted_at(depth * _BAND) for law in self._laws_deep], epsilon[at])
+        return out
+
+    @staticmethod
+    def _largest(tilted: Sequence[Sequence[Tilted]], epsilon: Floats) -> Floats:
+        """Return the larger log δ of the two orders of a pair, each the least of its bounds; zero if there is none."""
+        zero = np.zeros(epsilon.shape)
+        orders = [np.min([zero, *(bound.log_delta(epsilon) for bound in bounds)], axis=0) for bounds in tilted]
+        return np.asarray(np.max(orders, axis=0)) if orders else zero
 
     @cached_property
-    def _binomial(self) -> tuple[Floats, Floats] | None:
-        """The privacy loss of k equal responses, which dominate pure parts (Kairouz et al. 2015), rounded up."""
+    def _responses(self) -> BinomialLoss | None:
+        """The privacy loss of k equal responses, which dominate pure parts (Kairouz et al. 2015)."""
         part, count = self.parts[0], self.counts[0]
         response = isinstance(part, PureProfile) or (isinstance(part, DiscreteLaplaceProfile) and part.sensitivity == 1)
-        if len(self.parts) > 1 or count > _MOST_BINOMIAL or not response:
-            return None
-        level, hits = part.pure(), np.arange(count + 1.0)
-        terms = [
-            np.full(hits.shape, special.gammaln(count + 1.0)),
-            -special.gammaln(hits + 1),
-            -special.gammaln(count - hits + 1),
-            hits * special.log_expit(level),
-            (count - hits) * special.log_expit(-level),
-        ]
-        rounding = 1e-15 * (1 + np.sum(np.abs(terms), axis=0))
-        losses, chances = level * (2 * hits - count), np.exp(np.sum(terms, axis=0) + rounding)
-        losses, chances = losses[some := chances > 0], chances[some]  # of a million a few ten thousand are no zeros
-        return losses + 4e-16 * np.abs(losses), chances
+        return BinomialLoss(part.pure(), count) if len(self.parts) == 1 and response else None
 
     @cached_property
-    def _tilted(self) -> list[Tilted]:
-        """Bounds by the composed privacy-loss distribution; none where a part has no δ(ε) of its own."""
+    def _laws(self) -> list[_Law]:
+        """The laws of the loss of each part, for either order of a pair where they differ."""
+        return self._laws_to(math.log(_FAR))
+
+    @cached_property
+    def _laws_deep(self) -> list[_Law]:
+        """The same laws, farther out."""
+        return self._laws_to(math.log(_FARTHER))
+
+    def _laws_to(self, log_delta: float) -> list[_Law]:
+        """Return the laws to where log δ of all parts is so small; none where a part has no δ(ε) of its own."""
         parts = [(part, count) for part, count in self._pooled if part.pure() > 0]
         if not parts or len(parts) > _MOST_KINDS or not all(part.has_own_delta for part, _ in parts):
             return []
         counts = [count for _, count in parts]
-        far = math.log(_FAR) - math.log(sum(counts))
+        far = log_delta - math.log(sum(counts))
         reach = [min(part.pure(), float(part._epsilon(np.array([far]))[0])) for part, _ in parts]
         if not all(map(math.isfinite, reach)):
             return []
@@ -225,8 +239,36 @@ class ComposedProfile(Profile):
         step = _step(sizes, counts, reach)
         if step > min(_COARSEST, _STRETCH * max(reach)):
             return []
-        losses = [discretise(part, step, most) for (part, _), most in zip(parts, reach, strict=True)]
-        return tilted_sums(losses, counts, step)
+        either = (False, True) if any(part.ordered for part, _ in parts) else (False,)
+        return [
+            _Law(
+                [discretise(part, step, most, back=back) for (part, _), most in zip(parts, reach, strict=True)],
+                counts,
+                step,
+            )
+            for back in either
+        ]
+
+
+@dataclass(frozen=True)
+class _Law:
+    """The losses of the parts on a grid, for one order of the pair, and what follows for their sum."""
+
+    losses: list[Losses]
+    counts: list[int]
+    step: float
+    _at_depth: dict[float, list[Tilted]] = field(default_factory=dict)
+
+    @cached_property
+    def tilted(self) -> list[Tilted]:
+        """Bounds where δ is not so small."""
+        return tilted_sums(self.losses, self.counts, self.step)
+
+    def tilted_at(self, depth: float) -> list[Tilted]:
+        """Return bounds where δ is about e^-depth."""
+        if depth not in self._at_depth:
+            self._at_depth[depth] = tilted_sums(self.losses, self.counts, self.step, (depth,))
+        return self._at_depth[depth]
 
 
 def _step(sizes: Sequence[float], counts: Sequence[int], reach: Sequence[float]) -> float:

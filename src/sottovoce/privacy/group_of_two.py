@@ -7,6 +7,7 @@ with the data set between the two as the only link. It is not composition: there
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Basis, Profile
+from sottovoce.privacy.roots import least_place
 from sottovoce.privacy.rounding import lifted, log_lifted
 
 __all__ = ["GroupOfTwo"]
@@ -24,6 +26,8 @@ _SPLITS = np.linspace(0.0, 1.0, 17)
 _SHARES = np.geomspace(1 / 32, 32.0, 41)
 """g of the weak triangle inequality; every g gives a true bound, and 1 is the best for Gaussian noise."""
 _UP = 1 + 1e-14
+_FAR, _NO_FLOOR = 700.0, -700.0
+"""Where log δ is looked up to see whether it has a floor, and below which it has none that matters."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +79,19 @@ class GroupOfTwo(Profile):
         """Return 2μ."""
         return 2 * self.one.gdp()
 
+    @cached_property
+    def _shared(self) -> float:
+        """The ε up to which both steps get more of it: where δ has a floor, e^t times which is added for the first."""
+        floor = float(self.one._log_delta(np.array([_FAR]))[0])
+        if floor < _NO_FLOOR:
+            return np.inf
+        top = min(self.one.pure(), _FAR)
+        return 2 * least_place(lambda t: np.logaddexp(self.one._log_delta(t), t + floor), top)
+
     def _log_delta(self, epsilon: Floats) -> Floats:
-        first = epsilon[..., None] * _SPLITS
-        second = np.maximum(np.nextafter(epsilon[..., None] - first, 0.0), 0.0)  # the two are never more than ε
+        whole = epsilon[..., None]
+        first = np.minimum(whole, self._shared) * _SPLITS
+        second = np.maximum(np.nextafter(whole - first, 0.0), 0.0)  # the two are never more than ε
         shape = first.shape
         near, far = (self.one._log_delta(part.ravel()).reshape(shape) for part in (first, second))
         with np.errstate(invalid="ignore"):

@@ -12,7 +12,7 @@ about the ε asked for; tilting back shrinks the error as much as the masses. Ev
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -68,15 +68,44 @@ class Losses:
         return Losses(np.add.reduceat(masses * self.index, starts) / total, most + np.log(total), self.infinity)
 
 
-def discretise(profile: Profile, step: float, reach: float) -> Losses:
-    """Return a loss on the grid whose δ(ε) is above the profile's at every ε, negative ones too."""
-    from scipy import optimize  # noqa: PLC0415 - most commands need none of it
+def discretise(profile: Profile, step: float, reach: float, *, back: bool = False) -> Losses:
+    """Return a loss on the grid whose δ(ε) is above the profile's at every ε, negative ones too.
 
+    Where the two orders of a pair have curves of their own, `back` asks for the loss of the other order.
+    """
     top = max(math.ceil(min(reach, _FARTHEST) / step), 1)
     at = step * np.arange(top + 1.0)
-    log_delta = np.minimum(profile._log_delta(at), 0.0)
+    positive = negative = _above_zero(profile._log_delta, at, step)
+    if profile.ordered:
+        other = _above_zero(profile._log_delta_back, at, step)
+        positive, negative = (other, positive) if back else (positive, other)
+    # Swapping a pair fixes the left half: what the other law puts at a loss of s lies at -s.
+    none = max(positive.at_zero, negative.at_zero)
+    with np.errstate(divide="ignore"):
+        middle = np.log(max(1.0 - none - positive.above - negative.above, 0.0) + 4 * _U)
+    index = np.arange(-top, top + 1)
+    log_mass = np.concatenate([(negative.log_mass - at[1:])[::-1], [middle], positive.log_mass])
+    kept = np.isfinite(log_mass)
+    return Losses(index[kept], log_mass[kept], positive.infinity)
+
+
+@dataclass(frozen=True)
+class _AboveZero:
+    """A curve of δ as masses at the nodes above zero and at infinity, δ(0), and the other law's mass above zero."""
+
+    log_mass: Floats
+    infinity: float
+    at_zero: float
+    above: float
+
+
+def _above_zero(log_delta: Callable[[Floats], Floats], at: Floats, step: float) -> _AboveZero:
+    """Return the masses of the chords of a curve, lifted so that none of them is below it."""
+    from scipy import optimize  # noqa: PLC0415 - most commands need none of it
+
+    curve = np.minimum(log_delta(at), 0.0)
     with np.errstate(invalid="ignore"):
-        lifted = np.where(log_delta == -np.inf, 0.0, np.exp(log_delta * (1 - 1e-15) + 1e-15))
+        lifted = np.where(curve == -np.inf, 0.0, np.exp(curve * (1 - 1e-15) + 1e-15))
     delta = np.minimum(np.maximum.accumulate(lifted[::-1])[::-1], 1.0)
     # In e^ε the curve is convex. Rounding breaks that by a hair, so the greatest convex minorant of the lifted values
     # stands for them. Its slopes are the mass that the other law puts above each interval.
@@ -87,13 +116,8 @@ def discretise(profile: Profile, step: float, reach: float) -> Losses:
     # A relative error of u in a slope is one of u/step in the curve.
     lift = math.log1p(16 * _U / math.expm1(step))
     with np.errstate(divide="ignore"):
-        positive = np.log(other) + at[1:] + lift
-        middle = np.log(max(1.0 - float(delta[0]) - 2 * float(above[0]), 0.0) + 4 * _U)
-    # Neighbours can be swapped, which fixes the left half: mass e^-s times that at s.
-    index = np.arange(-top, top + 1)
-    log_mass = np.concatenate([(positive - at[1:])[::-1], [middle], positive])
-    kept = np.isfinite(log_mass)
-    return Losses(index[kept], log_mass[kept], float(delta[-1]))
+        log_mass = np.log(other) + at[1:] + lift
+    return _AboveZero(log_mass, float(delta[-1]), float(delta[0]), float(above[0]))
 
 
 def _cumulant(parts: Sequence[Losses], counts: Sequence[int], step: float, tilt: float) -> tuple[float, float]:
@@ -137,12 +161,14 @@ class Tilted:
         return np.where(place < self.start, 0.0, np.minimum(value, 0.0))
 
 
-def tilted_sums(parts: Sequence[Losses], counts: Sequence[int], step: float) -> list[Tilted]:
+def tilted_sums(
+    parts: Sequence[Losses], counts: Sequence[int], step: float, depths: Sequence[float] | None = None
+) -> list[Tilted]:
     """Return the bounds on the curve of the sum of all the losses, one for each depth that fits a transform."""
     infinity = math.fsum(count * part.infinity for part, count in zip(parts, counts, strict=True))
     log_infinity = math.log(infinity) + 1e-15 if infinity > 0 else -math.inf
     found = []
-    for depth in _DEPTHS:
+    for depth in _DEPTHS if depths is None else depths:
         tilt = _where_chernoff_says(parts, counts, step, 0.0, depth, +1)
         bound = _one_tilt(parts, counts, step, tilt, log_infinity)
         if bound is not None:

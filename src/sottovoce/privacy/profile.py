@@ -67,6 +67,10 @@ class Basis(enum.StrEnum):
         return max(bases, key=list(Basis).index)
 
 
+_HAIR, _HAIRS, _LITTLE = 2.0**-52, 46, 1e-3
+"""By what share of itself, and of a little, an ε is lifted where its δ is not reached; at most so often, doubled."""
+
+
 @dataclass(frozen=True)
 class Profile(ABC):
     """What a mechanism provably does to any two neighbouring data sets.
@@ -79,6 +83,8 @@ class Profile(ABC):
     word: ClassVar[str]
     has_own_delta: ClassVar[bool] = True
     """False where δ(ε) is only known through the Rényi curve."""
+    ordered: ClassVar[bool] = False
+    """True where the two orders of a neighbouring pair have curves of their own: one record more, one record less."""
     basis: Basis = field(default=Basis.BOUND, kw_only=True)
     relation: Relation = field(default=REPLACE_ONE, kw_only=True)
 
@@ -98,6 +104,10 @@ class Profile(ABC):
     @abstractmethod
     def _renyi(self, order: Floats) -> Floats:
         """Return the Rényi curve at orders >= 1."""
+
+    def _log_delta_back(self, epsilon: Floats) -> Floats:
+        """Return log δ(ε) of the order of a neighbouring pair whose curve is the smaller one, where it is known."""
+        return self._log_delta(epsilon)
 
     def _delta(self, epsilon: Floats) -> Floats:
         """Return δ(ε); one too small for a double as the least there is: 0 would say that there is none."""
@@ -131,8 +141,21 @@ class Profile(ABC):
         return out
 
     def _of_delta(self, delta: Floats) -> Floats:
-        """Return the smallest ε that goes with each δ itself."""
-        return self._epsilon(log_down(delta))
+        """Return the smallest ε that goes with each δ itself, and no smaller than `log_delta` says."""
+        log_delta = log_down(delta)
+        return self._kept(self._epsilon(log_delta), log_delta)
+
+    def _kept(self, epsilon: Floats, log_delta: Floats) -> Floats:
+        """Return ε where log δ(ε) is as small as asked for; a hair more where two conversions disagree by a hair."""
+        out, hair = np.array(epsilon), _HAIR
+        for _ in range(_HAIRS):
+            late = np.isfinite(out) & (out < self.pure())
+            late[late] = self._log_delta(out[late]) > log_delta[late]
+            if not late.any():
+                break
+            out[late] = np.minimum(epsilon[late] + hair * (epsilon[late] + _LITTLE), self.pure())
+            hair *= 2
+        return out
 
     def pure(self) -> float:
         """Return the smallest ε of pure differential privacy; infinite where there is none."""

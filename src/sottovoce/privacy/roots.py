@@ -8,7 +8,10 @@ import numpy as np
 
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["decreasing_root"]
+__all__ = ["decreasing_root", "least_place"]
+
+_NEAR = 1e-10
+"""How near to the least place is near enough."""
 
 
 def decreasing_root(
@@ -50,3 +53,22 @@ def decreasing_root(
         t = np.where(quad & np.isfinite(step), step, 0.5)
         t = np.clip(np.where(np.isfinite(t), t, 0.5), least, 1 - least)
     return np.where(fa <= 0, a, b)
+
+
+def least_place(f: Callable[[Floats], Floats], top: float) -> float:
+    """Return a place from 0 to `top` at which f, which falls and then rises, is about least.
+
+    >>> round(least_place(lambda x: (x - 0.3) ** 2, 2.0), 6)
+    0.3
+    """
+    from scipy import optimize  # noqa: PLC0415 - most commands need none of it
+
+    places = np.linspace(0.0, top, 401)
+    k = int(np.argmin(f(places)))
+    around = (float(places[max(k - 1, 0)]), float(places[min(k + 1, 400)]))
+    inside = optimize.minimize_scalar(
+        lambda x: float(f(np.array([x]))[0]), bounds=around, method="bounded", options={"xatol": _NEAR}
+    )
+    near = float(inside.x)
+    ends = np.array([*around, float(places[k]), near, min(near + 10 * _NEAR, top)])  # f may fall at once, just past it
+    return float(ends[np.argmin(f(ends))])

@@ -12,6 +12,7 @@ import numpy as np
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, real, shown
 from sottovoce.privacy.profile import Basis, Profile
+from sottovoce.privacy.roots import least_place
 
 __all__ = ["SlackProfile"]
 
@@ -70,17 +71,7 @@ class SlackProfile(Profile):
     @cached_property
     def _turn(self) -> float:
         """Where δ(ε) + (1 + e^ε)γ is about least: convex in e^ε, it falls until there. Any place is a valid one."""
-        from scipy import optimize  # noqa: PLC0415 - most commands need none of it
-
-        top = min(self.one.pure(), _FARTHEST, -math.log(self.slack) + 1)
-        places = np.linspace(0.0, top, 401)
-        k = int(np.argmin(self._sum(places)))
-        around = (float(places[max(k - 1, 0)]), float(places[min(k + 1, 400)]))
-        found = optimize.minimize_scalar(
-            lambda e: float(self._sum(np.array([e]))[0]), bounds=around, method="bounded", options={"xatol": 1e-10}
-        )
-        places = np.array([*around, float(found.x)])
-        return float(places[np.argmin(self._sum(places))])
+        return least_place(self._sum, min(self.one.pure(), _FARTHEST, -math.log(self.slack) + 1))
 
     def _log_delta(self, epsilon: Floats) -> Floats:
         if self.slack == 0:

@@ -5,9 +5,11 @@ kept by a coin of its own with probability q, and neighbours add or remove one. 
 
 .. math:: \delta'\big(\log(1 + q(e^\varepsilon - 1))\big) = q\,\delta(\varepsilon)
 
-(Balle, Barthe and Gaboardi 2018, Theorems 8 and 9), and no smaller curve holds for every release. The Rényi curve
-follows from the curve of δ (Sason and Verdú 2016, Proposition 3), and is never above q times as far: divergences are
-jointly convex, and two parts that miss the record that was replaced are the same.
+(Balle, Barthe and Gaboardi 2018, Theorems 8 and 9), and no smaller curve holds for every release. The Rényi curve is
+the integral of that curve (Sason and Verdú 2016, Proposition 3), and is never above q times as far: divergences are
+jointly convex, and two parts that miss the record that was replaced are the same. With a coin for each record, a data
+set with one more lies a different way from one without it than back (Zhu, Dong and Wang 2022): the two ways compose
+apart, and the larger sum is what counts.
 """
 
 from __future__ import annotations
@@ -20,26 +22,21 @@ from typing import ClassVar
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.losses import Losses, discretise
 from sottovoce.privacy.numbers import Floats, real, shown
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import PureProfile
+from sottovoce.privacy.renyi_integral import RenyiIntegral, chord, divergence, renyi_orders, spaced_by_log_delta
 from sottovoce.privacy.rounding import log_lifted
 from sottovoce.privacy.subsampling import mixed_divergence, subsampled_epsilon
 
 __all__ = ["SubsampledProfile"]
 
-_NODES = 2500
-"""Nodes of the grid on which the Rényi curve is computed."""
-_FAR = -150.0
-"""Where the grid ends: log δ there, unless the loss ends before."""
-_LEAST_ORDER = 1.1
-"""A Rényi curve never falls, so that below this order its value there stands; nearer to 1 rounding would drown it."""
-_ROUND_UP = 1 + 1e-12
-_AT_ONCE = 1 << 9
-"""How many orders are worked out at a time."""
-_BLOCK, _ROW, _STEEP = 64, 8, 100.0
-"""How many masses are summed in one product, of how many powers these are made, and the largest exponent among them."""
+_DEEPEST = -1e5
+"""Where the integral of the curve ends: log δ of a part there, unless the loss ends before; the rest is bounded."""
+_BEYOND = np.geomspace(1e-4, 16.0, 25)
+"""How far beyond an order, relative to it, those lie whose divergences bound what is past the end; all bounds hold."""
+_APPROACH = np.append(np.geomspace(1e-4, 0.5, 16), 1 - np.geomspace(0.4, 1e-4, 8))
+"""The same where there is a pole: how far they lie of the way there."""
 
 
 @dataclass(frozen=True)
@@ -111,86 +108,80 @@ class SubsampledProfile(Profile):
         """That of a part."""
         return self.one.pole
 
+    def _log_delta_back(self, epsilon: Floats) -> Floats:
+        r"""Return log δ of a data set without a record against one with it, where that is known apart.
+
+        Where each record is kept by a coin of its own, the law with the record is (1-q)A + qB and that without it A, so
+        :math:`\delta(A \Vert (1-q)A + qB)(\varepsilon) = (1 - (1-q)e^\varepsilon)\,\delta(A \Vert B)(\varepsilon'),\;
+        e^{-\varepsilon'} = 1 - (1 - e^{-\varepsilon})/q`: nothing is more than 1/(1-q) times as likely without it.
+        """
+        forward = self._log_delta(epsilon)
+        if self.rate == 1 or not self.ordered:
+            return forward
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            gone = -np.expm1(-epsilon) / self.rate * (1 - 2.0**-50)
+            inside = gone < 1
+            share = np.log1p(-np.where(inside, gone, 0.0))
+            found = math.log(self.rate) + epsilon + share + self.one._log_delta(np.maximum(-share * (1 - 1e-15), 0.0))
+            found = np.where(inside, log_lifted(np.minimum(found, 0.0) + 1e-15 * (epsilon + np.abs(share))), -np.inf)
+        return np.minimum(found, forward)
+
+    @property
+    def ordered(self) -> bool:  # type: ignore[override]
+        """Whether one with the record and one without it are told apart."""
+        return self.relation.hides_n and self.rate < 1 and self.has_own_delta
+
     def _renyi(self, order: Floats) -> Floats:
         if self.rate == 1:
             return self.one._renyi(order)
-        convex = mixed_divergence(self.one._renyi(order), order, self.rate)
-        if not self.has_own_delta:
-            return convex
-        best = np.fmin(convex, self._by_losses(np.ravel(order)).reshape(np.shape(order)))
+        best = mixed_divergence(self.one._renyi(order), order, self.rate)
+        if self.has_own_delta and self._table is not None:
+            best = np.fmin(best, divergence(order, chord(*self._table, order)))
         level = self.pure()
         return np.asarray(np.minimum(best, PureProfile(level)._renyi(order)) if math.isfinite(level) else best)
 
     @cached_property
-    def _losses(self) -> tuple[_Moments, float, float, float] | None:
-        """The moments of a law of the privacy loss above the curve, its mass at infinity, its step, and its end."""
-        reach = min(self.pure(), float(self._epsilon(np.array([_FAR]))[0]))
-        if not 0 < reach < 600:
+    def _table(self) -> tuple[Floats, Floats] | None:
+        """Orders, and the logarithm of the integral of the curve of δ at each; None where no order is finite."""
+        whole = min(self.one.pure(), float(self.one._epsilon(np.array([_DEEPEST]))[0]))
+        if not 0 < whole < math.inf:
             return None
-        step = reach / _NODES
-        losses = discretise(self, step, reach)
-        return _Moments(losses), losses.infinity, step, reach
+        inner = spaced_by_log_delta(self.one._log_delta, whole)
+        nodes = np.unique(self._after(inner))
+        if math.isfinite(self.pure()):
+            nodes[-1] = self.pure()  # where δ is zero, and nothing is left
+        ahead, back = self._log_delta(nodes), self._log_delta_back(nodes)
+        orders = renyi_orders(self.pole)
+        log_moment = RenyiIntegral(nodes, ahead, back).log_moment(orders)
+        if ahead[-1] > -np.inf:
+            log_moment = np.logaddexp(log_moment, self._log_beyond(orders, float(nodes[-1])))
+        return orders, log_moment
 
-    def _by_losses(self, order: Floats) -> Floats:
-        """Return bounds from the curve of δ: the law on the grid, what lies beyond its end, and the end's own mass."""
-        order = np.maximum(order, _LEAST_ORDER)
-        out = np.full(order.shape, np.inf)
-        if self._losses is None:
-            return out
-        moments, infinity, step, end = self._losses
-        (below,) = np.nonzero(order < self.pole)
-        for some in (below[i : i + _AT_ONCE] for i in range(0, len(below), _AT_ONCE)):
-            gap = order[some] - 1
-            total = moments(gap * step)
-            if infinity > 0:
-                # 1 + λ(λ-1)∫(e^((λ-1)ε) + e^(-λε))δ(ε)dε: up to the end δ is that of the grid and the end's; beyond
-                # it, at most e^((λ'-1)(R(λ')-ε)) of the part's own curve at twice the order.
-                double = np.minimum(2 * order[some], (order[some] + self.pole) / 2)
-                beyond = (double - 1) * self.one._renyi(double) - (double - order[some]) * end
-                tail = np.log(2 * self.rate * order[some] * gap / (double - order[some])) + beyond
-                at_end = math.log(infinity) + np.log(2 * order[some]) + gap * end
-                total = np.logaddexp(total, np.logaddexp(tail, at_end + 1e-12))
-            found = np.maximum(total, 0.0) / gap * _ROUND_UP + 1e-13 / gap
-            out[some] = np.where(np.isfinite(total), found, np.inf)
-        return out
+    def _after(self, epsilon: Floats) -> Floats:
+        """Return log(1 + q(e^ε - 1)), about: any node is a valid one."""
+        near = np.log1p(self.rate * np.expm1(np.minimum(epsilon, 500.0)))
+        return np.asarray(np.where(epsilon > 500, epsilon + math.log(self.rate), near))
 
+    def _log_beyond(self, order: Floats, end: float) -> Floats:
+        r"""Return the logarithm of a bound on the integral beyond `end`, which is ε of a part.
 
-class _Moments:
-    """Of each tilt t, log Σ mass·e^(t·index) or a hair more.
-
-    Blocks of masses are products of matrices; where a tilt is too steep for that, every mass is a term of its own.
-    """
-
-    def __init__(self, losses: Losses) -> None:
-        self._index, self._logs = np.asarray(losses.index, dtype=np.float64), losses.log_mass
-        self._even = bool(np.all(np.diff(self._index) == 1))
-
-    @cached_property
-    def _blocks(self) -> tuple[Floats, Floats]:
-        """The largest logarithm of each block, and the masses beside it."""
-        masses = np.append(self._logs, np.full(-len(self._index) % _BLOCK, -np.inf)).reshape(-1, _BLOCK)
-        top = masses.max(axis=1)
-        # Masses too small for a double beside their block's largest are taken for larger ones.
-        with np.errstate(invalid="ignore"):
-            return top, np.exp(np.where(masses == -np.inf, -np.inf, np.maximum(masses - top[:, None], -3 * _STEEP)))
-
-    def __call__(self, tilts: Floats) -> Floats:
-        out = np.full(tilts.shape, -np.inf)
-        if not len(self._index):
-            return out
-        gentle = (tilts * (_BLOCK - 1) <= _STEEP) & self._even
-        if not gentle.all():
-            out[~gentle] = _log_sums(1.0, self._logs + tilts[~gentle, None] * self._index)
-        if gentle.any():
-            (top, part), some = self._blocks, tilts[gentle, None]
-            coarse, fine = np.exp(some * np.arange(0, _BLOCK, _ROW)), np.exp(some * np.arange(_ROW))
-            powers = (coarse[:, :, None] * fine[:, None, :]).reshape(-1, _BLOCK)  # e^(t·k), k < _BLOCK
-            out[gentle] = _log_sums(powers @ part.T, top + some * self._index[::_BLOCK])
-        return out
-
-
-def _log_sums(factors: Floats | float, exponents: Floats) -> Floats:
-    """Return log Σ factor·e^exponent, row by row."""
-    most = exponents.max(axis=1)
-    with np.errstate(invalid="ignore"):
-        return np.asarray(most + np.log((factors * np.exp(exponents - most[:, None])).sum(axis=1)))
+        There :math:`\delta(\varepsilon) \le e^{(\lambda'-1)(R(\lambda')-\varepsilon)}(1-1/\lambda')^{\lambda'-1}
+        /\lambda'` for every order λ' > λ, and 1 + q(e^ε - 1) is no more than q·e^ε(1 + (1-q)/q·e^{-end}).
+        """
+        start = float(self._before(np.array([end]))[0])
+        log_q = math.log(self.rate)
+        above = np.logaddexp(0.0, math.log1p(-self.rate) - log_q - start)
+        column = order[:, None]
+        further = column * (1 + _BEYOND) if math.isinf(self.pole) else column + (self.pole - column) * _APPROACH
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            part = self.one._renyi(further.ravel()).reshape(further.shape)
+            step = further - column
+            exponents = [
+                (further - 1) * part,
+                (further - 1) * np.log1p(-1 / further) - np.log(further),
+                column * log_q + np.maximum(column - 2, 0.0) * above,
+                -step * start,
+                -np.log(step) + np.log1p(np.exp(-(2 * column - 1) * end)),
+            ]
+            bounds = sum(exponents) + 1e-15 * sum(map(np.abs, exponents))
+        return np.asarray(np.where(np.isnan(bounds), np.inf, bounds).min(axis=1))

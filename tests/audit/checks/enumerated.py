@@ -19,6 +19,7 @@ from sottovoce.privacy.laplace import DiscreteLaplaceProfile
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.pure import PureProfile
+from sottovoce.privacy.relation import ADD_REMOVE
 from sottovoce.privacy.slack import SlackProfile
 from sottovoce.privacy.subsampled import SubsampledProfile
 from sottovoce.readings import ClippedSum, FunctionRows, FunctionValue
@@ -82,7 +83,26 @@ def parts() -> tuple[bool, str]:
 
     for first, second in _neighbours((False, True), 3):
         problems += _above("a step of a chain", chain.profile, step(first), step(second))
-    return verdict(problems, "30 pairs of counts and 6 of steps, none above its claim")
+    problems += _coins()
+    return verdict(problems, "30 pairs of counts, 6 of steps and 2 of coins, none above its claim")
+
+
+def _coins() -> list[str]:
+    """Ten noisy responses, each with a coin that decides whether the one record that is there takes part."""
+    yes, rate, times = float(special.expit(2.0)), 0.05, 10
+    profile = SubsampledProfile(PureProfile(2.0, relation=ADD_REMOVE), rate)
+    shares = np.array([(1 - rate) * (1 - yes) + rate * yes, 1 - yes])
+    hits = np.arange(times + 1.0)
+    with_one, without = (special.binom(times, hits) * p**hits * (1 - p) ** (times - hits) for p in shares)
+    problems = _above("one more", times * profile, with_one, without) + _above(
+        "one less", times * profile, without, with_one
+    )
+    first, second = (np.array([p, 1 - p]) for p in shares)
+    for order in (1.5, 8.0, 60.0):
+        truth, claimed = math.log(np.sum(first**order * second ** (1 - order))) / (order - 1), profile.renyi(order)
+        if truth > claimed * (1 + 1e-9):
+            problems.append(f"the divergence of order {order:g} is {truth:.4g} and {claimed:.4g} is claimed")
+    return problems
 
 
 @check("a chain's steps weigh scores by their window")

@@ -87,8 +87,8 @@ def _cut(patch: Patch) -> None:
 def _down(patch: Patch) -> None:
     honest = losses.discretise
 
-    def discretise(profile, step, reach):
-        part = honest(profile, step, reach)
+    def discretise(profile, step, reach, *, back=False):
+        part = honest(profile, step, reach, back=back)
         return losses.Losses(part.index - 1, part.log_mass, part.infinity)
 
     patch.setattr(composition, "discretise", discretise)

@@ -9,6 +9,7 @@ import numpy as np
 
 from audit.faults import Patch, fault
 from sottovoce.mechanisms import ChoiceChain, ExponentialChoice
+from sottovoce.privacy import composition, subsampled
 from sottovoce.privacy.slack import SlackProfile
 from sottovoce.privacy.subsampled import SubsampledProfile
 from sottovoce.readings import functions
@@ -27,6 +28,20 @@ def _one_way(patch: Patch) -> None:
 def _linear(patch: Patch) -> None:
     patch.setattr(SubsampledProfile, "_before", lambda self, epsilon: epsilon / self.rate)
     patch.setattr(SubsampledProfile, "pure", lambda self: self.rate * self.one.pure())
+
+
+@fault("the law of a record less taken for that of a record more", "composition", PARTS)
+def _other_way_round(patch: Patch) -> None:
+    honest = composition.discretise
+    patch.setattr(composition, "discretise", lambda *args, back=False: honest(*args, back=True))
+
+
+@fault("the integral of a curve ended half-way", "subsampled profiles", PARTS)
+def _ended(patch: Patch) -> None:
+    honest = subsampled.spaced_by_log_delta
+    patch.setattr(subsampled, "spaced_by_log_delta", lambda log_delta, end: honest(log_delta, end / 2))
+    patch.setattr(SubsampledProfile, "pure", lambda self: math.inf)
+    patch.setattr(SubsampledProfile, "_log_beyond", lambda self, order, end: np.full(order.shape, -np.inf))
 
 
 @fault("a part taken for half of what it is", "chain of choices", PARTS)
