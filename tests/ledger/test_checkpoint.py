@@ -247,6 +247,17 @@ class TestALedgerWithACheckpoint:
         with Ledger(url) as ledger:  # all was verified, and so a new one was left
             assert [head.count for head in ledger.opened] == [28, 28]
 
+    @pytest.mark.parametrize("state", [{}, {"head": [0, ""]}])
+    def test_one_that_holds_no_state_is_not_used(
+        self, url: str, home: Path, caplog: pytest.LogCaptureFixture, state: dict[str, Any]
+    ) -> None:
+        """However well it is sealed. It had been a KeyError."""
+        sealed = json.loads(the_checkpoint(home).read_text(encoding="ascii").partition("\n")[2])
+        checkpoint.Checkpoints(sealed["ledger"]).write(state)
+        with caplog.at_level(logging.WARNING), Ledger(url) as ledger:
+            assert [head.count for head in ledger.opened] == [0, 28]
+        assert "holds no state of a ledger; it is not used, and all is verified" in caplog.text
+
     @pytest.mark.parametrize("secret", [b"another secret of 32 bytes......", b"", b"short", None])
     def test_one_that_another_secret_sealed_is_not_used(self, url: str, home: Path, secret: bytes | None) -> None:
         path = home / "checkpoints.key"

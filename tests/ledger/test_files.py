@@ -298,6 +298,19 @@ def test_a_symbolic_link_leads_to_one_ledger_with_one_anchor(path: Path, tmp_pat
     assert [file.name for file in link.parent.iterdir()] == ["p.ledger"]  # log and anchor lie beside the file itself
 
 
+def test_links_that_lead_round_in_a_circle_lead_to_no_ledger(tmp_path: Path) -> None:
+    """They had been a RuntimeError of Python's own."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.symlink_to(there)
+    there.symlink_to(here)
+    for create in (False, True):
+        for place in (here, here / "below.ledger", f"sqlite:///{here}"):
+            with pytest.raises(LedgerUnavailable, match="its links go round in a circle"):
+                Ledger(place, create=create)
+    with pytest.raises(LedgerUnavailable, match="its links go round in a circle"):
+        Ledger(tmp_path / "sound.ledger", create=True, anchor=here)
+
+
 def test_a_swapped_link_is_found(path: Path, tmp_path: Path) -> None:
     with Ledger(tmp_path / "other.ledger", create=True) as other:
         other.open_budget("patients", BUDGET, n=100, schema={})

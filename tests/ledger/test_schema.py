@@ -64,6 +64,16 @@ def test_a_failed_upgrade_leaves_the_ledger_as_it_was(
         assert again.verify() == before
 
 
+@pytest.mark.parametrize("version", [0, -1])
+def test_a_version_that_there_never_was_is_damage(ledger: Ledger, url: str, version: int) -> None:
+    """It had been a KeyError."""
+    ledger.close()
+    with sa.create_engine(url, poolclass=sa.pool.NullPool).begin() as connection:
+        connection.execute(sa.text(f"UPDATE sottovoce_version SET version = {version}"))
+    with pytest.raises(LedgerCorrupt, match=f"schema version {version}, which there never was"):
+        Ledger(url)
+
+
 def test_a_newer_ledger_is_refused(ledger: Ledger, spent: Budget, url: str, request: pytest.FixtureRequest) -> None:
     request.getfixturevalue("next_version")
     Ledger(url).close()

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
-from sottovoce.privacy.errors import InvalidData
-from sottovoce.readings import CategoryCounts, CellCounts, ClippedSum
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.readings import CategoryCounts, CellCounts, ClassMoments, ClippedSum, CrossCounts, GroupMoments
 from sottovoce.tables import open_table
 
 MANY = [f"y{i}" for i in range(300)]
@@ -42,6 +42,26 @@ def test_a_later_file_may_have_more_texts_than_the_first_has_places(tmp_path, wr
         for where in (None, "v >= 0"):
             seen = table.read(CategoryCounts(("x0", "y5", "z")), "t", where=where)
             assert (seen.n, seen.total.tolist()) == (302, [301, 1, 0])
+
+
+def test_lists_of_categories_are_as_good_as_tuples(tmp_path):
+    """They had been told that the file was damaged."""
+    pq.write_table(pa.table({"t": ["a", "b", None] * 4, "v": [0, 1, 2] * 4}), tmp_path / "one.parquet")
+    cases = [
+        (CategoryCounts(["a", "b"]), "t"),
+        (CategoryCounts(range(3)), "v"),
+        (CrossCounts([["a", "b"], [0, 1]], [[0, 1], [0]], [-1, 0]), ["t", "v"]),
+        (CellCounts([False, True], [["a", "b"], [0.5, 1.5]], [-1, 0]), ["t", "v"]),
+        (GroupMoments([["a", "b"]], [-1]), ["t"]),
+        (ClassMoments(["a", "b"], bounds=[], categories=[[0, 1]], others=[0, 0]), ["t", "v"]),
+    ]
+    with open_table(tmp_path / "one.parquet") as table:
+        for reading, columns in cases:
+            assert hash(reading) == hash(eval(repr(reading)))
+            assert table.read(reading, columns) == table.read(eval(repr(reading)), columns)
+    for wrong in ("ab", 5, None, [{"a": 1}]):
+        with pytest.raises(InvalidValue, match="categories are a list of texts or numbers"):
+            CategoryCounts(wrong)
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ def check_places(*files: Path | None, plot: Path | None = None, kept: Sequence[s
     for path in (path for path in (*files, plot) if path is not None):
         if not path.parent.is_dir():
             raise InvalidValue(f"there is no folder {path.parent} to write {path.name} to; nothing was spent")
-        if kept and path.resolve() in _resolved(kept):
+        if kept and os.path.realpath(path) in _resolved(kept):
             raise InvalidValue(f"{path} holds the data, their facts or their ledger; nothing was spent")
         _try(path)
     if plot is None:
@@ -31,11 +32,11 @@ def check_places(*files: Path | None, plot: Path | None = None, kept: Sequence[s
         raise InvalidValue(f"{plot.name} is no PNG, SVG or PDF; nothing was spent")
 
 
-def _resolved(kept: Sequence[str | Path]) -> set[Path]:
+def _resolved(kept: Sequence[str | Path]) -> set[str]:
     from sottovoce.tables.folders import named_files  # noqa: PLC0415 - needs the data extra
 
     places = (str(place).removeprefix("sqlite:///") for place in kept)  # a ledger may be named by its address
-    return {Path(file).resolve() for place in places for file in named_files(place).files}
+    return {os.path.realpath(file) for place in places for file in named_files(place).files}
 
 
 def _try(path: Path) -> None:

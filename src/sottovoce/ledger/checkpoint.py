@@ -21,11 +21,13 @@ from typing import Any
 
 from sottovoce.ledger.chain import EMPTY, Head, canonical, digest
 
-__all__ = ["WORTHWHILE", "Checkpoints", "folder", "head_of"]
+__all__ = ["STATE", "WORTHWHILE", "Checkpoints", "folder", "head_of"]
 
 WORTHWHILE = 10_000
 """How many events must have been verified for a checkpoint to be worth its while: fewer take less than a second."""
 
+STATE = frozenset({"head", "version", "layout", "events", "spent"})
+"""What a state says; see `Replay.state`."""
 _VERSION = 2
 _SECRET = 32
 _log = logging.getLogger(__name__)
@@ -68,6 +70,9 @@ class Checkpoints:
             _log.warning("%s is of another ledger or version; it is not used, and all is verified", path)
             return None
         state: Mapping[str, Any] = content["state"]
+        if not state.keys() >= STATE:
+            _log.warning("%s holds no state of a ledger; it is not used, and all is verified", path)
+            return None
         return state
 
     def write(self, state: Mapping[str, Any]) -> None:

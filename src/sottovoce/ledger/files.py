@@ -16,7 +16,7 @@ from typing import Any
 from sottovoce.ledger.folder import Folder, Stamp
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, SottovoceError
 
-__all__ = ["Files", "Opened", "advised"]
+__all__ = ["Files", "Opened", "advised", "real_path"]
 
 _Place = tuple[Any, ...]
 """The inode and the device of a file: what stays the same when its names change."""
@@ -25,6 +25,14 @@ _HEADER, _FRAME = 32, 24
 """Bytes of a log before its first page, and before each page."""
 _NAP = 0.005
 """Seconds between two looks at a log that someone else copies."""
+
+
+def real_path(path: Path) -> Path:
+    """Return the real file of a path; a path whose links lead round in a circle leads to none."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):  # before Python 3.13 the latter
+        raise LedgerUnavailable(f"{path} leads to no file: its links go round in a circle") from None
 
 
 def advised(said: str) -> str:

@@ -12,6 +12,7 @@ from sottovoce.ledger import changes
 from sottovoce.ledger.anchor import Anchor, Noting
 from sottovoce.ledger.chain import Head, canonical
 from sottovoce.ledger.charging import Charge, Reservation
+from sottovoce.ledger.files import real_path
 from sottovoce.ledger.grouping import About, Change, Group
 from sottovoce.ledger.opening import open_store
 from sottovoce.ledger.reading import LedgerReading, check_name
@@ -246,7 +247,7 @@ class _NoteInLedger:
 def _elsewhere(anchor: str | os.PathLike[str], store: Store, timeout: float) -> Noting:
     """Return the anchor at a path or in another ledger."""
     if "://" not in (text := os.fspath(anchor)):
-        path = Path(text).absolute().resolve()
+        path = real_path(Path(text).absolute())
         if store.path is not None and path.name.startswith(store.path.name) and path.parent == store.path.parent:
             raise InvalidValue(
                 f"{text} lies beside the ledger and goes into the same backup; keep its anchor elsewhere"

@@ -115,6 +115,8 @@ def upgrade(transaction: Transaction, found: int) -> None:
         raise LedgerUnavailable(
             f"the ledger has schema version {found} and this sottovoce knows {VERSION}; use a newer sottovoce"
         )
+    if any(step not in UPGRADES for step in range(found, VERSION)):
+        raise LedgerCorrupt(f"the ledger says that it has schema version {found}, which there never was")
     for step in range(found, VERSION):
         UPGRADES[step](transaction)
     if found < VERSION:

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
 from sottovoce.ledger.anchor import Anchor
-from sottovoce.ledger.files import Files, Opened, advised
+from sottovoce.ledger.files import Files, Opened, advised, real_path
 from sottovoce.ledger.folder import Folder
 from sottovoce.ledger.transaction import Kept, Transaction, leaves_it_sound
 from sottovoce.ledger.turns import Turns
@@ -134,7 +134,7 @@ class Store:
         self.name = told(url)
         # SQLite follows symbolic links before it names its log; what lies beside a ledger lies beside the real file.
         given = Path(str(url.database)).absolute()
-        self.path = given.resolve() if url.drivername == "sqlite" else None
+        self.path = real_path(given) if url.drivername == "sqlite" else None
         self._files: Files | None = None
         self._process = os.getpid()
         self.turns = Turns(None if self.path is None else Anchor.beside(self.path).path)

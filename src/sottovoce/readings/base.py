@@ -142,6 +142,10 @@ class Block:
     movement: Movement
 
 
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list | tuple | range) else value
+
+
 @dataclass(frozen=True)
 class Reading(ABC):
     """How a record becomes S(x). Public: nothing in it may come from the data.
@@ -160,6 +164,11 @@ class Reading(ABC):
     """Whether the last column says whose a row is, and a record is a person."""
     hides_n: ClassVar[bool] = False
     """Whether it knows how far one record added or removed moves its total: n may then be a secret."""
+
+    def __post_init__(self) -> None:
+        """Take lists for the tuples they stand for: what tells questions apart must not change, and has a hash."""
+        for each in fields(self):
+            object.__setattr__(self, each.name, _frozen(getattr(self, each.name)))
 
     @property
     def passing(self) -> bool:

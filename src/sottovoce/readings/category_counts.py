@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, shown
 from sottovoce.readings.base import Movement, Reading, Statistics
 from sottovoce.readings.columns import as_codes, check_public
 
@@ -29,6 +29,11 @@ class CategoryCounts(Reading):
     word: ClassVar[str] = "category counts"
     hides_n: ClassVar[bool] = True
     categories: tuple[Hashable, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.categories, tuple) or not all(isinstance(each, Hashable) for each in self.categories):
+            raise InvalidValue(f"categories are a list of texts or numbers. Got {shown(self.categories)}")
 
     @property
     def size(self) -> int:

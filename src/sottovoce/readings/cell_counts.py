@@ -56,6 +56,7 @@ class CellCounts(Reading):
     others: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.marks or not len(self.numeric) == len(self.marks) == len(self.others):
             raise InvalidValue("every column needs its marks, and the place of what is missing")
         for numeric, marks, other in zip(self.numeric, self.marks, self.others, strict=True):

@@ -69,6 +69,7 @@ class ClassMoments(Reading):
     bounds: tuple[tuple[float, ...], ...] = ()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "bounds", tuple(_with_missing(*bounds) for bounds in self.bounds))
         lists = (self.classes, *self.categories)
         if len(self.others) != len(lists) or not all(

@@ -121,6 +121,7 @@ class GroupMoments(Reading):
     counted: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if len(self.others) != len(self.groups) or len(self.fillers) != bool(self.edges) + len(self.measures):
             raise InvalidValue("every group needs its other, and every column of numbers its filler")
         for kind in self.groups:
