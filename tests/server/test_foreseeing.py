@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from sottovoce.facts.imagined import Imagined
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import RenyiDP
 from sottovoce.regression import planned
+from sottovoce.server import lines
 from sottovoce.server.config import Config
 from sottovoce.server.foreseeing import _foreseen
 from support.offices import N, bearer, served, token_for, write_office
@@ -95,21 +96,21 @@ def test_a_client_sends_no_plan_that_makes_no_sense(client: httpx.Client, office
 def test_a_plan_reads_nothing_costs_nothing_and_equal_ones_are_made_once_off_the_loop(
     client: httpx.Client, ada: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    threads: list[str] = []
-    make = planned.plan_looks
+    made: list[str] = []
+    call = lines.call
 
-    def noted(*given: Any) -> Any:
-        threads.append(threading.current_thread().name)
-        return make(*given)
+    def noted(work: Callable[..., Any], *given: Any, **options: Any) -> Any:
+        made.append(work.__name__)
+        return call(work, *given, **options)
 
-    monkeypatch.setattr(planned, "plan_looks", noted)
+    monkeypatch.setattr(lines, "call", noted)
     monkeypatch.setattr("sottovoce.server.datasets._Remembered.read", None)
     _foreseen.cache_clear()
     places = [f"/api/v1/datasets/patients/{place}" for place in ("remaining", "history")]
     before = [client.get(place, headers=ada).json() for place in places]
     one, same, other = (plan(client, ada, spend=spend).json() for spend in (0.1, 0.1, 0.2))
     assert widths(one) == widths(same) != widths(other)
-    assert threads == ["line", "line"]
+    assert made == ["_foresee", "_foresee"]  # in a process of their own
     assert [client.get(place, headers=ada).json() for place in places] == before
 
 

@@ -83,7 +83,7 @@ async def known_query(request: Request, caller: Asking) -> None:
 
 
 async def _answered(request: Request, caller: Caller, dataset: str, question: Any, key: str | None) -> Response:
-    text = await serving(request).answer(caller, dataset, question, key)
+    text = await serving(request).answer(caller, dataset, question, key, request.receive)
     questions: Questions = request.app.state.questions
     questions.keep(caller, request.scope, dataset, question)
     return Response(text, media_type="application/json")

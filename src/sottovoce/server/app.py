@@ -15,6 +15,7 @@ from starlette.middleware.errors import ServerErrorMiddleware
 
 from sottovoce import __version__
 from sottovoce.server import api, meaning_api
+from sottovoce.server.apart import prepare
 from sottovoce.server.config import Config, is_loopback, read_config
 from sottovoce.server.ending import stopping_within
 from sottovoce.server.guard import Guard
@@ -97,6 +98,7 @@ class _App(FastAPI):
 def worker_app() -> FastAPI:
     """Return the application of a worker process, configured by the file that the environment names."""
     sys.setswitchinterval(_TURN)
+    prepare()
     app = create_app(read_config(os.environ[CONFIG_VARIABLE]))
     # What is there by now stays for good. To look through all of it for litter would hold up everyone who waits.
     gc.collect()

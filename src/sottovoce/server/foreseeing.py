@@ -15,7 +15,7 @@ from sottovoce.ledger.chain import canonical
 from sottovoce.mechanisms import Mechanism
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.promises import Promise
-from sottovoce.server.lines import breathe
+from sottovoce.server.lines import apart
 
 __all__ = ["Imagining", "foreseen"]
 
@@ -60,11 +60,15 @@ def foreseen(mechanism: Mechanism, target: Promise, n: int, level: float, imagin
 
 @functools.lru_cache(maxsize=256)
 def _foreseen(mechanism: str, target: Promise, n: int, level: float, imagining: Imagining) -> str:
+    return str(apart(_foresee, mechanism, target, n, level, imagining))
+
+
+def _foresee(mechanism: str, target: Promise, n: int, level: float, imagining: Imagining) -> str:
     planned = importlib.import_module("sottovoce.regression.planned")  # the room needs an extra
     made: Any = Mechanism.from_dict(json.loads(mechanism))
     said = imagining.of(made.system.facts)
     try:
-        return json.dumps(planned.plan_looks(made, target, n, level, said, breathe).to_dict(), allow_nan=False)
+        return json.dumps(planned.plan_looks(made, target, n, level, said).to_dict(), allow_nan=False)
     except SottovoceError:
         raise
     except (ArithmeticError, ValueError, RuntimeError):

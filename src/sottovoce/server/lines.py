@@ -13,10 +13,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+from sottovoce.server.apart import call
 from sottovoce.server.errors import CallerLeft, ServerStopping, TooManyRequests
 
-__all__ = ["Line", "breathe", "while_there"]
+__all__ = ["Line", "Receive", "apart", "breathe", "while_there"]
 
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+"""What tells, last of all, that a caller hung up."""
 _EACH = 8
 """How many jobs one caller may have in line."""
 
@@ -26,6 +29,7 @@ class _Job:
     caller: str
     work: Callable[[], Any]
     future: concurrent.futures.Future[Any] = field(default_factory=concurrent.futures.Future)
+    apart: bool = False
     wanted: bool = True
 
 
@@ -39,6 +43,18 @@ def breathe() -> None:
         raise CallerLeft("nobody waits for this any more")
 
 
+def apart(work: Callable[..., Any], *arguments: Any) -> Any:
+    """Carry out work on public things, which are values that can be pickled: in a process where this job has one.
+
+    It is then ended, whatever it is doing, when nobody waits for the job any more.
+    """
+    job = _CURRENT.get()
+    breathe()
+    if job is None or not job.apart:
+        return work(*arguments)
+    return call(work, *arguments, wanted=lambda: job.wanted)
+
+
 class Line:
     """A bounded line for a few threads, in which each caller has one job under way at a time.
 
@@ -50,10 +66,12 @@ class Line:
         How many jobs run at once.
     most
         How many may be under way or waiting, of all callers together.
+    apart
+        Whether what jobs do in `apart` has a process of its own.
     """
 
-    def __init__(self, threads: int, most: int) -> None:
-        self._most = most
+    def __init__(self, threads: int, most: int, *, apart: bool = False) -> None:
+        self._most, self._apart = most, apart
         self._ready: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._jobs: dict[str, deque[_Job]] = {}
         self._turn = threading.Lock()
@@ -67,7 +85,7 @@ class Line:
 
         Raises `TooManyRequests` where the line is full, `ServerStopping` once `stop` was called.
         """
-        job = _Job(caller, lambda: work(*arguments))
+        job = _Job(caller, lambda: work(*arguments), apart=self._apart)
         self._enter(job)
         try:
             return await asyncio.wrap_future(job.future)
@@ -135,9 +153,7 @@ class Line:
             self._ready.put(None)
 
 
-async def while_there(
-    receive: Callable[[], Awaitable[MutableMapping[str, Any]]], work: Coroutine[Any, Any, Any]
-) -> Any:
+async def while_there(receive: Receive, work: Coroutine[Any, Any, Any]) -> Any:
     """Run work for as long as the caller stays on the line; `receive` tells when they hang up."""
     task, gone = asyncio.create_task(work), asyncio.create_task(_gone(receive))
     try:
@@ -151,6 +167,6 @@ async def while_there(
         await asyncio.gather(task, gone, return_exceptions=True)
 
 
-async def _gone(receive: Callable[[], Awaitable[MutableMapping[str, Any]]]) -> None:
+async def _gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

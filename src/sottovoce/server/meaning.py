@@ -22,7 +22,7 @@ from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.server.cards import sign_card
 from sottovoce.server.datasets import Dataset
 from sottovoce.server.foreseeing import Imagining, foreseen
-from sottovoce.server.lines import breathe
+from sottovoce.server.lines import apart
 from sottovoce.server.service import Caller, Service
 from sottovoce.server.verbs import VerbQuestion
 
@@ -132,13 +132,16 @@ def _left(service: Service, caller: Caller, dataset: Dataset) -> dict[str, Any]:
 @functools.lru_cache(maxsize=256)
 def _curve(question: str, n: int, purse: str, whole: str, imagining: Imagining) -> str:
     """Return the curve as JSON, each offer with what it costs purse and whole: a text that no caller can change."""
+    return str(apart(_make_curve, question, n, purse, whole, imagining))
+
+
+def _make_curve(question: str, n: int, purse: str, whole: str, imagining: Imagining) -> str:
     asked = Question.from_dict(json.loads(question))
     said = imagining.of(asked.grouped_facts)
     purses = [PrivacyFilter.from_dict(json.loads(one)) for one in (purse, whole)]
     found = Balance(asked, n, purses[0], imagined=said)
     offers = []
     for offer in found.curve(points=_POINTS):
-        breathe()
         profile = found._mechanism(offer.share).profile
         costs = [one.cost(profile.shown_to(one.budget.relation)) for one in purses]
         offers.append(offer.to_dict() | {"costs": costs})

@@ -23,7 +23,7 @@ from sottovoce.server.clerk import Clerk
 from sottovoce.server.config import Config
 from sottovoce.server.datasets import Dataset
 from sottovoce.server.errors import AnswerLost, NotAllowed
-from sottovoce.server.lines import Line
+from sottovoce.server.lines import Line, Receive, while_there
 from sottovoce.server.logs import log_failure, log_late
 from sottovoce.server.making import Makers, quietly
 from sottovoce.server.metrics import Metrics
@@ -81,24 +81,31 @@ class PaidAnswers(ABC):
         """
         return plain_of(await self._asked(caller, name, question, key))
 
-    async def answer(self, caller: Caller, name: str, question: Asking, key: str | None = None) -> str:
-        """Answer a question, as `ask`, in JSON."""
-        return canonical_object(await self._asked(caller, name, question, key))
+    async def answer(
+        self, caller: Caller, name: str, question: Asking, key: str | None = None, receive: Receive | None = None
+    ) -> str:
+        """Answer a question, as `ask`, in JSON. Who hangs up before it is charged, as `receive` tells, ends it."""
+        return canonical_object(await self._asked(caller, name, question, key, receive))
 
-    async def _asked(self, caller: Caller, name: str, question: Asking, key: str | None) -> dict[str, Any]:
-        task = asyncio.create_task(self._ask(caller, name, question, key))
+    async def _asked(
+        self, caller: Caller, name: str, question: Asking, key: str | None, receive: Receive | None = None
+    ) -> dict[str, Any]:
+        task = asyncio.create_task(self._ask(caller, name, question, key, receive))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
         return await asyncio.shield(task)
 
-    async def _ask(self, caller: Caller, name: str, question: Asking, key: str | None) -> dict[str, Any]:
+    async def _ask(
+        self, caller: Caller, name: str, question: Asking, key: str | None, receive: Receive | None
+    ) -> dict[str, Any]:
         start = self.grid.now()
         dataset = self._dataset(caller, "ask", name)
         part = dataset.parts.get(caller.analyst)
         if part is None:
             raise NotAllowed(f"you have no budget on {name}; ask the administrator for one")
         try:
-            priced = await self._priced(caller, dataset, part, question)
+            building = self._priced(caller, dataset, part, question)
+            priced: Priced = await (building if receive is None else while_there(receive, building))
             if dataset.grows and not await self._asked_before(part, key):
                 start = await self._reached(dataset, start)
             paid = await self._clerk.write(

@@ -23,7 +23,7 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.server.answers import plain
-from sottovoce.server.lines import breathe
+from sottovoce.server.lines import apart, breathe
 from sottovoce.server.questions import calibrated
 
 __all__ = ["choice_of", "forecast_for", "priced", "summary_of"]
@@ -61,6 +61,10 @@ def forecast_for(name: str, system: Any, n: int | None, target: Promise, mean: A
 @functools.lru_cache(maxsize=512)
 def _described(mechanism: Mechanism) -> str:
     """Return the mechanism and its curves."""
+    return str(apart(_describe, mechanism))
+
+
+def _describe(mechanism: Mechanism) -> str:
     told = summary(mechanism.profile)
     return json.dumps({"mechanism": mechanism.to_dict()} | told | {"curve": _curve(mechanism.profile, told["epsilon"])})
 
@@ -68,6 +72,10 @@ def _described(mechanism: Mechanism) -> str:
 @functools.lru_cache(maxsize=512)
 def _forecast(mechanism: Mechanism, mean: str) -> str:
     """Return the forecast for records with that mean. Where n is a secret, so is what there is to expect of it."""
+    return str(apart(_make_forecast, mechanism, mean))
+
+
+def _make_forecast(mechanism: Mechanism, mean: str) -> str:
     try:
         found = None if mechanism.n is None else forecast_of(mechanism, json.loads(mean))
     except SottovoceError:

@@ -22,6 +22,7 @@ from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE
 from sottovoce.server.answers import answering
 from sottovoce.server.config import DatasetConfig
 from sottovoce.server.errors import NotFound
+from sottovoce.server.lines import apart
 from sottovoce.server.orders import Order
 from sottovoce.server.queries import check_query, parse_query
 from sottovoce.server.queries.tree import Query
@@ -245,6 +246,11 @@ def calibrated(name: str, system: Any, n: int | None, target: Promise) -> Mechan
 
 @functools.lru_cache(maxsize=1024)
 def _calibrated(name: str, system: str, n: int | None, target: Promise) -> Mechanism:
+    made: Mechanism = apart(_calibrate, name, system, n, target)
+    return made
+
+
+def _calibrate(name: str, system: str, n: int | None, target: Promise) -> Mechanism:
     state = json.loads(system)
     try:
         return build_mechanism(name, system_from(state), n, target)

@@ -82,7 +82,7 @@ class Service(PaidAnswers):
             self._tellers = ThreadPoolExecutor(min(threads, 4), thread_name_prefix="tell")
             opened.callback(self._tellers.shutdown)
             # Calibration takes a processor for a while and must not keep answers waiting.
-            self._builders, self._planners = Line(min(threads, 8), 4096), Line(2, config.limits.plans)
+            self._builders, self._planners = Line(min(threads, 8), 4096), Line(2, config.limits.plans, apart=True)
             opened.callback(self._builders.close)
             opened.callback(self._planners.close)
             self._opened = opened.pop_all()
