@@ -19,6 +19,7 @@ from sottovoce.answers.display import PART, drowned, footing, formatted, html_ta
 from sottovoce.answers.forest import forest
 from sottovoce.answers.intervals import central, compared
 from sottovoce.answers.left_out import left_out_note
+from sottovoce.answers.protection import protection_note
 from sottovoce.answers.questions import Question
 from sottovoce.answers.row_names import row_name, row_of
 from sottovoce.answers.style import COLOURS, figure, titled, words
@@ -199,7 +200,7 @@ class Answer:
         hidden = _DROWNED if any(row["estimate"] is None for row in self.rows) else None
         asked = self.question
         said = (left_out_note(self.posterior), hidden, self._summing(), asked.bounded, asked.whose, asked.ruled_out)
-        return [note for note in said if note is not None]
+        return [note for note in (*said, protection_note(self.cost)) if note is not None]
 
     def _summing(self) -> str | None:
         """What one must know before adding up counts of several columns: noise can hide that a cell is empty."""

@@ -147,8 +147,8 @@ def explain(
     sure = _up(how_sure(found, 0.5, chance), 100, 50)
     numbers = {"people": f"{people:,}", "before": f"{before:,}", "after": f"{after:,}", "right": f"{right:g}"}
     fragments = words["relation"][str(claim.relation)]
-    if unit is None and getattr(what, "protects_rows_of_persons", False):
-        unit = words["row"]
+    if unit is None and claim.relation.unit == "record" and not isinstance(what, Promise | Profile):
+        unit = fragments["row"]  # of a table whose facts name nobody that rows belong to
     numbers |= fragments | {"unit": unit or fragments["unit"], "sure": str(sure)}
     parts, so_far = ["guess", "toss", "sure"], None
     parts += ["weak"] if right >= _WEAK else []

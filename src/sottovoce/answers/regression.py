@@ -19,6 +19,7 @@ from sottovoce.answers.beyond import beyond_note
 from sottovoce.answers.display import PART, footing, formatted, is_minute, privacy_part, sure
 from sottovoce.answers.forest import forest, view
 from sottovoce.answers.intervals import checked_level
+from sottovoce.answers.protection import protection_note
 from sottovoce.answers.style import titled
 from sottovoce.facts.encodings import levels_of
 from sottovoce.mechanisms.release import Release
@@ -241,6 +242,8 @@ class Regression:
             found.append(beyond)
         if question.whose is not None:
             found.append(question.whose)
+        if (row := protection_note(self.cost)) is not None:
+            found.append(row)
         return found
 
     def __repr__(self) -> str:

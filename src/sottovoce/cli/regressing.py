@@ -99,9 +99,9 @@ def regress(
     beside = of_regression(answer, predict or (), contrast or ())
     with written((csv, table_file(answer)), (plot, lambda file: answer.plot().savefig(file))):
         if as_json:
-            told = {"dataset": curator.dataset, "left": left, "protects": whom or "a record"}
+            told = {"dataset": curator.dataset, "left": left, "protects": whom}
             emit(answer.to_dict() | {"notes": answer.notes} | told | beside.values)
         else:
-            show(answer, f"{left}." + ("" if whom is None else f" {whom}."))
+            show(answer, f"{left}." + ("" if curator.person is None else f" {whom}."))
             for line in beside.lines:
                 console.print(line, markup=False)

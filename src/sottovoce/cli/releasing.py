@@ -166,13 +166,13 @@ def release(
     answer = (
         made.to_dict()
         | {"dataset": curator.dataset, "remaining": left.to_dict(), "left": share_left}
-        | {"protects": protects or "a record"}
+        | {"protects": protects}
     )
     with written((output, lambda file: file.write_text(made.to_json(indent=2) + "\n", encoding="utf-8"))):
         if as_json:
             emit(answer)
         else:
-            _print(made, built.describe(), share_left if protects is None else f"{share_left}. {protects}")
+            _print(made, built.describe(), f"{share_left}. {protects}")
 
 
 def _first_look(text: str, budget: str | None) -> Promise:

@@ -169,8 +169,8 @@ class Curator(Door, PaidVerbs, RowsOfPersons):
         return entry_that_answers(latest, question, self._source.stamp(self.budget))
 
     @property
-    def whom(self) -> str | None:
-        """Who is protected, where the facts say whose a row is: a sentence for whoever reads an answer."""
+    def whom(self) -> str:
+        """Who is protected: a sentence for whoever reads an answer."""
         return self._protected.sentence
 
     def __repr__(self) -> str:
@@ -181,6 +181,7 @@ class Curator(Door, PaidVerbs, RowsOfPersons):
     def _repr_html_(self) -> str:
         n = "a secret" if self.budget.n is None else f"{self.budget.n:,}"
         public = [(self._protected.units, n), ("budget", str(self.budget.promise))]
+        public.append(("protected", "a person, with all rows of theirs" if self.person else "a row, not a person"))
         if self.facts is not None:
             public.append(("columns", ", ".join(f"{name} ({column.word})" for name, column in self.facts.items())))
         return curator_html(self, public)

@@ -62,11 +62,10 @@ class Protected:
         return f"{n:,} {self.unit if n == 1 else self.units}"
 
     @property
-    def sentence(self) -> str | None:
-        """Who is protected, where the facts say whose a row is: for whoever reads an answer."""
-        if self.rows_of_persons:
-            return "Protected is a row, not a person"
-        return None if self.person is None else "Protected is a person, with all rows of theirs"
+    def sentence(self) -> str:
+        """Who is protected: for whoever reads an answer."""
+        row = "Protected is a row, not a person"
+        return row if self.person is None else "Protected is a person, with all rows of theirs"
 
     @property
     def asked(self) -> dict[str, Any]:
