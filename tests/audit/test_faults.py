@@ -17,7 +17,7 @@ def test_the_fault_is_caught(fault):
         results = [run(name) for name in fault.caught_by]
     assert fault.caught_by
     for result in results:
-        assert not result.passed, f"{result.name} saw nothing: {result.evidence}"
+        assert result.passed is False, f"{result.name} saw nothing: {result.evidence}"
         # A patch that no longer fits what it patches breaks down, and proves nothing about the fault.
         assert not result.evidence.startswith(_BREAKDOWNS), result.evidence
 

@@ -20,7 +20,7 @@ from sottovoce.facts import Cells, Facts
 from sottovoce.facts.conditions import check_levels
 from sottovoce.facts.imagined import imagined_of
 from sottovoce.ledger import Budget
-from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.errors import InvalidValue, NotInstalled
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.promises import Promise
 
@@ -376,4 +376,5 @@ def regression_room() -> Any:
     try:
         return importlib.import_module("sottovoce.regression")
     except ImportError:
-        raise InvalidValue("regressions need the regression extra: pip install 'sottovoce[regression]'") from None
+        said = "regressions need the regression extra: pip install 'sottovoce[regression]'"
+        raise NotInstalled(said, name="jax") from None

@@ -18,7 +18,7 @@ from scipy import special
 from sottovoce.audit.bounds import Mu, noise
 from sottovoce.audit.events import Pilot
 from sottovoce.audit.low_bits import lowest_bit
-from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.errors import InvalidData, NotInstalled
 from sottovoce.privacy.numbers import Floats
 
 __all__ = ["TESTS", "Score", "best_score", "exact_score", "low_bits", "not_finite", "power", "rival_score"]
@@ -170,7 +170,8 @@ def _learned(x: Floats, y: Floats, seed: int, *, required: bool) -> list[Score]:
         from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
     except ImportError:
         if required:
-            raise InvalidValue("a learned test needs scikit-learn: pip install 'sottovoce[regression]'") from None
+            said = "a learned test needs scikit-learn: pip install 'sottovoce[regression]'"
+            raise NotInstalled(said, name="sklearn") from None
         return []
     rows = np.concatenate([x[:_TRAIN], y[:_TRAIN]])
     source = np.repeat([1, 0], [len(x[:_TRAIN]), len(y[:_TRAIN])])

@@ -17,7 +17,6 @@ from rich.text import Text
 
 from sottovoce.privacy.errors import (
     BudgetExceeded,
-    InvalidValue,
     LedgerCorrupt,
     LedgerUnavailable,
     PromiseUnreachable,
@@ -53,8 +52,8 @@ def exit_code(error: Exception) -> int:
 
 def fail(error: Exception, *, as_json: bool) -> int:
     """Print an error in one line on stderr and return its exit code."""
-    if isinstance(error, ModuleNotFoundError) and (missing := needing(error)) is not error:
-        error = InvalidValue(str(missing))
+    if isinstance(error, ModuleNotFoundError):
+        error = needing(error)
     code = exit_code(error)
     message = " ".join(str(error).split())
     if code == 1:

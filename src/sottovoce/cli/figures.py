@@ -10,7 +10,7 @@ import numpy as np
 
 from sottovoce.answers.style import COLOURS
 from sottovoce.mechanisms.choices import Choice
-from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.errors import InvalidValue, NotInstalled
 from sottovoce.privacy.promises import ApproxDP, Promise
 
 __all__ = [
@@ -25,7 +25,7 @@ def _axes(columns: int, width: float = 4.8, height: float = 3.3) -> tuple[Any, A
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
     except ImportError:
-        raise InvalidValue("drawing needs the plots extra: pip install 'sottovoce[plots]'") from None
+        raise NotInstalled("drawing needs the plots extra: pip install 'sottovoce[plots]'", name="matplotlib") from None
     figure = Figure(figsize=(width * columns, height), layout="constrained")
     axes = figure.subplots(1, columns, squeeze=False)[0]
     for axis in axes:

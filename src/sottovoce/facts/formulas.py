@@ -14,7 +14,7 @@ from sottovoce.facts.columns import Category, Column, Count, Flag, Number
 from sottovoce.facts.encodings import Encoding, Floats, levels_of, scale_of
 from sottovoce.facts.facts import Facts
 from sottovoce.facts.formula_size import check_columns_of_terms, check_expansion
-from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.errors import InvalidValue, NotInstalled
 from sottovoce.privacy.numbers import shown
 
 __all__ = ["ParsedFormula", "parse_formula"]
@@ -170,9 +170,10 @@ def _factors(fixed: str, facts: Facts) -> tuple[list[str], dict[str, tuple[str, 
         from formulaic import Formula  # noqa: PLC0415 - an extra
         from formulaic.parser import DefaultFormulaParser  # noqa: PLC0415
     except ImportError:
-        raise InvalidValue(
+        raise NotInstalled(
             "a formula that is no plain sum of columns, each once, needs the regression extra: "
-            f"pip install 'sottovoce[regression]'. Got {shown(fixed)}"
+            f"pip install 'sottovoce[regression]'. Got {shown(fixed)}",
+            name="formulaic",
         ) from None
     try:
         check_expansion(DefaultFormulaParser().get_ast(fixed))

@@ -24,7 +24,7 @@ from sottovoce.ledger.files import Files, Opened, advised, real_path
 from sottovoce.ledger.folder import Folder
 from sottovoce.ledger.transaction import Kept, Transaction, leaves_it_sound
 from sottovoce.ledger.turns import Turns
-from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable, SottovoceError
+from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable, NotInstalled, SottovoceError
 
 __all__ = ["Store", "read_url", "told"]
 
@@ -150,7 +150,8 @@ class Store:
             kind: Any = url.get_dialect()
             self.dialect = kind(dbapi=kind.import_dbapi())
         except ImportError:
-            raise InvalidValue("a PostgreSQL ledger needs psycopg; pip install 'sottovoce[postgres]'") from None
+            said = "a PostgreSQL ledger needs psycopg: pip install 'sottovoce[postgres]'"
+            raise NotInstalled(said, name="psycopg") from None
         self._first = ("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY", "")
         self._connect = partial(_connect_postgres, self.dialect, url, timeout)
 

@@ -11,7 +11,7 @@ import numpy as np
 from sottovoce.mechanisms.expected import Expected, cautions, expected
 from sottovoce.mechanisms.forecast import Forecast
 from sottovoce.mechanisms.mechanism import MECHANISMS, Mechanism
-from sottovoce.privacy.errors import InvalidValue, SottovoceError
+from sottovoce.privacy.errors import InvalidValue, NotInstalled, SottovoceError
 from sottovoce.privacy.promises import Promise
 
 __all__ = [
@@ -45,9 +45,22 @@ def names_for(system: Any) -> dict[str, tuple[Any, Mapping[str, Any]]]:
     words = getattr(system, "mechanisms", None)
     if words is None:
         raise InvalidValue(f"no mechanism serves a {type(system).__name__}")
-    kinds = [MECHANISMS[word] for word in (*words, *(w for w in MECHANISMS.strangers if w not in words))]
+    kinds = _installed([*words, *(word for word in MECHANISMS.strangers if word not in words)])
     serving = [kind for kind in kinds if kind.word in words or kind.serves(system)]
     return {name: (kind, options) for kind in serving for name, options in kind.choices.items()}
+
+
+def _installed(words: list[str]) -> list[type[Mechanism]]:
+    """Return the kinds of the words whose packages are here; where none is, raise what is missing."""
+    kinds, missing = [], []
+    for word in words:
+        try:
+            kinds.append(MECHANISMS[word])
+        except NotInstalled as error:
+            missing.append(error)
+    if missing and not kinds:
+        raise missing[0]
+    return kinds
 
 
 def usual_name(system: Any) -> str:
@@ -78,8 +91,8 @@ def width_of(mechanism: Mechanism, mean: Any) -> float | None:
 
 
 def known_names() -> tuple[str, ...]:
-    """Return every short name there is; imports every mechanism."""
-    return tuple(dict.fromkeys((*CONJUGATE, *(name for word in MECHANISMS for name in MECHANISMS[word].choices))))
+    """Return every short name there is here; imports every mechanism whose packages are installed."""
+    return tuple(dict.fromkeys((*CONJUGATE, *(name for kind in _installed([*MECHANISMS]) for name in kind.choices))))
 
 
 def build_mechanism(name: str, system: Any, n: int | None, target: Promise) -> Mechanism:

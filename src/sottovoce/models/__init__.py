@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from sottovoce.models.observation import Observed, observed
-from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.errors import NotInstalled
 from sottovoce.privacy.lazily import lazily
 
 if TYPE_CHECKING:
@@ -45,9 +45,8 @@ def __getattr__(name: str) -> Any:
         package = (error.name or "").partition(".")[0]
         if package not in ("jax", "jaxlib", "numpyro", "arviz"):
             raise
-        raise InvalidValue(
-            f"models of your own need {package}, which is not installed: pip install 'sottovoce[models]'"
-        ) from None
+        said = f"models of your own need {package}, which is not installed: pip install 'sottovoce[models]'"
+        raise NotInstalled(said, name=error.name) from None
 
 
 def __dir__() -> list[str]:

@@ -8,6 +8,7 @@ __all__ = [
     "InvalidValue",
     "LedgerCorrupt",
     "LedgerUnavailable",
+    "NotInstalled",
     "PromiseUnreachable",
     "SottovoceError",
     "SourceUnavailable",
@@ -25,6 +26,10 @@ class InvalidValue(SottovoceError, ValueError):
 
 class InvalidPromise(InvalidValue):
     """A promise whose numbers make no sense, or text that is no promise."""
+
+
+class NotInstalled(ModuleNotFoundError, InvalidValue):
+    """What was asked for needs a package that an extra brings; `name` is the package."""
 
 
 class InvalidData(SottovoceError, ValueError):

@@ -9,30 +9,33 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+from sottovoce.privacy.errors import NotInstalled
+
 __all__ = ["homes_of", "lazily", "needing"]
 
 _EXTRAS = {
     **dict.fromkeys(("ibis", "duckdb", "pyarrow", "pandas"), "data"),
     **dict.fromkeys(("fastapi", "starlette", "uvicorn", "jinja2", "python_multipart", "cryptography"), "server"),
-    **dict.fromkeys(("jax", "sklearn"), "regression"),
+    **dict.fromkeys(("jax", "jaxlib", "sklearn", "formulaic"), "regression"),
     **dict.fromkeys(("matplotlib", "arviz"), "plots"),
     "numpyro": "models",
     "psycopg": "postgres",
+    "pyspark": "spark",
 }
 """The extra that brings a package which the core does without."""
 
 
 def needing(error: ModuleNotFoundError) -> ModuleNotFoundError:
-    """Return an error that names the extra which brings what is not installed; the same one where none does.
+    """Return `NotInstalled`, which names the extra that brings what is missing; the same error where none does.
 
     >>> print(needing(ModuleNotFoundError("No module named 'jax'", name="jax")))
     this needs jax, which is not installed: pip install 'sottovoce[regression]'
     """
     package = (error.name or "").partition(".")[0]
-    if package not in _EXTRAS:
+    if package not in _EXTRAS or isinstance(error, NotInstalled):
         return error
     said = f"this needs {package}, which is not installed: pip install 'sottovoce[{_EXTRAS[package]}]'"
-    return ModuleNotFoundError(said, name=error.name)
+    return NotInstalled(said, name=error.name)
 
 
 @functools.cache

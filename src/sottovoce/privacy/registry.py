@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
-from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.errors import InvalidValue, NotInstalled
+from sottovoce.privacy.lazily import needing
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -63,6 +64,16 @@ class Registry:
         """Say whether a process that imported nothing knows the word too."""
         return word in self._places or word in self._strangers
 
+    def not_installed(self) -> dict[str, NotInstalled]:
+        """Return the words of kinds that need a package which is not here, each with what to install."""
+        missing = {}
+        for word in self.kinds:
+            try:
+                self[word]
+            except NotInstalled as error:
+                missing[word] = error
+        return missing
+
     def within(self, package: str) -> list[str]:
         """Return the words of one of our packages, and those of strangers: nothing is imported to tell."""
         return [word for word in self if self._places.get(word, package).startswith(package)]
@@ -86,7 +97,10 @@ class Registry:
         if word not in self._found:
             if word in self._places:
                 module, _, name = self._places[word].partition(":")
-                self._found[word] = getattr(importlib.import_module(module), name)
+                try:
+                    self._found[word] = getattr(importlib.import_module(module), name)
+                except ModuleNotFoundError as error:
+                    raise needing(error) from None
             else:
                 self._found[word] = self._strangers[word].load()
         return self._found[word]

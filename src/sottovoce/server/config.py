@@ -11,6 +11,7 @@ from typing import Any, Literal
 from sottovoce.curator.opening import check_pays
 from sottovoce.facts import Category, Column, Facts, Person, read_facts
 from sottovoce.mechanisms.choices import CONJUGATE, known_names, names_for
+from sottovoce.mechanisms.mechanism import MECHANISMS
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import GAUSSIAN, Order
 from sottovoce.privacy.plain import toml_file
@@ -289,7 +290,8 @@ def _mechanisms(section: Section) -> tuple[str, ...] | None:
     if not set(names) <= set(CONJUGATE):  # only then are the others worth importing
         known = known_names()
         if not set(names) <= set(known):
-            raise section.fail("mechanisms", f"a list of some of {', '.join(known)}", list(names))
+            missing = "".join(f"; for others {why}" for why in sorted({*map(str, MECHANISMS.not_installed().values())}))
+            raise section.fail("mechanisms", f"a list of some of {', '.join(known)}{missing}", list(names))
     return names or None
 
 

@@ -10,6 +10,7 @@ from sottovoce.audit.check_mechanism import check_mechanism
 from sottovoce.audit.check_reading import check_reading
 from sottovoce.audit.checks.result import CheckResult, check, verdict
 from sottovoce.mechanisms.mechanism import MECHANISMS
+from sottovoce.privacy.errors import NotInstalled
 from sottovoce.privacy.registry import Registry
 from sottovoce.readings import READINGS
 
@@ -29,11 +30,17 @@ def mechanisms() -> tuple[bool, str]:
 
 
 def _all(kinds: Registry, examine: Callable[[Any], tuple[CheckResult, ...]]) -> tuple[bool, str]:
-    checked = 0
+    checked, missing = 0, []
     for word in kinds.kinds:
-        results = examine(kinds[word].example())
+        try:
+            example = kinds[word].example()
+        except NotInstalled as error:
+            missing.append(str(error))
+            continue
+        results = [result for result in examine(example) if result.passed is not None]
         checked += len(results)
         failed = [f"{word}, {result.name}: {result.evidence}" for result in results if not result.passed]
         if failed:
             return verdict(failed, "")
-    return True, f"{checked} checks of {len(kinds.kinds)} kinds of {kinds.what}"
+    others = f"; {len(missing)} not tried: {missing[0]}" if missing else ""
+    return True, f"{checked} checks of {len(kinds.kinds) - len(missing)} kinds of {kinds.what}{others}"

@@ -7,15 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from sottovoce.privacy.errors import NotInstalled
+from sottovoce.privacy.lazily import needing
+
 __all__ = ["CHECKS", "CheckResult", "attempt", "check", "verdict"]
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One check: its name, whether it passed, and the numbers behind the answer."""
+    """One check: its name, whether it passed (None: it was not tried), and the numbers behind the answer."""
 
     name: str
-    passed: bool
+    passed: bool | None
     evidence: str
 
     def to_dict(self) -> dict[str, Any]:
@@ -31,6 +34,10 @@ def attempt(name: str, body: Callable[[], tuple[bool, str]]) -> CheckResult:
     """Return what a check says; one that raises has not passed, whatever a broken mechanism does."""
     try:
         passed, evidence = body()
+    except ModuleNotFoundError as error:
+        missing = needing(error)
+        # What an extra would bring is missing, and nothing is wrong with what is here.
+        return CheckResult(name, None if isinstance(missing, NotInstalled) else False, str(missing))
     except Exception as error:
         return CheckResult(name, False, f"{type(error).__name__}: {error}")
     return CheckResult(name, passed, evidence)

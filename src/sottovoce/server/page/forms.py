@@ -121,9 +121,9 @@ def several_systems() -> list[dict[str, str]]:
 
     A formula is asked by its verb.
     """
-    known, found = column_systems(), []
+    known, found = {"formula", *column_systems(), *SYSTEMS.not_installed()}, []
     for word in SYSTEMS.kinds:
-        make = None if word in known or word == "formula" else getattr(SYSTEMS[word], "from_facts", None)
+        make = None if word in known else getattr(SYSTEMS[word], "from_facts", None)
         if make is not None:
             takes = (make.__doc__ or "").strip().partition("\n")[0].partition(": ")[2] or "``tables`` of columns."
             found.append({"word": word, "takes": re.sub("`+", "", takes)})

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from sottovoce.mechanisms.choices import known_names
+from sottovoce.mechanisms.mechanism import MECHANISMS
 from sottovoce.privacy.errors import BudgetExceeded, LedgerCorrupt, LedgerUnavailable, SottovoceError
 from sottovoce.privacy.promises import Promise
 from sottovoce.server.page.dataset_page import NOTHING, DatasetPage, key_of, outcome_of
@@ -25,7 +26,7 @@ from sottovoce.server.page.forms import (
 from sottovoce.server.page.planner import QUICK, cheaper, plan_view, shortfalls
 from sottovoce.server.page.views import PROMISES, answered
 from sottovoce.server.questions import Question, mechanism_name, model_of
-from sottovoce.systems.naming import column_systems
+from sottovoce.systems.naming import SYSTEMS, column_systems
 
 __all__ = ["ModelPage"]
 
@@ -56,6 +57,7 @@ class ModelPage(DatasetPage):
             + [(one["word"], one["word"]) for one in several],
             "several": several,
             "mechanisms": await self._service.run(_mechanisms, self._config.mechanisms),
+            "not_installed": await self._service.run(_not_installed),
             "promises": [p for p in PROMISES if p[0] != "share" or own],
             "likely": {column["name"]: likely_system(column) for column in asked},
             "prior_fields": prior_fields(),
@@ -124,6 +126,13 @@ class ModelPage(DatasetPage):
             fields = {name: text for name, text in values.items() if name != "key"} | {"strength": strength}
             weaker = {"target": found["target"], "fields": fields}
         return {"short": short, "message": str(error), "weaker": weaker, "draws": question.draws}
+
+
+@lru_cache
+def _not_installed() -> tuple[str, ...]:
+    """Return what to install for the models and mechanisms that are not offered here, each sentence once."""
+    missing = [error for registry in (SYSTEMS, MECHANISMS) for error in registry.not_installed().values()]
+    return tuple(dict.fromkeys(map(str, missing)))
 
 
 @lru_cache
