@@ -88,11 +88,6 @@ class Watched:
         self.on_read()
         return Statistics(self.n, np.array([25.0]))
 
-    grows = False
-
-    def ensure_available(self) -> bool:
-        return False
-
     def close(self) -> None:
         raise AssertionError("a table that came open is left open")
 

@@ -14,7 +14,7 @@ import numpy as np
 from sottovoce.answers.purse import Purse
 from sottovoce.curator.noting import purpose_of, told_of
 from sottovoce.curator.protected import Protected
-from sottovoce.curator.records import Records, TableLooks, on_the_grid
+from sottovoce.curator.records import Reachable, Records, TableLooks, on_the_grid
 from sottovoce.curator.source import Source
 from sottovoce.curator.stages import Answer, Draft, Paid, Priced
 from sottovoce.facts import Facts
@@ -192,8 +192,10 @@ class Door(Purse):
             If they were written again, or their number is another than when the budget was opened.
         """
         with self._turn:
-            self._table.ensure_available()
             self._source.check_unchanged(self.dataset)
+            if not isinstance(self._table, Reachable):
+                return
+            self._table.ensure_available()
             n = self.budget.n
             if n is not None and self._table.grows:
                 with on_the_grid(self._time_grid):

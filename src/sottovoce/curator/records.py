@@ -13,7 +13,7 @@ from sottovoce.facts import Facts
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.readings import Looks, Seen
 
-__all__ = ["Records", "TableLooks", "next_tick", "on_the_grid", "open_records"]
+__all__ = ["Reachable", "Records", "TableLooks", "next_tick", "on_the_grid", "open_records"]
 
 _log = logging.getLogger(__name__)
 
@@ -35,15 +35,20 @@ class Records(Protocol):
     def read(self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None) -> Seen:
         """Return what a reading makes of the records."""
 
+    def close(self) -> None:
+        """Let go of the engine."""
+
+
+@runtime_checkable
+class Reachable(Protocol):
+    """Records that may go away while they are open, as those of a database or a file may."""
+
     @property
     def grows(self) -> bool:
         """Whether others may write to the records while they are open."""
 
     def ensure_available(self) -> bool:
         """Raise `SourceUnavailable` where the records cannot be read now. Reads no record."""
-
-    def close(self) -> None:
-        """Let go of the engine."""
 
 
 def open_records(
