@@ -26,7 +26,7 @@ from typing import Any
 import typer.main
 
 import sottovoce as sv
-from sottovoce.cli import COMMANDS, application
+from sottovoce.faces.cli import COMMANDS, application
 from sottovoce.privacy.errors import NotInstalled
 
 BRINGS = {
@@ -227,8 +227,8 @@ class Browser:
 
 def drive_pages(address: str, token: str) -> None:
     """Log in; open every address that there is; send every form, and ask a question by each verb and model."""
-    from sottovoce.server.app import create_app  # noqa: PLC0415 - an extra
-    from sottovoce.server.config import read_config  # noqa: PLC0415
+    from sottovoce.faces.server.app import create_app  # noqa: PLC0415 - an extra
+    from sottovoce.faces.server.config import read_config  # noqa: PLC0415
 
     waited = time.monotonic()
     while True:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.timing import best, show
-from sottovoce.amplification import (
+from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.losses import Logistic
+from sottovoce.privacy.gaussian import GaussianProfile
+from sottovoce.privacy.randomness import secure_rng, seeded_rng
+from sottovoce.theory.amplification import (
     FiniteKernel,
     IteratedLaplaceProfile,
     NoisyProjectedSGD,
     amplify,
     path_mu,
 )
-from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.randomness import secure_rng, seeded_rng
-from sottovoce.regression.design import Design
-from sottovoce.regression.losses import Logistic
 
 
 def bare_loop(sgd: NoisyProjectedSGD, X: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -14,9 +14,9 @@ from papers.data import adult
 from benchmarks.peers.environment import PeerUnavailable, ask, pins_of
 from benchmarks.timing import best, show
 from sottovoce.mechanisms import NoisyStatistics
+from sottovoce.mechanisms.conjugate import DirichletCategorical, NormalMean
 from sottovoce.privacy.promises import PureDP
-from sottovoce.readings import Statistics
-from sottovoce.systems import DirichletCategorical, NormalMean
+from sottovoce.records.readings import Statistics
 
 EDGES = np.arange(0, 101, 5)
 EPSILON = 0.1

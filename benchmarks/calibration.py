@@ -11,8 +11,8 @@ from dp_accounting import get_sigma_gaussian
 from benchmarks.peers.environment import PeerUnavailable, ask, pins_of
 from benchmarks.timing import best, show
 from sottovoce.mechanisms import NoisyStatistics
+from sottovoce.mechanisms.conjugate import BetaBernoulli
 from sottovoce.privacy.promises import ApproxDP, PureDP
-from sottovoce.systems import BetaBernoulli
 
 DELTA, EPSILONS = 1e-6, (0.1, 1.0, 4.0)
 Found = tuple[float, float]  # a scale, and the seconds it took

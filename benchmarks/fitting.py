@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.timing import show
-from sottovoce.regression.adaptive_looks import AdaptiveLooks
-from sottovoce.regression.glances import once_each
-from sottovoce.regression.quick_sums import quick_sums
+from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
+from sottovoce.inference.regression.glances import once_each
+from sottovoce.inference.regression.quick_sums import quick_sums
 
 __all__ = ["DELTA", "SIDE", "Cells", "fit", "fit_all", "fit_beside", "options", "run", "show_csv"]
 

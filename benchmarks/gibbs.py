@@ -19,7 +19,7 @@ import duckdb
 import numpy as np
 
 from benchmarks.timing import show
-from sottovoce.latent import (
+from sottovoce.inference.latent import (
     ChainGrid,
     Field,
     HiddenMarkovModel,
@@ -27,12 +27,12 @@ from sottovoce.latent import (
     LatentCounts,
     TemperedHiddenMarkov,
 )
-from sottovoce.latent.chains import sample_paths
-from sottovoce.latent.sweeps import gibbs_sweep, noisy_sweep
+from sottovoce.inference.latent.chains import sample_paths
+from sottovoce.inference.latent.sweeps import gibbs_sweep, noisy_sweep
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
-from sottovoce.tables import open_table
+from sottovoce.records.tables import open_table
 
 SIZES = (3, 4, 5, 4, 3, 4)
 STEPS, STATES, PER_CELL = 72, 4, 70

@@ -23,12 +23,12 @@ import numpyro
 from papers.regression_data import load_regression
 
 from benchmarks.timing import show
+from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.langevin import _gradient
+from sottovoce.inference.regression.losses import Logistic
+from sottovoce.inference.regression.placement import Placement, placed
+from sottovoce.inference.regression.posterior import DiffusedRegression
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
-from sottovoce.regression.design import Design
-from sottovoce.regression.langevin import _gradient
-from sottovoce.regression.losses import Logistic
-from sottovoce.regression.placement import Placement, placed
-from sottovoce.regression.posterior import DiffusedRegression
 
 
 def fastest(work: Callable[[], Any], *, repeats: int) -> float:

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.peers.environment import PeerUnavailable, ask, pins_of
 from benchmarks.timing import show
-from sottovoce.estimators import LogisticRegression
+from sottovoce.faces.estimators import LogisticRegression
 
 DELTA = 1e-5
 Row = tuple[float, float, float]  # mean and standard deviation of the error, seconds of one fit

@@ -13,13 +13,13 @@ from papers.data import adult
 
 from benchmarks.peers.environment import PeerUnavailable, ask
 from benchmarks.timing import show
-from sottovoce.answers.noisy_cells import NoisyCells
-from sottovoce.answers.questions import Question
-from sottovoce.facts import Category, Facts, Number
+from sottovoce.inference.cells.noisy_cells import NoisyCells
+from sottovoce.inference.cells.questions import Question
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import ApproxDP, Promise, PureDP
-from sottovoce.tables.bundled import HK_DISTRICTS, hk_collisions
+from sottovoce.records.facts import Category, Facts, Number
+from sottovoce.records.tables.bundled import HK_DISTRICTS, hk_collisions
 
 DELTA = 1e-6
 BOUNDS = (1.0, 99.0)

@@ -28,10 +28,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from benchmarks.timing import show
-from sottovoce.ledger import Budget, Ledger, Reservation
-from sottovoce.ledger.changes import committing
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.promises import RenyiDP, ZeroConcentratedDP
+from sottovoce.service.ledger import Budget, Ledger, Reservation
+from sottovoce.service.ledger.changes import committing
 from support.postgres import running_server, why_no_server
 from support.stampede import stampede
 

@@ -33,12 +33,12 @@ from scipy import special
 
 from sottovoce.audit.low_bits import lowest_bit, naive_laplace
 from sottovoce.audit.subject import Subject, subject_of
+from sottovoce.inference.regression import Design, DiffusedRegression, Logistic
+from sottovoce.inference.regression.rounding import step_error
 from sottovoce.mechanisms.mechanism import MECHANISMS
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
-from sottovoce.regression import Design, DiffusedRegression, Logistic
-from sottovoce.regression.rounding import step_error
 
 CONTROL = "textbook Laplace (control)"
 EPSILONS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)

@@ -17,9 +17,9 @@ import numpy as np
 from papers.verb_worlds import Cell, budget_price, question_of, world
 
 from benchmarks.fitting import Cells, options, run, show_csv, write_cells
-from sottovoce.answers.answer import Answer
-from sottovoce.answers.noisy_cells import NoisyCells
+from sottovoce.inference.cells.noisy_cells import NoisyCells
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.service.answers.answer import Answer
 
 SHAPES = ("plain", "normal", "skewed", "heavy", "zeros", "ends", "two hills")
 SIZES, EPSILONS, LEVELS = (20, 50, 500, 5_000), (0.05, 0.5, 5.0), (0.5, 0.8, 0.95)

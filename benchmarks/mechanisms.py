@@ -8,11 +8,11 @@ import numpy as np
 
 from benchmarks.timing import best, show
 from sottovoce.mechanisms import ConcentratedPosterior, DiffusedPosterior, DirectPosterior, NoisyStatistics
+from sottovoce.mechanisms.conjugate import BetaBernoulli, DirichletCategorical, GammaPoisson, NormalMean
 from sottovoce.mechanisms.exact_sampling import draw
 from sottovoce.privacy.promises import ApproxDP, PureDP, ZeroConcentratedDP
 from sottovoce.privacy.randomness import secure_rng
-from sottovoce.readings import Statistics
-from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaPoisson, NormalMean
+from sottovoce.records.readings import Statistics
 
 
 def calibration() -> None:

@@ -11,8 +11,8 @@ import numpy as np
 from benchmarks.peers.environment import PeerUnavailable, ask, pins_of
 from benchmarks.timing import show
 from papers import data
-from sottovoce.estimators import NaiveBayes
-from sottovoce.latent import Bounded, Field
+from sottovoce.faces.estimators import NaiveBayes
+from sottovoce.inference.latent import Bounded, Field
 
 EPSILONS = (0.01, 0.1, 1.0)
 SEXES = ("Female", "Male")

@@ -33,14 +33,14 @@ import numpyro.distributions as dist
 from papers.own_models import WORKED
 from scipy.stats import chi2
 
-from sottovoce.facts import Cells, Facts, Number
+from sottovoce.inference.custom.cell_masses import masses
+from sottovoce.inference.custom.fitting import fit_model
+from sottovoce.inference.custom.likelihood import plan_for
+from sottovoce.inference.custom.observation import Observed
+from sottovoce.inference.custom.program import Program, program_for
+from sottovoce.inference.custom.sampling import Sampler
 from sottovoce.mechanisms.integer_noise import IntegerNoise
-from sottovoce.models.cell_masses import masses
-from sottovoce.models.fitting import fit_model
-from sottovoce.models.likelihood import plan_for
-from sottovoce.models.observation import Observed
-from sottovoce.models.program import Program, program_for
-from sottovoce.models.sampling import Sampler
+from sottovoce.records.facts import Cells, Facts, Number
 
 EPSILONS, SIZES = (0.1, 1.0), (2_000, 20_000)
 ROUND = 26

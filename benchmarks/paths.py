@@ -86,7 +86,7 @@ def calls(folder: Path) -> Iterator[tuple[str, Callable[[int], Any]]]:
 def _served(folder: Path) -> Callable[[int], Any]:
     from starlette.testclient import TestClient
 
-    from sottovoce.server.app import create_app
+    from sottovoce.faces.server.app import create_app
     from support.offices import token_for, write_office
 
     office = folder / "office"

@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from sottovoce.answers.noisy_cells import NoisyCells
-from sottovoce.answers.questions import Question
-from sottovoce.facts import Category, Facts, Flag, Number, Person
+from sottovoce.inference.cells.noisy_cells import NoisyCells
+from sottovoce.inference.cells.questions import Question
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.relation import REPLACE_ONE
+from sottovoce.records.facts import Category, Facts, Flag, Number, Person
 
 ASKED = ("proportion", "proportion by", "mean", "mean by", "counts", "counts of rows", "logistic", "linear")
 SIZES, EPSILONS, WITHIN = (500, 2_000, 10_000), (0.3, 1.0), (0.0, 0.3, 0.9)
@@ -123,7 +123,7 @@ def _regressed(asked: str, rows: dict[str, Any], n: int, target: ApproxDP, rng: 
 
 @cache
 def _looks(asked: str, n: int, target: ApproxDP) -> Any:
-    from sottovoce.regression import AdaptiveLooks, Formula
+    from sottovoce.inference.regression import AdaptiveLooks, Formula
 
     outcome = {"logistic": ("yes", Flag()), "linear": ("line", Number(-6, 6))}[asked]
     facts = Facts({outcome[0]: outcome[1], "x": Number(-3, 3), "p": Person()})

@@ -15,8 +15,8 @@ from typing import Any
 import duckdb
 
 from benchmarks.timing import show
-from sottovoce.readings import PersonCells, PersonMoments, PersonRows
-from sottovoce.tables import Table, open_table
+from sottovoce.records.readings import PersonCells, PersonMoments, PersonRows
+from sottovoce.records.tables import Table, open_table
 
 ROWS, QUICK_ROWS, EACH = 50_000_000, 100_000, 25
 MOST_RATIO = 1.5

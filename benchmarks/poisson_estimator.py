@@ -25,7 +25,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from benchmarks.regression_counts import LAWS
-from sottovoce.estimators import PoissonRegression
+from sottovoce.faces.estimators import PoissonRegression
 
 SIZES, EPSILONS, DIMENSIONS, RATES = (2_000, 20_000), (0.3, 1.0, 3.0), (3, 8), ("poisson", "exponential")
 HIGH, NORM, DELTA = 30, 4.0, 1e-6

@@ -17,9 +17,9 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 
 from benchmarks.timing import show
-from sottovoce.local import MeanError, ProfileGraph, SmoothCategorical
-from sottovoce.local.exact import GRID
 from sottovoce.privacy.randomness import secure_rng
+from sottovoce.theory.local import MeanError, ProfileGraph, SmoothCategorical
+from sottovoce.theory.local.exact import GRID
 
 
 def graph_of(shape: str, k: int, d: int) -> ProfileGraph:

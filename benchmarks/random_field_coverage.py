@@ -24,7 +24,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from sottovoce.latent import Field, MarkovRandomField, NoisyTables, RandomFieldPosterior
+from sottovoce.inference.latent import Field, MarkovRandomField, NoisyTables, RandomFieldPosterior
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.randomness import seeded_rng
 

@@ -15,10 +15,10 @@ import numpy as np
 from scipy import special
 
 from benchmarks.fitting import DELTA, Cells, fit, options, run, show_csv, write_cells
-from sottovoce.facts import Category, Facts, Flag, Number
+from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
+from sottovoce.inference.regression.formula import Formula
 from sottovoce.privacy.promises import ApproxDP
-from sottovoce.regression.adaptive_looks import AdaptiveLooks
-from sottovoce.regression.formula import Formula
+from sottovoce.records.facts import Category, Facts, Flag, Number
 
 SIZES, EPSILONS, FAMILIES = (50, 2_000, 20_000, 200_000), (0.3, 1.0), ("logistic", "linear")
 _WARDS = tuple("abcdefghijkl")

@@ -19,10 +19,10 @@ import numpy as np
 
 from benchmarks.fitting import DELTA, SIDE, Cells, fit, options, run, show_csv
 from benchmarks.regression_coverage import design
-from sottovoce.facts import Count, Facts, Number
+from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
+from sottovoce.inference.regression.formula import Formula
 from sottovoce.privacy.promises import ApproxDP
-from sottovoce.regression.adaptive_looks import AdaptiveLooks
-from sottovoce.regression.formula import Formula
+from sottovoce.records.facts import Count, Facts, Number
 
 LAWS: dict[str, Callable[[Any, int], Any]] = {
     "poisson": lambda rng, n: np.ones(n),

@@ -21,11 +21,11 @@ import numpy as np
 from scipy import special
 
 from benchmarks.fitting import DELTA, SIDE, Cells, fit_beside, options, run, show_csv
-from sottovoce.facts import Category, Count, Facts, Flag, Number
+from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
+from sottovoce.inference.regression.formula import Formula
+from sottovoce.inference.regression.veil import NARROWEST, POWER
 from sottovoce.privacy.promises import ApproxDP
-from sottovoce.regression.adaptive_looks import AdaptiveLooks
-from sottovoce.regression.formula import Formula
-from sottovoce.regression.veil import NARROWEST, POWER
+from sottovoce.records.facts import Category, Count, Facts, Flag, Number
 
 FAMILIES = ("logistic", "probit", "linear", "poisson", "multinomial")
 SIZES, EPSILONS, DIMENSIONS = (2_000, 20_000, 200_000), (0.3, 1.0, 3.0), (5, 20)

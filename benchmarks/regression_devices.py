@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.timing import show
-from sottovoce.facts import Facts, Flag, Number
+from sottovoce.inference.regression import AdaptiveLooks, DeviceRecords, Formula
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.regression import AdaptiveLooks, DeviceRecords, Formula
+from sottovoce.records.facts import Facts, Flag, Number
 
 _FIELDS = ("device", "n", "d", "look", "seconds")
 

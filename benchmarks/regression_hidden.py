@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.fitting import DELTA, Cells, fit_all, options, run, show_csv, write_cells
-from sottovoce.facts import Category, Count, Facts, Flag, Number
+from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
+from sottovoce.inference.regression.formula import Formula
 from sottovoce.privacy.promises import ApproxDP
-from sottovoce.regression.adaptive_looks import AdaptiveLooks
-from sottovoce.regression.formula import Formula
+from sottovoce.records.facts import Category, Count, Facts, Flag, Number
 
 TABLES = {
     "a number, its square and its cube": ("y ~ x + x2 + x3", 20_000, 1.0),

@@ -21,12 +21,12 @@ import numpy as np
 from papers.data import data_path
 
 from benchmarks.fitting import Cells, fit, options, run, show_csv, write_cells
-from sottovoce.facts import Category, Column, Count, Facts, Number
+from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
+from sottovoce.inference.regression.formula import Formula
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import ApproxDP
-from sottovoce.readings.held_records import as_columns
-from sottovoce.regression.adaptive_looks import AdaptiveLooks
-from sottovoce.regression.formula import Formula
+from sottovoce.records.facts import Category, Column, Count, Facts, Number
+from sottovoce.records.readings.held_records import as_columns
 
 SIZES, EPSILONS, DELTA = (1_000, 5_000, 30_000), (0.3, 1.0, 3.0), 1e-6
 FORMULAS = 40

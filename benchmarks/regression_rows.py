@@ -25,7 +25,7 @@ import numpy as np
 import sottovoce as sv
 from benchmarks.memory import own_peak
 from benchmarks.timing import show
-from sottovoce.regression import Formula
+from sottovoce.inference.regression import Formula
 
 D = 20
 NAMES = [f"x{i}" for i in range(1, D + 1)]

@@ -15,11 +15,11 @@ import numpy as np
 from scipy import special
 
 from benchmarks.fitting import DELTA, Cells, fit, options, run, show_csv, write_cells
-from sottovoce.facts import Count, Facts, Flag, Number
+from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
+from sottovoce.inference.regression.formula import Formula
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import ApproxDP
-from sottovoce.regression.adaptive_looks import AdaptiveLooks
-from sottovoce.regression.formula import Formula
+from sottovoce.records.facts import Count, Facts, Flag, Number
 
 LAWS: dict[str, Callable[[Any, int], Any]] = {
     "lognormal": lambda rng, n: np.exp(rng.normal(-0.5, 1.0, n)),

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from benchmarks.timing import show
 from sottovoce.mechanisms import DiffusedPosterior
 from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.conjugate import BetaBernoulli
 from sottovoce.privacy import GaussianProfile, LaplaceProfile, Profile, compose
 from sottovoce.privacy.promises import ApproxDP, MaxAdvantage, MaxSuccess, Promise
-from sottovoce.systems import BetaBernoulli
 
 DELTA = 1e-6
 RISKS: dict[str, Promise] = {

@@ -23,22 +23,22 @@ from typing import Any
 import numpy as np
 
 from benchmarks.timing import show
-from sottovoce.latent import ChainGrid, Field, HiddenMarkovModel
-from sottovoce.latent.sweeps import gibbs_sweep
-from sottovoce.ledger import Ledger, Reservation
-from sottovoce.ledger.chain import canonical, digest
-from sottovoce.ledger.schema import now
+from sottovoce.inference.latent import ChainGrid, Field, HiddenMarkovModel
+from sottovoce.inference.latent.sweeps import gibbs_sweep
+from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.losses import Squared
+from sottovoce.inference.regression.noisy_moments import NoisyMoments
 from sottovoce.mechanisms import NoisyStatistics
+from sottovoce.mechanisms.conjugate import BetaBernoulli, DirichletCategorical
 from sottovoce.privacy.composition import compose
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.laplace import LaplaceProfile
 from sottovoce.privacy.promises import PureDP, ZeroConcentratedDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import Statistics
-from sottovoce.regression.design import Design
-from sottovoce.regression.losses import Squared
-from sottovoce.regression.noisy_moments import NoisyMoments
-from sottovoce.systems import BetaBernoulli, DirichletCategorical
+from sottovoce.records.readings import Statistics
+from sottovoce.service.ledger import Ledger, Reservation
+from sottovoce.service.ledger.chain import canonical, digest
+from sottovoce.service.ledger.schema import now
 
 MEMORY = Path("/dev/shm")  # processor time is compared: no disk is waited for, where there is a file system without one
 FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "scaling.png"

@@ -36,7 +36,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from benchmarks.timing import show
-from sottovoce.server.config import Config
+from sottovoce.faces.server.config import Config
 from support.crowd import Outcome, RunningServer, crowd, running
 from support.offices import SMOKERS, token_for, write_office
 from support.postgres import running_server, why_no_server

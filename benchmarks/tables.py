@@ -18,8 +18,8 @@ from typing import Any
 import duckdb
 
 from benchmarks.timing import show
-from sottovoce.readings import BallSum, CategoryCounts, ClippedSum, Moments
-from sottovoce.tables import Table, open_table
+from sottovoce.records.readings import BallSum, CategoryCounts, ClippedSum, Moments
+from sottovoce.records.tables import Table, open_table
 
 ROWS, QUICK_ROWS = 50_000_000, 2_000_000
 MOST_RATIO, MOST_MEMORY = 1.2, 300.0

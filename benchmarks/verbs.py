@@ -16,9 +16,9 @@ from pathlib import Path
 import duckdb
 
 from benchmarks.timing import show
-from sottovoce.answers.questions import Question
-from sottovoce.facts import Category, Count, Facts, Flag, Number
-from sottovoce.tables import Table, open_table
+from sottovoce.inference.cells.questions import Question
+from sottovoce.records.facts import Category, Count, Facts, Flag, Number
+from sottovoce.records.tables import Table, open_table
 
 ROWS, QUICK_ROWS = 50_000_000, 2_000_000
 MOST_RATIO = 1.2

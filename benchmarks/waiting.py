@@ -16,16 +16,16 @@ import numpy as np
 
 from benchmarks.fitting import fit
 from benchmarks.timing import show
-from sottovoce.answers.crossed_centres import crossed_centres
-from sottovoce.facts import Category, Count, Facts, Flag, Number
-from sottovoce.facts.imagined import Imagined
+from sottovoce.inference.cells.crossed_centres import crossed_centres
+from sottovoce.inference.regression import AdaptiveLooks, Formula, plan_looks
+from sottovoce.inference.regression.foreseen import _Records, rarely
 from sottovoce.mechanisms import NoisyStatistics
+from sottovoce.mechanisms.conjugate import BetaBernoulli, DirichletCategorical
 from sottovoce.privacy.promises import ApproxDP, PureDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import Statistics
-from sottovoce.regression import AdaptiveLooks, Formula, plan_looks
-from sottovoce.regression.foreseen import _Records, rarely
-from sottovoce.systems import BetaBernoulli, DirichletCategorical
+from sottovoce.records.facts import Category, Count, Facts, Flag, Number
+from sottovoce.records.facts.imagined import Imagined
+from sottovoce.records.readings import Statistics
 
 _COLUMNS = {
     "age": Number(17, 90),

@@ -7,7 +7,7 @@ import sys
 import typer
 
 from papers.reproducing import reproduce
-from sottovoce.cli.console import fail
+from sottovoce.faces.cli.console import fail
 from sottovoce.privacy.errors import SottovoceError
 
 if __name__ == "__main__":

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import COLOURS, figure, write_csv
+from sottovoce.inference.figures import COLOURS, figure, write_csv
+from sottovoce.mechanisms.conjugate import BetaBernoulli
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
-from sottovoce.systems import BetaBernoulli
 
 __all__ = ["curves"]
 

@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.amplification.coupling import IteratedLaplaceProfile, coupled_laplace_renyi
-from sottovoce.amplification.interval_kernels import TruncatedGaussianKernel
-from sottovoce.amplification.iteration import shift_mu, thesis_mu
-from sottovoce.amplification.kernels import FiniteKernel
-from sottovoce.amplification.mixing import mixing_bounds
-from sottovoce.answers.style import COLOURS, figure, write_csv
+from sottovoce.inference.figures import COLOURS, figure, write_csv
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.laplace import LaplaceProfile
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.theory.amplification.coupling import IteratedLaplaceProfile, coupled_laplace_renyi
+from sottovoce.theory.amplification.interval_kernels import TruncatedGaussianKernel
+from sottovoce.theory.amplification.iteration import shift_mu, thesis_mu
+from sottovoce.theory.amplification.kernels import FiniteKernel
+from sottovoce.theory.amplification.mixing import mixing_bounds
 
 __all__ = ["doeblin_raises", "implications"]
 

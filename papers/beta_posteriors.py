@@ -14,9 +14,9 @@ import numpy as np
 from scipy import special
 
 from sottovoce.mechanisms import ConcentratedPosterior, DiffusedPosterior
+from sottovoce.mechanisms.conjugate import BetaBernoulli
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import RenyiDP
-from sottovoce.systems import BetaBernoulli
 
 __all__ = ["GAUSSIAN", "GAUSSIAN_RIGHT", "ONE", "THREE", "TWO", "Released", "legendre", "log_beta"]
 

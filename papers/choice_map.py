@@ -16,10 +16,10 @@ from scipy import linalg, special
 from papers.parts import run_parts
 from papers.registry import Finding, Outcome, Setting, experiment
 from papers.which_mechanism import WAYS, mechanisms_for
-from sottovoce.answers.style import COLOURS, figure, write_csv
+from sottovoce.inference.figures import COLOURS, figure, write_csv
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import parse_promise
-from sottovoce.readings import Statistics
+from sottovoce.records.readings import Statistics
 
 __all__ = ["best_map", "expected_error", "noisy_error"]
 

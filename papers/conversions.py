@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import figure, write_csv
+from sottovoce.inference.figures import figure, write_csv
 from sottovoce.privacy import (
     BetaPairs,
     GaussianProfile,

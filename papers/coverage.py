@@ -9,12 +9,18 @@ from typing import Any
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import figure, write_csv
+from sottovoce.inference.figures import figure, write_csv
 from sottovoce.mechanisms import NoisyStatistics
+from sottovoce.mechanisms.conjugate import (
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaExponential,
+    GammaPoisson,
+    NormalMean,
+)
 from sottovoce.privacy.promises import PureDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import Statistics
-from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
+from sottovoce.records.readings import Statistics
 
 __all__ = ["CLIPPED", "cover", "cover_clipped", "cover_commonest"]
 

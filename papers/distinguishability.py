@@ -10,16 +10,16 @@ import numpy as np
 from scipy import stats
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import COLOURS, figure, write_csv
-from sottovoce.metric.distinguishability import (
+from sottovoce.inference.figures import COLOURS, figure, write_csv
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.theory.metric.distinguishability import (
     answers_withstood,
     guess_error,
     histogram_answers,
     theorem_three_answers,
 )
-from sottovoce.metric.posterior_pairs import BinomialProportion
-from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.theory.metric.posterior_pairs import BinomialProportion
 
 __all__ = ["Duel", "told_apart_after"]
 

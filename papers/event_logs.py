@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papers.data import PT_DISTRICTS, pt_fires
-from sottovoce.latent import ChainGrid, CountTables, Field, HiddenMarkovModel
-from sottovoce.tables.bundled import HK_DISTRICTS, hk_collisions
+from sottovoce.inference.latent import ChainGrid, CountTables, Field, HiddenMarkovModel
+from sottovoce.records.tables.bundled import HK_DISTRICTS, hk_collisions
 
 __all__ = ["HONG_KONG", "PORTUGAL", "EventLog"]
 

@@ -13,23 +13,23 @@ from numpy.typing import NDArray
 from scipy import special
 
 from papers.event_logs import EventLog
-from sottovoce.latent import (
+from sottovoce.inference.latent import (
     HiddenMarkovModel,
     HiddenMarkovPosterior,
     NoisyTables,
     TemperedHiddenMarkov,
     TemperedUpdates,
 )
-from sottovoce.latent.diagnostics import NotConverged
-from sottovoce.latent.sweeps import draw_dirichlet
-from sottovoce.latent.tempered import draw_tempered, log_ratio_bound
-from sottovoce.latent.tempered_hidden_markov import log_ranges
+from sottovoce.inference.latent.diagnostics import NotConverged
+from sottovoce.inference.latent.sweeps import draw_dirichlet
+from sottovoce.inference.latent.tempered import draw_tempered, log_ratio_bound
+from sottovoce.inference.latent.tempered_hidden_markov import log_ranges
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.mechanisms.noisy_statistics import NoisyStatistics
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import ApproxDP, Promise, PureDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import Statistics
+from sottovoce.records.readings import Statistics
 
 __all__ = [
     "DELTA",

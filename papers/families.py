@@ -12,13 +12,13 @@ from fractions import Fraction
 from functools import cache
 from typing import Any, ClassVar
 
-from sottovoce.facts import Number
+from sottovoce.mechanisms.conjugate import Beta, Gamma
+from sottovoce.mechanisms.conjugate.exponential_family import ExponentialFamily
+from sottovoce.mechanisms.conjugate.laws import BetaLaw, GammaLaw
+from sottovoce.mechanisms.conjugate.verified import Ball, ball, monotone
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.readings import ClippedSum, FunctionSum
-from sottovoce.systems import Beta, Gamma
-from sottovoce.systems.exponential_family import ExponentialFamily
-from sottovoce.systems.laws import BetaLaw, GammaLaw
-from sottovoce.systems.verified import Ball, ball, monotone
+from sottovoce.records.facts import Number
+from sottovoce.records.readings import ClippedSum, FunctionSum
 
 __all__ = ["InverseGaussianShape", "NegativeBinomialProportion", "VonMisesConcentration"]
 

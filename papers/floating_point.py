@@ -14,19 +14,19 @@ from typing import Any
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import COLOURS, figure, write_csv
 from sottovoce.audit import AuditReport, Verdict, audit
 from sottovoce.audit.low_bits import lowest_bit, naive_laplace, possible
+from sottovoce.inference.figures import COLOURS, figure, write_csv
+from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.losses import Logistic
+from sottovoce.inference.regression.posterior import DiffusedRegression
 from sottovoce.mechanisms import DirectPosterior, NoisyStatistics
+from sottovoce.mechanisms.conjugate import BetaBernoulli, NormalMean
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import PureDP
 from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.regression.design import Design
-from sottovoce.regression.losses import Logistic
-from sottovoce.regression.posterior import DiffusedRegression
-from sottovoce.systems import BetaBernoulli, NormalMean
 
 __all__ = ["run", "shares"]
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import special
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import COLOURS, figure, write_csv
+from sottovoce.inference.figures import COLOURS, figure, write_csv
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import COLOURS, figure, write_csv
+from sottovoce.inference.figures import COLOURS, figure, write_csv
+from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.losses import Logistic
+from sottovoce.inference.regression.posterior import DiffusedRegression
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import ApproxDP
-from sottovoce.regression.design import Design
-from sottovoce.regression.losses import Logistic
-from sottovoce.regression.posterior import DiffusedRegression
 
 __all__ = ["allowed_mu", "bernoulli_rules", "gaussian_rules", "routed_beta"]
 

@@ -20,19 +20,19 @@ import numpy as np
 from papers.parts import run_parts
 from papers.registry import Finding, Outcome, Setting, experiment
 from papers.regression_data import Regression, load_regression
-from sottovoce.answers.style import COLOURS, figure, write_csv
+from sottovoce.inference.figures import COLOURS, figure, write_csv
+from sottovoce.inference.regression.choosing import choose
+from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.localised import LocalisedRegression
+from sottovoce.inference.regression.losses import Logistic
+from sottovoce.inference.regression.noisy_moments import NoisyMoments
+from sottovoce.inference.regression.placement import Placement
+from sottovoce.inference.regression.posterior import ConcentratedRegression, DiffusedRegression
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import ApproxDP, Promise, RenyiDP, parse_promise
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.regression.choosing import choose
-from sottovoce.regression.design import Design
-from sottovoce.regression.localised import LocalisedRegression
-from sottovoce.regression.losses import Logistic
-from sottovoce.regression.noisy_moments import NoisyMoments
-from sottovoce.regression.placement import Placement
-from sottovoce.regression.posterior import ConcentratedRegression, DiffusedRegression
 
 __all__ = ["Row", "error_table", "redraw"]
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from papers.beta_posteriors import GAUSSIAN, GAUSSIAN_RIGHT, ONE, THREE, TWO, Released
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import COLOURS, figure, write_csv
+from sottovoce.inference.figures import COLOURS, figure, write_csv
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 

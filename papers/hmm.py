@@ -20,10 +20,10 @@ from papers.event_scores import (
 )
 from papers.hmm_figures import draw_held_out, draw_maps, draw_profiles, matched
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import write_csv
-from sottovoce.latent import HiddenMarkovPosterior, TemperedHiddenMarkov
+from sottovoce.inference.figures import write_csv
+from sottovoce.inference.latent import HiddenMarkovPosterior, TemperedHiddenMarkov
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import Statistics
+from sottovoce.records.readings import Statistics
 
 __all__ = ["run", "run_fires"]
 

@@ -9,8 +9,8 @@ import numpy as np
 from scipy import optimize
 
 from papers.event_logs import EventLog
-from sottovoce.answers.style import COLOURS, figure
-from sottovoce.latent import HiddenMarkovPosterior
+from sottovoce.inference.figures import COLOURS, figure
+from sottovoce.inference.latent import HiddenMarkovPosterior
 
 __all__ = ["draw_held_out", "draw_maps", "draw_printed", "draw_printed_maps", "draw_profiles", "matched"]
 

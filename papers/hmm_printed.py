@@ -27,7 +27,7 @@ from papers.parts import run_parts
 from papers.printed_chains import FLOORS, PrintedChains, naive_bayes_scores
 from papers.registry import Finding, Outcome, Setting, experiment
 from papers.war_logs import AFGHANISTAN, IRAQ
-from sottovoce.answers.style import write_csv
+from sottovoce.inference.figures import write_csv
 from sottovoce.privacy.randomness import seeded_rng
 
 __all__ = ["LOGS", "compute", "parts", "redraw", "run", "score_findings", "scores_of"]

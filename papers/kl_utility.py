@@ -14,7 +14,7 @@ from scipy import special
 
 from papers.beta_posteriors import GAUSSIAN, GAUSSIAN_RIGHT, THREE, TWO, Released, legendre, log_beta
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import COLOURS, figure, write_csv
+from sottovoce.inference.figures import COLOURS, figure, write_csv
 from sottovoce.privacy.numbers import Floats
 
 __all__ = ["beta_kl", "divergences", "quadrature_kl"]

@@ -13,13 +13,13 @@ import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
 from papers.regression_data import Regression, load_regression
-from sottovoce.answers.style import COLOURS, figure, write_csv
+from sottovoce.inference.figures import COLOURS, figure, write_csv
+from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.losses import Logistic
+from sottovoce.inference.regression.posterior import DiffusedRegression
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import GaussianDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.regression.design import Design
-from sottovoce.regression.losses import Logistic
-from sottovoce.regression.posterior import DiffusedRegression
 
 __all__ = ["trace"]
 

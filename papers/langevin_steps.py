@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import COLOURS, figure, write_csv
-from sottovoce.regression.certificate import Chain, mixing_steps
-from sottovoce.regression.convergence import demanded_steps
+from sottovoce.inference.figures import COLOURS, figure, write_csv
+from sottovoce.inference.regression.certificate import Chain, mixing_steps
+from sottovoce.inference.regression.convergence import demanded_steps
 
 __all__ = ["demanded_steps"]
 

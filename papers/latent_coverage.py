@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import figure, write_csv
-from sottovoce.latent import ChainGrid, Field, HiddenMarkovModel, NoisyTables
-from sottovoce.latent.diagnostics import NotConverged
-from sottovoce.latent.latent_classes import LatentClasses
+from sottovoce.inference.figures import figure, write_csv
+from sottovoce.inference.latent import ChainGrid, Field, HiddenMarkovModel, NoisyTables
+from sottovoce.inference.latent.diagnostics import NotConverged
+from sottovoce.inference.latent.latent_classes import LatentClasses
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng

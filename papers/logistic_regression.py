@@ -25,18 +25,18 @@ import numpy as np
 from papers.parts import run_parts
 from papers.registry import Finding, Outcome, Setting, experiment
 from papers.regression_data import Regression, load_regression
-from sottovoce.answers.style import COLOURS, figure, write_csv
+from sottovoce.inference.figures import COLOURS, figure, write_csv
+from sottovoce.inference.regression.certificate import Chain, mixing_steps
+from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.langevin import run_chains
+from sottovoce.inference.regression.losses import Logistic
+from sottovoce.inference.regression.placement import Placement
+from sottovoce.inference.regression.posterior import ConcentratedRegression, DiffusedRegression
+from sottovoce.inference.regression.tempered import TemperedRegression
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import Promise, PureDP, RenyiDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.regression.certificate import Chain, mixing_steps
-from sottovoce.regression.design import Design
-from sottovoce.regression.langevin import run_chains
-from sottovoce.regression.losses import Logistic
-from sottovoce.regression.placement import Placement
-from sottovoce.regression.posterior import ConcentratedRegression, DiffusedRegression
-from sottovoce.regression.tempered import TemperedRegression
 
 __all__ = ["Cell", "Point", "measure", "mechanism_for", "printed_constants", "redraw"]
 

@@ -1,7 +1,7 @@
 """Eight worked models of one's own: what is cut into cells, what is unknown, and the probabilities of the cells.
 
-Each is a NumPyro model that `sottovoce.models.fit_model` takes as it is; the guide "Your own model" shows them, and
-`benchmarks/own_models.py` checks by simulation that their posteriors are right.
+Each is a NumPyro model that `sottovoce.inference.custom.fit_model` takes as it is; the guide "Your own model" shows
+them, and `benchmarks/own_models.py` checks by simulation that their posteriors are right.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 
-from sottovoce.facts import Category, Cells, Count, Facts, Flag, Number
-from sottovoce.models.cell_masses import masses
+from sottovoce.inference.custom.cell_masses import masses
+from sottovoce.records.facts import Category, Cells, Count, Facts, Flag, Number
 
 __all__ = ["WORKED", "Worked"]
 

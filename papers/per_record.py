@@ -9,7 +9,7 @@ import numpy as np
 from scipy import optimize, special, stats
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import COLOURS, figure, write_csv
+from sottovoce.inference.figures import COLOURS, figure, write_csv
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import GaussianDP
 from sottovoce.privacy.randomness import seeded_rng
@@ -70,9 +70,9 @@ def _span(ours: Floats, theirs: Floats) -> str:
 
 
 def _mechanism() -> Any:
-    from sottovoce.amplification.sgd import NoisyProjectedSGD
-    from sottovoce.regression.design import Design
-    from sottovoce.regression.losses import SmoothedHinge
+    from sottovoce.inference.regression.design import Design
+    from sottovoce.inference.regression.losses import SmoothedHinge
+    from sottovoce.theory.amplification.sgd import NoisyProjectedSGD
 
     design = Design(SmoothedHinge(0.5), 2, 1.0)
     return NoisyProjectedSGD(design, _N, noise=1.0, learning_rate=0.2, regularisation=0.25)
@@ -123,9 +123,9 @@ def public_steps(steps: tuple[int, ...], *, chains: int, setting: Setting) -> tu
     The full solve minimises over all records at once and adds Gaussian noise for the sensitivity 2Bc/(nρ) of the
     minimiser (Chaudhuri, Monteleoni and Sarwate 2011).
     """
-    from sottovoce.amplification.sgd import NoisyProjectedSGD
-    from sottovoce.regression.design import Design
-    from sottovoce.regression.losses import Logistic
+    from sottovoce.inference.regression.design import Design
+    from sottovoce.inference.regression.losses import Logistic
+    from sottovoce.theory.amplification.sgd import NoisyProjectedSGD
 
     n, d, rho = 20_000, 10, 0.02
     rng = seeded_rng(setting.seed)

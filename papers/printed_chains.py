@@ -17,14 +17,14 @@ from scipy import special
 
 from papers.event_logs import EventLog
 from papers.event_scores import noisy_tables
-from sottovoce.latent import HiddenMarkovPosterior
-from sottovoce.latent.collapsed import collapsed_states
-from sottovoce.latent.sweeps import ChainState, draw_dirichlet
-from sottovoce.latent.tempered_hidden_markov import log_ranges
+from sottovoce.inference.latent import HiddenMarkovPosterior
+from sottovoce.inference.latent.collapsed import collapsed_states
+from sottovoce.inference.latent.sweeps import ChainState, draw_dirichlet
+from sottovoce.inference.latent.tempered_hidden_markov import log_ranges
+from sottovoce.mechanisms.conjugate.distributions.truncated_dirichlet import TruncatedDirichlet
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.systems.distributions.truncated_dirichlet import TruncatedDirichlet
 
 __all__ = ["FLOORS", "PrintedChains", "naive_bayes_scores", "temperature"]
 

@@ -16,12 +16,12 @@ import numpy as np
 from scipy import special
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import COLOURS, figure, write_csv
+from sottovoce.inference.figures import COLOURS, figure, write_csv
 from sottovoce.mechanisms import TemperedPosterior
+from sottovoce.mechanisms.conjugate import BetaBernoulli
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import PureDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.systems import BetaBernoulli
 
 __all__ = ["draw_truncated", "noisy_counts", "temperature", "tempered"]
 

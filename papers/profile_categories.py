@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import figure, write_csv
-from sottovoce.local import ProfileGraph, RandomizedResponse, SmoothCategorical
+from sottovoce.inference.figures import figure, write_csv
+from sottovoce.theory.local import ProfileGraph, RandomizedResponse, SmoothCategorical
 
 __all__ = ["CHAIN", "run"]
 

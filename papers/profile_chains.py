@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import figure, write_csv
-from sottovoce.local import OneBitCluster, ProfileGraph, RandomizedResponse, SmoothOneBit
+from sottovoce.inference.figures import figure, write_csv
 from sottovoce.privacy.numbers import Floats
+from sottovoce.theory.local import OneBitCluster, ProfileGraph, RandomizedResponse, SmoothOneBit
 
 __all__ = ["bernoulli_chain", "run_6", "run_21"]
 

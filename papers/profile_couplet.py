@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import COLOURS, figure, write_csv
-from sottovoce.local import ProfileGraph, TwoProfileOneBit, flip_probability
+from sottovoce.inference.figures import COLOURS, figure, write_csv
+from sottovoce.theory.local import ProfileGraph, TwoProfileOneBit, flip_probability
 
 __all__ = ["run"]
 

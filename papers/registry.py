@@ -42,7 +42,7 @@ class Setting:
 
     def save(self, drawing: Any, name: str) -> tuple[Path, ...]:
         """Write a figure and return its files: a quick run, which is a trial, draws it coarsely and as PNG alone."""
-        from sottovoce.answers.style import save  # one that waits for others draws nothing
+        from sottovoce.inference.figures import save  # one that waits for others draws nothing
 
         if self.quick:
             return save(drawing, self.output / name, ("png",), dpi=70)

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from papers.gallery import update_gallery
 from papers.registry import Experiment, all_experiments, find
 from papers.runner import Failure, Record, Request, run_experiments
-from sottovoce.cli.console import AsJson, console, emit, escape, table
+from sottovoce.faces.cli.console import AsJson, console, emit, escape, table
 from sottovoce.privacy.errors import InvalidValue
 
 __all__ = ["reproduce"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import figure, write_csv
+from sottovoce.inference.figures import figure, write_csv
 from sottovoce.mechanisms import (
     ConcentratedPosterior,
     DiffusedPosterior,
@@ -16,9 +16,9 @@ from sottovoce.mechanisms import (
     StatisticalQuery,
     TemperedPosterior,
 )
+from sottovoce.mechanisms.conjugate import BetaBernoulli
 from sottovoce.privacy.promises import ApproxDP
-from sottovoce.readings import Statistics
-from sottovoce.systems import BetaBernoulli
+from sottovoce.records.readings import Statistics
 
 __all__ = ["laws"]
 

@@ -17,12 +17,12 @@ import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
 from papers.verb_worlds import SHARED, Cell, budget_price, question_of, world
-from sottovoce.answers.answer import Answer
-from sottovoce.answers.noisy_cells import NoisyCells
-from sottovoce.answers.style import figure, write_csv
+from sottovoce.inference.cells.noisy_cells import NoisyCells
+from sottovoce.inference.figures import figure, write_csv
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.service.answers.answer import Answer
 
 __all__ = ["Cell", "cover", "design", "kind_of", "summed_up"]
 

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
-from sottovoce.answers.questions import Question
-from sottovoce.facts import Category, Count, Facts, Flag, Number
+from sottovoce.inference.cells.questions import Question
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import ApproxDP, Promise, PureDP
+from sottovoce.records.facts import Category, Count, Facts, Flag, Number
 
 __all__ = ["AT", "SHARED", "Cell", "budget_price", "question_of", "world"]
 

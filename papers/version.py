@@ -24,7 +24,7 @@ def code_version(module: str) -> str:
 
     Examples
     --------
-    >>> code_version("sottovoce.privacy.errors") == code_version("sottovoce.readings.base")
+    >>> code_version("sottovoce.privacy.errors") == code_version("sottovoce.records.readings.base")
     False
     """
     digest = hashlib.sha256()

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papers.event_logs import EventLog
-from sottovoce.latent import ChainGrid, Field
+from sottovoce.inference.latent import ChainGrid, Field
 from sottovoce.privacy.randomness import seeded_rng
 
 __all__ = ["AFGHANISTAN", "IRAQ", "WarLog"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import COLOURS, figure, write_csv
+from sottovoce.inference.figures import COLOURS, figure, write_csv
 from sottovoce.mechanisms import (
     ConcentratedPosterior,
     DiffusedPosterior,
@@ -15,11 +15,11 @@ from sottovoce.mechanisms import (
     NoisyStatistics,
     TemperedPosterior,
 )
+from sottovoce.mechanisms.conjugate import BetaBernoulli
 from sottovoce.privacy.errors import PromiseUnreachable
 from sottovoce.privacy.promises import ApproxDP, Promise, PureDP, RenyiDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import Statistics
-from sottovoce.systems import BetaBernoulli
+from sottovoce.records.readings import Statistics
 
 __all__ = ["mechanisms_for", "rms_error"]
 

@@ -119,7 +119,7 @@ def _make_commands_once(patch: pytest.MonkeyPatch) -> None:
     """Let Typer's runner make a command of an application once, as the command line does, not for every call."""
     import typer.testing
 
-    from sottovoce.cli.plain_words import take_plainly
+    from sottovoce.faces.cli.plain_words import take_plainly
 
     patch.setattr(typer.testing, "_get_command", functools.cache(lambda app: take_plainly(typer.main.get_command(app))))
 
@@ -166,7 +166,10 @@ _BORN = (
 """Files whose processes come from a nursery, which imports all rooms before the first: one worker has one."""
 _TABLES = "tests/tables/"
 """What asks Spark, the heaviest: one worker starts it, while it asks other engines."""
-_ENGINES = ("src/sottovoce/tables/", *(f"{_TABLES}test_{name}.py" for name in ("kept_queries", "sources", "spilling")))
+_ENGINES = (
+    "src/sottovoce/records/tables/",
+    *(f"{_TABLES}test_{name}.py" for name in ("kept_queries", "sources", "spilling")),
+)
 """What needs a DuckDB for each table."""
 _LONG = (
     "tests/papers/test_mechanism_experiments.py",

@@ -17,12 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sottovoce.curator import Answer, Curator, Draft, records
-from sottovoce.curator.source import Source
-from sottovoce.facts import Category, Facts, Flag, Number, Person
-from sottovoce.ledger import EntryPending, KeyTaken, Ledger, Reservation, State
-from sottovoce.ledger.chain import canonical, digest
 from sottovoce.mechanisms import DiffusedPosterior, NoisyStatistics, Release, StatisticalQuery
+from sottovoce.mechanisms.conjugate import BetaBernoulli
 from sottovoce.privacy.errors import (
     BudgetExceeded,
     InvalidData,
@@ -33,8 +29,12 @@ from sottovoce.privacy.errors import (
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import ApproxDP, Promise, PureDP, RenyiDP
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
-from sottovoce.readings import Statistics
-from sottovoce.systems import BetaBernoulli
+from sottovoce.records.facts import Category, Facts, Flag, Number, Person
+from sottovoce.records.readings import Statistics
+from sottovoce.service.curator import Answer, Curator, Draft, records
+from sottovoce.service.curator.source import Source
+from sottovoce.service.ledger import EntryPending, KeyTaken, Ledger, Reservation, State
+from sottovoce.service.ledger.chain import canonical, digest
 from support.nursery import told_by
 
 N = 100
@@ -430,11 +430,11 @@ def test_threads_may_share_a_curator(curator: Curator) -> None:
 
 DIE = """
 import os, signal, sys
-from sottovoce.curator import Answer, Curator, Draft, records
-from sottovoce.ledger import Ledger
+from sottovoce.service.curator import Answer, Curator, Draft, records
+from sottovoce.service.ledger import Ledger
 from sottovoce.mechanisms import DiffusedPosterior
-from sottovoce.systems import BetaBernoulli
-from sottovoce.tables import Table
+from sottovoce.mechanisms.conjugate import BetaBernoulli
+from sottovoce.records.tables import Table
 
 def die(*args, **options):
     os.kill(os.getpid(), signal.SIGKILL)

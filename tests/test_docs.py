@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import typer
 
-from sottovoce.cli import application
+from sottovoce.faces.cli import application
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -24,18 +24,18 @@ NUMBER = re.compile(r"\d[\d.,]*")
 
 
 SHORT = {
-    "sottovoce.latent.hidden_markov._SEARCH": 5,
-    "sottovoce.latent.hidden_markov._LEAST_SWEEPS": 8,
-    "sottovoce.latent.hidden_markov._MOST_SWEEPS": 8,
-    "sottovoce.latent.moment_posterior._LEAST": 40,
-    "sottovoce.latent.moment_posterior._MOST": 40,
-    "sottovoce.latent.field_evidence._LEARN": 6,
-    "sottovoce.latent.random_field._LEAST": 8,
-    "sottovoce.latent.random_field._MOST": 8,
-    "sottovoce.latent.latent_classes._LEAST": 25,
-    "sottovoce.latent.latent_classes._MOST": 25,
-    "sottovoce.latent.latent_counts._MANY": 1 << 40,
-    "sottovoce.latent.chains._MANY": 1 << 40,
+    "sottovoce.inference.latent.hidden_markov._SEARCH": 5,
+    "sottovoce.inference.latent.hidden_markov._LEAST_SWEEPS": 8,
+    "sottovoce.inference.latent.hidden_markov._MOST_SWEEPS": 8,
+    "sottovoce.inference.latent.moment_posterior._LEAST": 40,
+    "sottovoce.inference.latent.moment_posterior._MOST": 40,
+    "sottovoce.inference.latent.field_evidence._LEARN": 6,
+    "sottovoce.inference.latent.random_field._LEAST": 8,
+    "sottovoce.inference.latent.random_field._MOST": 8,
+    "sottovoce.inference.latent.latent_classes._LEAST": 25,
+    "sottovoce.inference.latent.latent_classes._MOST": 25,
+    "sottovoce.inference.latent.latent_counts._MANY": 1 << 40,
+    "sottovoce.inference.latent.chains._MANY": 1 << 40,
 }
 """How far chains go here: what a page prints of them is not compared, and other tests look at where they end. So few
 steps are not worth compiling."""

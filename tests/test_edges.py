@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import sottovoce as sv
-from sottovoce.ledger import Ledger
 from sottovoce.privacy.errors import InvalidData, InvalidValue, LedgerCorrupt
-from sottovoce.readings import CategoryCounts, ClippedSum
-from sottovoce.tables import open_table
-from sottovoce.tables.delimited import cells
+from sottovoce.records.readings import CategoryCounts, ClippedSum
+from sottovoce.records.tables import open_table
+from sottovoce.records.tables.delimited import cells
+from sottovoce.service.ledger import Ledger
 
 WARDS = CategoryCounts(("N", "S"))
 FAR = 2**62

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 
 import sottovoce as sv
-from sottovoce.curator import Curator
-from sottovoce.facts import Category, Facts, Flag, Number
-from sottovoce.ledger import State
 from sottovoce.mechanisms import DiffusedPosterior, NoisyStatistics, StatisticalQuery
+from sottovoce.mechanisms.conjugate import BetaBernoulli, DirichletCategorical
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP, RenyiDP
-from sottovoce.systems import BetaBernoulli, DirichletCategorical
+from sottovoce.records.facts import Category, Facts, Flag, Number
+from sottovoce.service.curator import Curator
+from sottovoce.service.ledger import State
 
 N = 400
 DATA = pa.table(
@@ -122,7 +122,9 @@ class TestEstimators:
     def test_a_retry_is_charged_once_and_fits_the_same(
         self, table: Curator, name: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("sottovoce.latent.moment_posterior._MOST", 100)  # whether chains agree is asked elsewhere
+        monkeypatch.setattr(
+            "sottovoce.inference.latent.moment_posterior._MOST", 100
+        )  # whether chains agree is asked elsewhere
         asked: Any = {"features": ["risk"], "label": "smoker", "spend": GaussianDP(0.5)}
         fits = [table.fit(ESTIMATORS[name](), **asked, idempotency_key="k") for _ in range(2)]
         assert fits[0].release_.to_dict() == fits[1].release_.to_dict()
@@ -197,7 +199,7 @@ class TestStatisticalQueries:
 
 
 def test_a_mechanism_that_names_its_columns_needs_no_column(tmp_path: Path) -> None:
-    from sottovoce.latent import CountTables, Field
+    from sottovoce.inference.latent import CountTables, Field
 
     tables = CountTables((Field("ward", ("A", "B")), Field("smoker", (False, True))), (("ward",), ("ward", "smoker")))
     with Curator(DATA, tmp_path / "l", PureDP(10.0), dataset="p") as curator:

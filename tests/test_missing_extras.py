@@ -8,7 +8,7 @@ import pytest
 
 from sottovoce.audit.checks.registered import _all
 from sottovoce.audit.checks.result import CHECKS, attempt, check
-from sottovoce.cli import main
+from sottovoce.faces.cli import main
 from sottovoce.privacy.errors import InvalidValue, NotInstalled
 from sottovoce.privacy.lazily import needing
 from sottovoce.privacy.registry import Registry
@@ -25,9 +25,9 @@ class Gone:
 sys.meta_path.insert(0, Gone())
 from sottovoce.mechanisms.choices import known_names, names_for
 from sottovoce.mechanisms.mechanism import MECHANISMS
-from sottovoce.server.page.forms import several_systems
-from sottovoce.server.page.model_page import _not_installed
-from sottovoce.systems import BetaBernoulli
+from sottovoce.faces.server.page.forms import several_systems
+from sottovoce.faces.server.page.model_page import _not_installed
+from sottovoce.mechanisms.conjugate import BetaBernoulli
 
 print(json.dumps({
     "names": known_names(),

@@ -21,14 +21,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import sottovoce
-from sottovoce.curator import Curator
-from sottovoce.facts import read_facts
-from sottovoce.ledger import EntryPending, Ledger
+from sottovoce.faces.server.config import Config, read_config
 from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.mechanisms.choices import build_mechanism
+from sottovoce.mechanisms.conjugate.naming import SYSTEMS
 from sottovoce.privacy.promises import RenyiDP, parse_promise
-from sottovoce.server.config import Config, read_config
-from sottovoce.systems.naming import SYSTEMS
+from sottovoce.records.facts import read_facts
+from sottovoce.service.curator import Curator
+from sottovoce.service.ledger import EntryPending, Ledger
 from support.nursery import born
 from support.offices import bearer, served, token_for
 from tests.cli.test_cli import run
@@ -117,8 +117,8 @@ def source(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 DIE = """
 import json, os, signal, sys
-from sottovoce.curator import Curator
-from sottovoce.ledger import Ledger
+from sottovoce.service.curator import Curator
+from sottovoce.service.ledger import Ledger
 from sottovoce.mechanisms.mechanism import Mechanism
 
 asked = zip(*[iter(sys.argv[1:])] * 3)
@@ -134,7 +134,7 @@ ask_the_next()
 """
 READ = """
 import json, sys
-from sottovoce.ledger import Ledger
+from sottovoce.service.ledger import Ledger
 from sottovoce.mechanisms import Mechanism, Release
 told = []
 with Ledger(sys.argv[1]) as ledger:

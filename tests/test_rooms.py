@@ -21,7 +21,9 @@ ROOMS = [
 
 
 def test_the_rooms_are_found() -> None:
-    assert {"sottovoce", "sottovoce.readings", "sottovoce.systems", "sottovoce.mechanisms"} <= set(ROOMS)
+    assert {"sottovoce", "sottovoce.records.readings", "sottovoce.mechanisms.conjugate", "sottovoce.mechanisms"} <= set(
+        ROOMS
+    )
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -36,7 +38,7 @@ def test_every_name_of_a_room_is_where_its_room_says(room: str) -> None:
 
 
 def test_a_name_that_is_nowhere_is_said_so_and_nothing_is_loaded_before_it_is_used() -> None:
-    with pytest.raises(AttributeError, match=r"module 'sottovoce.readings' has no attribute 'Nothing'"):
-        lazily("sottovoce.readings")("Nothing")
+    with pytest.raises(AttributeError, match=r"module 'sottovoce.records.readings' has no attribute 'Nothing'"):
+        lazily("sottovoce.records.readings")("Nothing")
     code = "import sys, sottovoce; sottovoce.__version__; assert 'numpy' not in sys.modules; sottovoce.ApproxDP"
     subprocess.run([sys.executable, "-c", f"{code}; assert 'ibis' not in sys.modules"], check=True)

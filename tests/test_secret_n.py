@@ -15,13 +15,13 @@ import pytest
 from typer.testing import CliRunner
 
 import sottovoce as sv
-from sottovoce.cli import application
-from sottovoce.curator import Curator
-from sottovoce.ledger import Ledger
+from sottovoce.faces.cli import application
+from sottovoce.faces.server.config import read_config
 from sottovoce.privacy.errors import IncompatibleNotions, InvalidPromise, InvalidValue, LedgerCorrupt
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.pure import PureProfile
-from sottovoce.server.config import read_config
+from sottovoce.service.curator import Curator
+from sottovoce.service.ledger import Ledger
 from support.offices import bearer, served, token_for
 
 N = 1237
@@ -46,7 +46,7 @@ def opened(place: Path, data: pa.Table | None = None, budget: sv.privacy.Promise
 
 
 def test_a_secret_n_is_counted_by_nobody(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sottovoce.tables.table.Table.count", lambda self: pytest.fail("n was counted"))
+    monkeypatch.setattr("sottovoce.records.tables.table.Table.count", lambda self: pytest.fail("n was counted"))
     with opened(place) as curator:
         assert curator.budget.n is None
         assert curator.budget.relation == sv.ADD_REMOVE
@@ -197,7 +197,9 @@ def test_the_commands_take_a_secret_n(file: Path, tmp_path: Path, monkeypatch: p
         grids.append(grid)
         return contextlib.nullcontext()
 
-    monkeypatch.setattr("sottovoce.curator.door.on_the_grid", at_once)  # a second each, which nobody waits for here
+    monkeypatch.setattr(
+        "sottovoce.service.curator.door.on_the_grid", at_once
+    )  # a second each, which nobody waits for here
     said = run("ask", str(file), "mean of stay", "--budget", "approx:1,1e-6", "--n", "private", "--json")
     assert json.loads(said)["left"].startswith("95 %")
     ledger = str(file.with_suffix(".ledger"))

@@ -15,7 +15,7 @@ from benchmarks.peers.environment import ask
 from benchmarks.racing import sets
 from benchmarks.racing.measure import DELTA, Found, jobs
 from benchmarks.racing.rivals import with_intercept
-from sottovoce.estimators.linear import LogisticRegression
+from sottovoce.faces.estimators.linear import LogisticRegression
 
 __all__ = ["PEER", "join", "times"]
 

@@ -17,11 +17,11 @@ from sklearn.linear_model import LogisticRegression as Open
 from benchmarks.racing import sets
 from benchmarks.racing.family import FAMILY
 from benchmarks.racing.rivals import CLASSIFIERS, LINES, descent, mu_of, with_intercept
-from sottovoce.estimators.linear import LinearRegression, LogisticRegression
+from sottovoce.faces.estimators.linear import LinearRegression, LogisticRegression
+from sottovoce.inference.regression import FilteredRegression
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.regression import FilteredRegression
 
 __all__ = ["DELTA", "Found", "jobs", "line_jobs", "measure"]
 

@@ -8,22 +8,20 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from sottovoce import _old_paths
+
 if TYPE_CHECKING:
-    from sottovoce.answers.card import card
-    from sottovoce.answers.explaining import explain
-    from sottovoce.curator import Curator
-    from sottovoce.estimators.linear import (
+    from sottovoce.faces.estimators.linear import (
         LinearRegression,
         LinearSVC,
         LogisticRegression,
         ProbitRegression,
     )
-    from sottovoce.estimators.naive_bayes import NaiveBayes
-    from sottovoce.estimators.poisson import PoissonRegression
-    from sottovoce.estimators.public_steps import PublicEncoder, PublicScaler, private_pipeline
-    from sottovoce.facts import Category, Cells, Count, Day, Facts, Flag, Number, Person
-    from sottovoce.latent import BayesianNetwork, HiddenMarkovModel
-    from sottovoce.ledger import Ledger
+    from sottovoce.faces.estimators.naive_bayes import NaiveBayes
+    from sottovoce.faces.estimators.poisson import PoissonRegression
+    from sottovoce.faces.estimators.public_steps import PublicEncoder, PublicScaler, private_pipeline
+    from sottovoce.inference.custom import fit_model, numpyro
+    from sottovoce.inference.latent import BayesianNetwork, HiddenMarkovModel
     from sottovoce.mechanisms import (
         ConcentratedPosterior,
         DiffusedPosterior,
@@ -34,7 +32,13 @@ if TYPE_CHECKING:
         StatisticalQuery,
         TemperedPosterior,
     )
-    from sottovoce.models import fit_model, numpyro
+    from sottovoce.mechanisms.conjugate import (
+        BetaBernoulli,
+        DirichletCategorical,
+        GammaExponential,
+        GammaPoisson,
+        NormalMean,
+    )
     from sottovoce.privacy import (
         ADD_REMOVE,
         REPLACE_ONE,
@@ -50,14 +54,19 @@ if TYPE_CHECKING:
         parse_promise,
         secure_rng,
     )
-    from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
-    from sottovoce.tables import open_table
+    from sottovoce.records.facts import Category, Cells, Count, Day, Facts, Flag, Number, Person
+    from sottovoce.records.tables import open_table
+    from sottovoce.service.answers.card import card
+    from sottovoce.service.answers.explaining import explain
+    from sottovoce.service.curator import Curator
+    from sottovoce.service.ledger import Ledger
 
     __version__: str
 
-_OPEN = frozenset({"amplification", "answers", "audit", "curator", "estimators", "facts", "latent", "ledger", "local"})
-_OPEN |= {"mechanisms", "metric", "models", "privacy", "readings", "regression", "systems", "tables"}
-"""Rooms that are reached by their own names."""
+_WINGS = frozenset({"audit", "faces", "inference", "mechanisms", "privacy", "records", "service", "theory"})
+"""Rooms are reached by the names of their wings, such as ``sv.inference.regression``."""
+
+_old_paths.install()
 
 __all__ = [
     "ADD_REMOVE",
@@ -117,7 +126,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return _version()
-    if name in _OPEN:
+    if name in _WINGS or name in _old_paths.ROOMS:
         return importlib.import_module(f"sottovoce.{name}")
     from sottovoce.privacy.lazily import lazily  # noqa: PLC0415 - brings NumPy, as all names here do
 
@@ -136,4 +145,4 @@ def _version() -> str:
 def __dir__() -> list[str]:
     from sottovoce.privacy.lazily import homes_of  # noqa: PLC0415
 
-    return sorted({*homes_of(__name__), *_OPEN})
+    return sorted({*homes_of(__name__), *_WINGS})

@@ -17,7 +17,7 @@ def main() -> None:
     # cores: a plan of 37 terms is no sooner done, and takes fifteen times the processor time on sixteen cores.
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # before NumPy is imported
     try:
-        from sottovoce.cli import main as run  # noqa: PLC0415 - takes a while, in which people change their minds
+        from sottovoce.faces.cli import main as run  # noqa: PLC0415 - takes a while, in which people change their minds
 
         run()
     except KeyboardInterrupt:

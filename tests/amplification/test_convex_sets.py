@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from sottovoce.amplification import NoisyProjectedSGD
-from sottovoce.amplification.convex_sets import Box, ConvexSet, OwnSet, Simplex
-from sottovoce.amplification.minibatch import MinibatchSGD
+from sottovoce.inference.regression import Design, DiffusedRegression, FilteredRegression, Logistic
+from sottovoce.inference.regression.potential import Potential
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import GaussianDP
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
-from sottovoce.regression import Design, DiffusedRegression, FilteredRegression, Logistic
-from sottovoce.regression.potential import Potential
+from sottovoce.theory.amplification import NoisyProjectedSGD
+from sottovoce.theory.amplification.convex_sets import Box, ConvexSet, OwnSet, Simplex
+from sottovoce.theory.amplification.minibatch import MinibatchSGD
 
 HALF = OwnSet(lambda w: w - jnp.maximum(w @ jnp.array([0.6, 0.8]) - 0.5, 0.0) * jnp.array([0.6, 0.8]), dimension=2)
 

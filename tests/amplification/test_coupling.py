@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from flint import acb, arb, ctx
 
-from sottovoce.amplification import (
-    IteratedLaplaceProfile,
-    coupled_laplace_renyi,
-    iterated_gaussian,
-    lipschitz_gaussian,
-)
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.laplace import LaplaceProfile
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.theory.amplification import (
+    IteratedLaplaceProfile,
+    coupled_laplace_renyi,
+    iterated_gaussian,
+    lipschitz_gaussian,
+)
 
 CASES = [(1.0, 1.0, 1.0), (2.0, 0.5, 1.0), (1.0, 1.000001, 3.0), (0.05, 1.0, 2.0)]
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from flint import arb
 
-from sottovoce.amplification.densities import DensityKernel, IntervalLaw, coupled_profile, coupled_renyi
+from sottovoce.mechanisms.conjugate import verified
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.systems import verified
+from sottovoce.theory.amplification.densities import DensityKernel, IntervalLaw, coupled_profile, coupled_renyi
 
 Y = np.linspace(0.0, 1.0, 2001)
 WEIGHTS = np.full(Y.size, 1 / 2000)

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from sottovoce.amplification import BoundedMean, OrnsteinUhlenbeck, brownian, calibrated_brownian
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.promises import ApproxDP, GaussianDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import BallSum, ClippedSum
+from sottovoce.records.readings import BallSum, ClippedSum
+from sottovoce.theory.amplification import BoundedMean, OrnsteinUhlenbeck, brownian, calibrated_brownian
 
 
 def wide(width):

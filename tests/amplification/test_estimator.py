@@ -5,8 +5,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from sottovoce.estimators.linear import EveryFitSpends
-from sottovoce.estimators.sgd import SGDLogisticRegression
+from sottovoce.faces.estimators.linear import EveryFitSpends
+from sottovoce.faces.estimators.sgd import SGDLogisticRegression
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.promises import ApproxDP, GaussianDP
 from sottovoce.privacy.randomness import seeded_rng
@@ -28,7 +28,7 @@ DEPENDS_ON_RECORDS = {"check_complex_data", "check_dtype_object", "check_classif
 GENEROUS = Declared(target=GaussianDP(1e5), data_norm=12.0, learning_rate=0.02, epochs=20)
 
 
-@pytest.mark.filterwarnings("ignore::sottovoce.estimators.manners.EveryFitSpends")
+@pytest.mark.filterwarnings("ignore::sottovoce.faces.estimators.manners.EveryFitSpends")
 @pytest.mark.parametrize(
     ("estimator", "check"),
     [

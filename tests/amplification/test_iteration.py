@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from sottovoce.amplification import (
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.profile import Basis
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.theory.amplification import (
     cyclic_mu,
     iteration_mu,
     iteration_profile,
@@ -15,9 +18,6 @@ from sottovoce.amplification import (
     thesis_mu,
     thesis_path_renyi,
 )
-from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.profile import Basis
-from sottovoce.privacy.randomness import seeded_rng
 
 
 def solver_mu(b, L, s, start):

@@ -10,7 +10,10 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from sottovoce.amplification import (
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.pure import PureProfile
+from sottovoce.privacy.randomness import SecureGenerator, secure_rng, seeded_rng
+from sottovoce.theory.amplification import (
     FiniteKernel,
     LaplaceIntervalKernel,
     TruncatedGaussianKernel,
@@ -18,9 +21,6 @@ from sottovoce.amplification import (
     lipschitz_gaussian,
     randomized_response,
 )
-from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.pure import PureProfile
-from sottovoce.privacy.randomness import SecureGenerator, secure_rng, seeded_rng
 
 ENDS = [(0.7, -1.0, 2.0), (3.0, 0.0, 1.0), (0.03, 5.0, 6.0), (1.0, 0.0, 1e-9)]
 

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from sottovoce.amplification import (
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.theory.amplification import (
     FiniteKernel,
     Kernel,
     LaplaceIntervalKernel,
     TruncatedGaussianKernel,
     randomized_response,
 )
-from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.randomness import seeded_rng
 
 INTERVALS = [TruncatedGaussianKernel(0.7, -1.0, 2.0), TruncatedGaussianKernel(3.0), LaplaceIntervalKernel(0.4, 0, 3)]
 

@@ -11,14 +11,14 @@ import jax
 import numpy as np
 import pytest
 
-from sottovoce.amplification.minibatch import MinibatchSGD, _means
+from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.losses import Logistic
 from sottovoce.mechanisms.compiling import compiled
 from sottovoce.mechanisms.exact_normals import noise_cells
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.promises import ApproxDP, RenyiDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.regression.design import Design
-from sottovoce.regression.losses import Logistic
+from sottovoce.theory.amplification.minibatch import MinibatchSGD, _means
 
 DESIGN = Design(Logistic(), dimension=2, data_norm=1.0)
 

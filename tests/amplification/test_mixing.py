@@ -13,7 +13,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sottovoce.amplification import (
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.gaussian import GaussianProfile
+from sottovoce.privacy.laplace import LaplaceProfile
+from sottovoce.privacy.profile import Basis, Profile
+from sottovoce.privacy.pure import PureProfile
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.theory.amplification import (
     FiniteKernel,
     Kernel,
     KernelChain,
@@ -24,13 +30,7 @@ from sottovoce.amplification import (
     mixing_bounds,
     randomized_response,
 )
-from sottovoce.amplification.chains import tilted
-from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.laplace import LaplaceProfile
-from sottovoce.privacy.profile import Basis, Profile
-from sottovoce.privacy.pure import PureProfile
-from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.theory.amplification.chains import tilted
 
 SOURCE = str(Path(__file__).parents[2] / "src")
 EPSILONS = np.array([0.0, 0.05, 0.3, 1.0])
@@ -292,7 +292,7 @@ def test_a_kernel_much_narrower_than_its_interval(kernel):
 
 
 def test_the_room_needs_neither_jax_nor_scikit_learn():
-    code = "import sys, sottovoce.amplification; sys.exit(any(m in sys.modules for m in ('jax', 'sklearn')))"
+    code = "import sys, sottovoce.theory.amplification; sys.exit(any(m in sys.modules for m in ('jax', 'sklearn')))"
     assert (
         subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": SOURCE}, check=False).returncode
         == 0

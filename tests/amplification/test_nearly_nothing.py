@@ -9,9 +9,9 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from sottovoce.amplification import amplify, lipschitz_gaussian, path_mu, randomized_response, shift_mu
-from sottovoce.amplification.interval_kernels import LaplaceIntervalKernel, TruncatedGaussianKernel
 from sottovoce.privacy.pure import PureProfile
+from sottovoce.theory.amplification import amplify, lipschitz_gaussian, path_mu, randomized_response, shift_mu
+from sottovoce.theory.amplification.interval_kernels import LaplaceIntervalKernel, TruncatedGaussianKernel
 
 
 def _after(epsilon: float, kernels: list[object], digits: int) -> tuple[list[mp.mpf], list[mp.mpf]]:

@@ -10,11 +10,11 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from sottovoce.amplification import amplify, randomized_response
 from sottovoce.privacy.group_of_two import GroupOfTwo
 from sottovoce.privacy.pure import ApproxProfile, PureProfile
 from sottovoce.privacy.subsampled import SubsampledProfile
 from sottovoce.privacy.subsampling import mixed_divergence
+from sottovoce.theory.amplification import amplify, randomized_response
 
 ULP = 2.0**-52
 LEVELS = [1e-200, 1e-20, 1e-6, 0.18, 1.1, 14.0, 90.0]

@@ -8,13 +8,21 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from sottovoce.amplification import NoisyProjectedSGD
+from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.losses import (
+    ComplementaryLogLog,
+    Huber,
+    Logistic,
+    Poisson,
+    Probit,
+    SmoothedHinge,
+    Squared,
+)
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, RenyiDP
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
-from sottovoce.regression.design import Design
-from sottovoce.regression.losses import ComplementaryLogLog, Huber, Logistic, Poisson, Probit, SmoothedHinge, Squared
+from sottovoce.theory.amplification import NoisyProjectedSGD
 
 
 def data(n, d, seed=0):
@@ -93,7 +101,7 @@ def test_every_loss_takes_its_own_slope(loss):
 def test_long_runs_go_block_by_block(monkeypatch):
     X, y = data(300, 2)
     sgd = NoisyProjectedSGD(Design(Logistic(), 2, 1.0), 300, noise=0.5)
-    monkeypatch.setattr("sottovoce.amplification.sgd._BLOCK", 128)
+    monkeypatch.setattr("sottovoce.theory.amplification.sgd._BLOCK", 128)
     expected = plain_loop(sgd, X, y, all_noise(sgd, 320, 2))
     assert sgd.run(X, y, seeded_rng(4))[0] == pytest.approx(expected, abs=2.0**-16 * sgd.step * sgd.noise)
 

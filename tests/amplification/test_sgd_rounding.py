@@ -7,14 +7,14 @@ import mpmath
 import numpy as np
 import pytest
 
-from sottovoce.amplification import NoisyProjectedSGD
-from sottovoce.amplification.iteration import path_mu, path_of_equal_shifts
+from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.losses import Logistic
 from sottovoce.mechanisms.exact_normals import noise_cells
 from sottovoce.privacy.errors import PromiseUnreachable
 from sottovoce.privacy.promises import GaussianDP
 from sottovoce.privacy.randomness import secure_rng
-from sottovoce.regression.design import Design
-from sottovoce.regression.losses import Logistic
+from sottovoce.theory.amplification import NoisyProjectedSGD
+from sottovoce.theory.amplification.iteration import path_mu, path_of_equal_shifts
 
 DESIGN = Design(Logistic(), dimension=3, data_norm=1.0, radius=4.0)
 

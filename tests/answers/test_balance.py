@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
-from sottovoce.answers.answer import Answer
-from sottovoce.answers.balance import Balance, Imagined
-from sottovoce.answers.noisy_cells import NoisyCells
-from sottovoce.answers.questions import Question
-from sottovoce.cli import main
+from sottovoce.faces.cli import main
+from sottovoce.inference.cells.noisy_cells import NoisyCells
+from sottovoce.inference.cells.questions import Question
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.relation import REPLACE_ONE
 from sottovoce.privacy.risk import success
+from sottovoce.service.answers.answer import Answer
+from sottovoce.service.answers.balance import Balance, Imagined
 
 FACTS = sv.Facts(smoker=sv.Flag(), ward=sv.Category(["A", "B", "C"]), sbp=sv.Number(60, 250), visits=sv.Count(10))
 BUDGET = sv.ApproxDP(1.0, 1e-6)

@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 
 import sottovoce as sv
-from sottovoce.answers import Question
-from sottovoce.answers.catalogue import CATALOGUE
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.plain import canonical
-from sottovoce.tables import open_table
+from sottovoce.records.tables import open_table
+from sottovoce.service.answers import Question
+from sottovoce.service.answers.catalogue import CATALOGUE
 
 N = 4000
 BY = "age: 0-17, 18-64, 65+"

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
-from sottovoce.answers import Regression
-from sottovoce.answers.beyond import beyond_note
+from sottovoce.inference.regression import AdaptiveLooks, Formula
+from sottovoce.inference.regression.coefficients import Coefficients
 from sottovoce.mechanisms import Release
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.regression import AdaptiveLooks, Formula
-from sottovoce.regression.coefficients import Coefficients
+from sottovoce.service.answers import Regression
+from sottovoce.service.answers.beyond import beyond_note
 
 FACTS = sv.Facts(
     ward=sv.Category(["A", "B", "C"]), smoker=sv.Flag(), age=sv.Number(0, 100), sbp=sv.Number(60, 250), n=sv.Count(9)

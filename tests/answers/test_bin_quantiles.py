@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sottovoce.answers.bin_quantiles import _ENDS, _PARTS, _unevenly, whole_values
-from sottovoce.answers.cells_posterior import CellsPosterior
-from sottovoce.answers.noisy_cells import NoisyCells
-from sottovoce.answers.questions import Question
-from sottovoce.facts import Column, Count, Facts, Number
+from sottovoce.inference.cells.bin_quantiles import _ENDS, _PARTS, _unevenly, whole_values
+from sottovoce.inference.cells.cells_posterior import CellsPosterior
+from sottovoce.inference.cells.noisy_cells import NoisyCells
+from sottovoce.inference.cells.questions import Question
 from sottovoce.privacy.promises import PureDP
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.records.facts import Column, Count, Facts, Number
 
 AT = np.array([0.1, 0.5, 0.9])
 Draw = Callable[[np.random.Generator, int], np.ndarray]

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 import sottovoce as sv
-from sottovoce.answers.card import asked, card
-from sottovoce.cli import main
+from sottovoce.faces.cli import main
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise
+from sottovoce.service.answers.card import asked, card
 
 FACTS = sv.Facts(smoker=sv.Flag(), ward=sv.Category(["A", "<b>B</b>"]), age=sv.Number(0, 110))
 BUDGETS = [
@@ -116,8 +116,8 @@ def test_a_purpose_is_one_line(curator, purpose):
 
 
 def test_a_card_from_another_key_or_with_another_letter_is_refused(curator, tmp_path):
-    cards = pytest.importorskip("sottovoce.server.cards")
-    receipts = pytest.importorskip("sottovoce.server.receipts")
+    cards = pytest.importorskip("sottovoce.faces.server.cards")
+    receipts = pytest.importorskip("sottovoce.faces.server.receipts")
     curator.proportion("smoker", spend=0.05, purpose="Report </script><script>alert(1)</script>")
     signer, other = receipts.Signer(tmp_path / "key.pem"), receipts.Signer(tmp_path / "other.pem")
     page = cards.sign_card(card(curator), signer)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sottovoce.answers.crossed_factors import Curvature, Roots, of_categories, of_cells, places
+from sottovoce.inference.cells.crossed_factors import Curvature, Roots, of_categories, of_cells, places
 
 
 @pytest.mark.parametrize("shape", [(2, 5), (5, 2), (3, 3), (3, 1, 6, 2), (7,), (1, 1)])

@@ -9,14 +9,14 @@ import pytest
 from typer.testing import CliRunner
 
 import sottovoce as sv
-from sottovoce.answers.balance import Offer
-from sottovoce.cli import application
-from sottovoce.curator import Curator
-from sottovoce.facts.imagined import Imagined
-from sottovoce.ledger import Ledger
+from sottovoce.faces.cli import application
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, SottovoceError
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.promises import Promise
+from sottovoce.records.facts.imagined import Imagined
+from sottovoce.service.answers.balance import Offer
+from sottovoce.service.curator import Curator
+from sottovoce.service.ledger import Ledger
 
 FACTS = sv.Facts(ward=sv.Category(["A", "B"]), sbp=sv.Number(60, 250))
 DATA = pa.table({"ward": ["A", "B"] * 500, "sbp": [float(100 + i % 50) for i in range(1000)]})

@@ -12,8 +12,8 @@ from scipy.stats import norm
 
 import sottovoce as sv
 from audit.checks.sentences import least_noise, true_of
-from sottovoce.answers.card import card, in_words, superseded
-from sottovoce.answers.explaining import texts
+from sottovoce.service.answers.card import card, in_words, superseded
+from sottovoce.service.answers.explaining import texts
 
 ROOT = Path(__file__).parents[2]
 PROMISES = [sv.ApproxDP(epsilon, delta) for epsilon in (0.1, 1.0, 3.0) for delta in (1e-9, 1e-6, 1e-3)]
@@ -72,7 +72,7 @@ def test_nothing_that_is_written_says_that_losses_above_epsilon_are_rarer_than_d
 
 
 def test_the_report_of_the_demo_says_what_its_budget_keeps(tmp_path):
-    report = importlib.import_module("sottovoce.cli.report")
+    report = importlib.import_module("sottovoce.faces.cli.report")
     with sv.Ledger(tmp_path / "l", create=True) as ledger:
         budget = ledger.open_budget("collisions", sv.ApproxDP(1.0, 1e-6), n=7, schema={"x": "float64"})
     page = report.write_report(tmp_path / "report.html", budget, [], []).read_text()
@@ -87,10 +87,10 @@ def test_every_notion_of_a_card_has_been_looked_at():
 
 
 def test_a_card_of_version_1_verifies_and_is_told_apart(tmp_path, monkeypatch, capsys):
-    cards = pytest.importorskip("sottovoce.server.cards")
-    receipts = pytest.importorskip("sottovoce.server.receipts")
-    from sottovoce.answers import card as made_by
-    from sottovoce.cli import main
+    cards = pytest.importorskip("sottovoce.faces.server.cards")
+    receipts = pytest.importorskip("sottovoce.faces.server.receipts")
+    from sottovoce.faces.cli import main
+    from sottovoce.service.answers import card as made_by
 
     signer = receipts.Signer(tmp_path / "key.pem")
     (tmp_path / "key.pub.pem").write_bytes(signer.public_key)

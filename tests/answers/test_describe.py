@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sottovoce as sv
-from sottovoce.answers import parse_question
-from sottovoce.answers.questions import Question
-from sottovoce.facts.formulas import parse_formula
-from sottovoce.facts.names import quoted, unquoted
+from sottovoce.inference.cells.questions import Question
+from sottovoce.records.facts.formulas import parse_formula
+from sottovoce.records.facts.names import quoted, unquoted
+from sottovoce.service.answers import parse_question
 
 ODD = [
     "and",

@@ -11,14 +11,14 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from sottovoce.answers.display import drawn_rows, formatted, html_table, plain_words, scale_of
-from sottovoce.curator import Curator
-from sottovoce.facts import Category, Facts, Flag, Number
 from sottovoce.mechanisms import DiffusedPosterior, NoisyStatistics, Release
+from sottovoce.mechanisms.conjugate import BetaBernoulli
 from sottovoce.privacy.promises import ApproxDP, RenyiDP
 from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.systems import BetaBernoulli
+from sottovoce.records.facts import Category, Facts, Flag, Number
+from sottovoce.service.answers.display import drawn_rows, formatted, html_table, plain_words, scale_of
+from sottovoce.service.curator import Curator
 
 TRAP = '"><script>alert(1)</script>'
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import sottovoce as sv
-from sottovoce.cli import main
+from sottovoce.faces.cli import main
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.risk import success

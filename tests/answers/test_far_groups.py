@@ -5,9 +5,9 @@ import pytest
 from scipy import stats
 
 import sottovoce as sv
-from sottovoce.answers.noisy_cells import NoisyCells
-from sottovoce.answers.pooling import pooled_means, pooled_shares
-from sottovoce.answers.questions import Question
+from sottovoce.inference.cells.noisy_cells import NoisyCells
+from sottovoce.inference.cells.pooling import pooled_means, pooled_shares
+from sottovoce.inference.cells.questions import Question
 from sottovoce.privacy.randomness import seeded_rng
 
 

@@ -6,14 +6,14 @@ import math
 import numpy as np
 import pytest
 
-from sottovoce.answers.answer import Answer
-from sottovoce.answers.intervals import central, to_the_ends
-from sottovoce.answers.noisy_cells import NoisyCells
-from sottovoce.answers.questions import Question
-from sottovoce.facts import Category, Count, Facts, Flag, Number
+from sottovoce.inference.cells.intervals import central, to_the_ends
+from sottovoce.inference.cells.noisy_cells import NoisyCells
+from sottovoce.inference.cells.questions import Question
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import PureDP
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.records.facts import Category, Count, Facts, Flag, Number
+from sottovoce.service.answers.answer import Answer
 
 
 def test_the_central_interval_leaves_out_as_much_on_either_side_and_hugs_the_edge() -> None:

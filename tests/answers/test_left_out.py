@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 import sottovoce as sv
-from sottovoce.answers import Answer, NoisyCells, Question
-from sottovoce.answers.left_out import left_out_note
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.service.answers import Answer, NoisyCells, Question
+from sottovoce.service.answers.left_out import left_out_note
 
 FACTS = sv.Facts(ward=sv.Category(["A", "B", "C"]), sex=sv.Flag(), sbp=sv.Number(60, 250), age=sv.Number(0, 110))
 N = 2000

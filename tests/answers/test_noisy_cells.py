@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sottovoce.answers import NoisyCells, Question
-from sottovoce.answers.cell_noise import cell_noises
-from sottovoce.answers.noisy_cells import _scale
-from sottovoce.facts import Category, Count, Facts, Flag, Number
+from sottovoce.inference.cells.cell_noise import cell_noises
+from sottovoce.inference.cells.noisy_cells import _scale
 from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.privacy.errors import InvalidData, PromiseUnreachable
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
 from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE
-from sottovoce.readings import Reading
+from sottovoce.records.facts import Category, Count, Facts, Flag, Number
+from sottovoce.records.readings import Reading
+from sottovoce.service.answers import NoisyCells, Question
 
 FACTS = Facts(
     smoker=Flag(),

@@ -18,18 +18,18 @@ import pytest
 from matplotlib.figure import Figure
 
 import sottovoce as sv
-from sottovoce.answers import Answer, NoisyCells, Question
-from sottovoce.answers.balance import Balance
-from sottovoce.answers.forest import forest
-from sottovoce.answers.predictions import effect
 from sottovoce.audit import audit, trade_off
 from sottovoce.audit.subject import subject_of
-from sottovoce.cli.figures import draw_choices, draw_trade_off
-from sottovoce.local.graph import ProfileGraph
+from sottovoce.faces.cli.figures import draw_choices, draw_trade_off
+from sottovoce.inference.custom.observation import Observed
+from sottovoce.inference.custom.plotting import plot_cells
 from sottovoce.mechanisms.choices import choices
-from sottovoce.models.observation import Observed
-from sottovoce.models.plotting import plot_cells
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.service.answers import Answer, NoisyCells, Question
+from sottovoce.service.answers.balance import Balance
+from sottovoce.service.answers.forest import forest
+from sottovoce.service.answers.predictions import effect
+from sottovoce.theory.local.graph import ProfileGraph
 
 N = 400
 FACTS = sv.Facts(
@@ -137,7 +137,7 @@ def test_a_regression(curator: Any, family: str, spend: float) -> None:
 )
 def test_a_forest_of_hostile_rows(ends: list[list[float]], ratios: bool) -> None:
     """An odds ratio of .953 (.729 to 1.200) beside one of e^±100,000, ends where doubles end, and none at all."""
-    from sottovoce.answers.forest import view
+    from sottovoce.service.answers.forest import view
 
     rows = np.array(ends)
     hidden = rows[:, 1] - rows[:, 0] > np.log(1e6)

@@ -11,13 +11,13 @@ from papers.verb_worlds import SHARED, question_of, world
 from scipy import special, stats
 
 import sottovoce as sv
-from sottovoce.answers import crossed_centres as crossed
-from sottovoce.answers.crossed_centres import crossed_centres
-from sottovoce.answers.intervals import central
-from sottovoce.answers.latent_cells import cell_draws, lone_counts
-from sottovoce.answers.moments import log_density, mean_draws
-from sottovoce.answers.noisy_cells import NoisyCells
-from sottovoce.answers.pooling import (
+from sottovoce.inference.cells import crossed_centres as crossed
+from sottovoce.inference.cells.crossed_centres import crossed_centres
+from sottovoce.inference.cells.intervals import central
+from sottovoce.inference.cells.latent_cells import cell_draws, lone_counts
+from sottovoce.inference.cells.moments import log_density, mean_draws
+from sottovoce.inference.cells.noisy_cells import NoisyCells
+from sottovoce.inference.cells.pooling import (
     _MEANS,
     _STRAY,
     _beyond_normal,
@@ -27,7 +27,7 @@ from sottovoce.answers.pooling import (
     pooled_means,
     pooled_shares,
 )
-from sottovoce.answers.questions import Question
+from sottovoce.inference.cells.questions import Question
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.randomness import seeded_rng
 

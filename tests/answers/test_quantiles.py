@@ -12,12 +12,12 @@ import pyarrow.parquet
 import pytest
 from scipy import special
 
-from sottovoce.answers import NoisyCells, Question
-from sottovoce.facts import Count, Facts, Flag, Number, Person
 from sottovoce.privacy.promises import ApproxDP, PureDP
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.relation import REPLACE_ONE
-from sottovoce.tables import open_table
+from sottovoce.records.facts import Count, Facts, Flag, Number, Person
+from sottovoce.records.tables import open_table
+from sottovoce.service.answers import NoisyCells, Question
 
 AT, HIGH = np.array([0.25, 0.5, 0.9]), 2000
 

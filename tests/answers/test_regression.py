@@ -12,9 +12,9 @@ import pytest
 from scipy import special
 
 import sottovoce as sv
-from sottovoce.answers import Regression
 from sottovoce.privacy.errors import BudgetExceeded, InvalidData, InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.service.answers import Regression
 from support.side_by_side import released
 
 N = 6000

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import sottovoce as sv
-from sottovoce.answers.bin_quantiles import are_heaped
+from sottovoce.inference.cells.bin_quantiles import are_heaped
 
 AT = (0.25, 0.5, 0.75)
 

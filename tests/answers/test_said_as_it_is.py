@@ -7,17 +7,17 @@ import re
 import numpy as np
 import pytest
 
-from sottovoce.answers import Answer, NoisyCells, Question
-from sottovoce.answers.balance import people
-from sottovoce.answers.card import _digits, _factor, card
-from sottovoce.answers.display import drawn_rows
-from sottovoce.answers.explaining import explain
-from sottovoce.facts import Category, Count, Facts, Flag, Number, Person
-from sottovoce.ledger import Ledger
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.risk import predictive_value, success
+from sottovoce.records.facts import Category, Count, Facts, Flag, Number, Person
+from sottovoce.service.answers import Answer, NoisyCells, Question
+from sottovoce.service.answers.balance import people
+from sottovoce.service.answers.card import _digits, _factor, card
+from sottovoce.service.answers.display import drawn_rows
+from sottovoce.service.answers.explaining import explain
+from sottovoce.service.ledger import Ledger
 
 
 @pytest.mark.parametrize("promise", [PureDP(1.0), ApproxDP(0.5, 1e-3), GaussianDP(0.7)], ids=str)
@@ -48,8 +48,8 @@ def test_numbers_in_words_are_rounded_to_the_less_private_side():
 
 def test_no_letter_of_a_signature_can_change(tmp_path):
     pytest.importorskip("cryptography")
-    from sottovoce.server.cards import sign_card, verify_card
-    from sottovoce.server.receipts import Signer
+    from sottovoce.faces.server.cards import sign_card, verify_card
+    from sottovoce.faces.server.receipts import Signer
 
     signer = Signer(tmp_path / "key.pem")
     with Ledger(tmp_path / "l", create=True) as ledger:

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
-from sottovoce.answers.cells_posterior import CellsPosterior
-from sottovoce.answers.latent_cells import cell_draws
-from sottovoce.answers.noisy_cells import NoisyCells
-from sottovoce.answers.questions import Question
-from sottovoce.facts import Category, Count, Facts, Flag, Number
+from sottovoce.inference.cells.cells_posterior import CellsPosterior
+from sottovoce.inference.cells.latent_cells import cell_draws
+from sottovoce.inference.cells.noisy_cells import NoisyCells
+from sottovoce.inference.cells.questions import Question
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy import ADD_REMOVE, PureDP
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.records.facts import Category, Count, Facts, Flag, Number
 
 FACTS = Facts(y=Flag(), g=Category(["A", "B"]), x=Number(0, 10), k=Count(20), c=Category(list("abcd")))
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import sottovoce as sv
-from sottovoce.answers import Question, Regression
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
+from sottovoce.service.answers import Question, Regression
 
 N = 400
 FACTS = sv.Facts(age=sv.Number(18, 110), ward=sv.Category(["A", "B"]), smoker=sv.Flag(), patient=sv.Person(rows=3))
@@ -105,7 +105,7 @@ def test_a_question_asked_twice_is_noted_before_it_is_charged_and_told_free_agai
             spent_when_noted.append(1 - curator.share_left())
 
     listener = Listener()
-    logging.getLogger("sottovoce.answers.paid_verbs").addHandler(listener)
+    logging.getLogger("sottovoce.service.answers.paid_verbs").addHandler(listener)
     try:
         caplog.clear()
         first = ask(text, spend=0.02)
@@ -131,7 +131,7 @@ def test_a_question_asked_twice_is_noted_before_it_is_charged_and_told_free_agai
         ask(text, spend=0.02, idempotency_key="mine")  # a retry under its key is free anyway
         assert caplog.records == []
     finally:
-        logging.getLogger("sottovoce.answers.paid_verbs").removeHandler(listener)
+        logging.getLogger("sottovoce.service.answers.paid_verbs").removeHandler(listener)
 
 
 def test_where_there_is_no_earlier_answer_again_asks(curator: sv.Curator) -> None:

@@ -13,16 +13,16 @@ import pyarrow.parquet as pq
 import pytest
 
 import sottovoce as sv
-from sottovoce.answers import VERBS, Answer, NoisyCells, parse_question, parse_spend
-from sottovoce.answers.catalogue import CATALOGUE
-from sottovoce.answers.cells_posterior import CellsPosterior
-from sottovoce.answers.contrast import contrast
-from sottovoce.answers.questions import Question
-from sottovoce.answers.verbs import Verbs
-from sottovoce.curator import Curator
-from sottovoce.facts import Day, Facts
+from sottovoce.inference.cells.cells_posterior import CellsPosterior
+from sottovoce.inference.cells.questions import Question
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.records.facts import Day, Facts
+from sottovoce.service.answers import VERBS, Answer, NoisyCells, parse_question, parse_spend
+from sottovoce.service.answers.catalogue import CATALOGUE
+from sottovoce.service.answers.contrast import contrast
+from sottovoce.service.answers.verbs import Verbs
+from sottovoce.service.curator import Curator
 
 N = 20_000
 FACTS = sv.Facts(

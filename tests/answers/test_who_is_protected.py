@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import sottovoce as sv
-from sottovoce.answers import VERBS
-from sottovoce.cli import application
+from sottovoce.faces.cli import application
+from sottovoce.service.answers import VERBS
 from support.offices import served, token_for, write_office
 from support.visitors import Visitor
 

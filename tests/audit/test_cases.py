@@ -16,12 +16,12 @@ from sottovoce.audit.cases import ODD, Case
 from sottovoce.audit.cases_conjugate import SYSTEMS
 from sottovoce.audit.check_reading import InMemory, typical_records
 from sottovoce.audit.survey import survey
-from sottovoce.latent import TemperedHiddenMarkov
+from sottovoce.inference.latent import TemperedHiddenMarkov
+from sottovoce.inference.regression import Design, Logistic, TemperedRegression, langevin
 from sottovoce.mechanisms.mechanism import MECHANISMS
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.profile import Basis
-from sottovoce.readings import Looks
-from sottovoce.regression import Design, Logistic, TemperedRegression, langevin
+from sottovoce.records.readings import Looks
 
 CASES = all_cases()
 

@@ -13,12 +13,21 @@ import sottovoce as sv
 from sottovoce.audit import check_mechanism, check_reading
 from sottovoce.audit.check_mechanism import read_elsewhere
 from sottovoce.mechanisms import DirectPosterior, Release
+from sottovoce.mechanisms.conjugate import BetaBernoulli
 from sottovoce.mechanisms.mechanism import MECHANISMS, Mechanism
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.profile import Basis
 from sottovoce.privacy.pure import PureProfile
-from sottovoce.readings import READINGS, BallSum, CategoryCounts, ClippedSum, CrossCounts, Joint, Movement, Statistics
-from sottovoce.systems import BetaBernoulli
+from sottovoce.records.readings import (
+    READINGS,
+    BallSum,
+    CategoryCounts,
+    ClippedSum,
+    CrossCounts,
+    Joint,
+    Movement,
+    Statistics,
+)
 
 
 def _failed(results):

@@ -11,8 +11,8 @@ from audit.checks.calibration import DataTouched, Untouchable
 from sottovoce.audit.checks.fits import chi_square, independence, kolmogorov
 from sottovoce.audit.checks.quadrature import hockey_stick, nodes, renyi
 from sottovoce.audit.checks.result import CHECKS, check
+from sottovoce.mechanisms.conjugate import Beta, Dirichlet, Gamma, Normal, NormalVector, Truncated
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.systems import Beta, Dirichlet, Gamma, Normal, NormalVector, Truncated
 
 ONE_BY_ONE = ("every registered mechanism does what all must", "every registered reading does what all must")
 """Checks that go through the registries; `test_check_mechanism` does it kind by kind."""

@@ -7,9 +7,9 @@ import pytest
 
 from sottovoce.audit.low_bits import lowest_bit, naive_laplace, possible
 from sottovoce.mechanisms import NoisyStatistics
+from sottovoce.mechanisms.conjugate import BetaBernoulli
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import Statistics
-from sottovoce.systems import BetaBernoulli
+from sottovoce.records.readings import Statistics
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 10.0])

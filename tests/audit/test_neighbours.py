@@ -10,7 +10,7 @@ from scipy import integrate, stats
 
 import sottovoce as sv
 from sottovoce.audit import ApproxProfile, Band, claim_of, trade_off
-from sottovoce.readings import Statistics
+from sottovoce.records.readings import Statistics
 
 
 def _hockey_stick(p, q, epsilon: float) -> float:  # type: ignore[no-untyped-def]

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sottovoce.answers import Answer, Regression
-from sottovoce.answers.contrast_words import parse_contrast
-from sottovoce.cli import application
-from sottovoce.curator import Curator
-from sottovoce.ledger import Ledger
+from sottovoce.faces.cli import application
 from sottovoce.mechanisms import NoisyStatistics
+from sottovoce.mechanisms.conjugate import BetaBernoulli
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import PureDP, parse_promise
-from sottovoce.systems import BetaBernoulli
+from sottovoce.service.answers import Answer, Regression
+from sottovoce.service.answers.contrast_words import parse_contrast
+from sottovoce.service.curator import Curator
+from sottovoce.service.ledger import Ledger
 
 
 def run(*words: object) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sottovoce.cli import application
+from sottovoce.faces.cli import application
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
 
 
@@ -130,8 +130,8 @@ def test_an_answer_is_shown_though_its_file_cannot_be_written(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its place may be lost, or full, by the time that it is there."""
-    monkeypatch.setattr("sottovoce.cli.writing._try", lambda _: None)
-    monkeypatch.setattr("sottovoce.answers.Answer.plot", lambda _: 1 / 0)  # or its drawing may fail
+    monkeypatch.setattr("sottovoce.faces.cli.writing._try", lambda _: None)
+    monkeypatch.setattr("sottovoce.service.answers.Answer.plot", lambda _: 1 / 0)  # or its drawing may fail
     for option, place in (("--csv", tmp_path), ("--plot", tmp_path / "a.png")):
         command = ["ask", str(data), "mean of sbp", "--budget", "pure:1", option, str(place)]
         found = CliRunner().invoke(application("ask"), command)
@@ -169,7 +169,7 @@ def test_cells_are_cut_on_the_command_line_and_read_by_a_process_that_imported_n
     assert [row["sbp"] for row in json.loads(told)["table"]][::2] == ["60 to 120", "120 to 140", "140 or more"]
     place = tmp_path / "answer.json"
     place.write_text(told, encoding="utf-8")
-    read = f"from sottovoce.models import observed\nseen = observed({str(place)!r})\n"
+    read = f"from sottovoce.inference.custom import observed\nseen = observed({str(place)!r})\n"
     code = read + "print(seen.size, seen.n, round(seen.scale, 6))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=_paths())
     assert done.stdout.split() == ["6", "2000", "4.0"]

@@ -13,8 +13,8 @@ import sottovoce as sv
 from audit.cases import all_cases
 from sottovoce.audit import audit, subject_of
 from sottovoce.audit.cases import _REGISTER, Case
-from sottovoce.cli import auditing
-from sottovoce.cli.figures import trade_off_figure
+from sottovoce.faces.cli import auditing
+from sottovoce.faces.cli.figures import trade_off_figure
 from sottovoce.privacy.errors import InvalidValue
 
 app = typer.Typer()

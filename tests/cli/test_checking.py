@@ -7,9 +7,9 @@ import typer
 from typer.testing import CliRunner
 
 from sottovoce.audit.checks import known_checks
-from sottovoce.cli.checking import check
-from sottovoce.ledger import charging
+from sottovoce.faces.cli.checking import check
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.service.ledger import charging
 
 app = typer.Typer()
 app.command()(check)

@@ -23,11 +23,11 @@ from rich.console import Console
 pa = pytest.importorskip("pyarrow", reason="the data extra is not installed")
 import pyarrow.parquet as pq  # noqa: E402
 
-from sottovoce.cli import console, main  # noqa: E402
-from sottovoce.ledger import Ledger  # noqa: E402
+from sottovoce.faces.cli import console, main  # noqa: E402
 from sottovoce.mechanisms import Mechanism  # noqa: E402
 from sottovoce.privacy.gaussian import GaussianProfile  # noqa: E402
 from sottovoce.privacy.promises import parse_promise  # noqa: E402
+from sottovoce.service.ledger import Ledger  # noqa: E402
 
 BETA = ["--system", "beta-bernoulli:alpha=6,beta=12"]
 
@@ -253,9 +253,13 @@ def test_the_plan_of_a_formula_names_the_looks_and_the_width_of_every_term(tmp_p
 def test_plan_loads_nothing_that_it_does_not_use() -> None:
     heavy = ("jax", "scipy.stats", "scipy.optimize", "scipy.fft", "randomgen", "ibis", "numpy.f2py.crackfortran")
     heavy += ("pydantic",)  # which the command line would bring along to read words
-    heavy += ("sottovoce.readings.look", "sottovoce.systems.normal_mean", "sottovoce.mechanisms.choice_chain")
+    heavy += (
+        "sottovoce.records.readings.look",
+        "sottovoce.mechanisms.conjugate.normal_mean",
+        "sottovoce.mechanisms.choice_chain",
+    )
     code = (
-        "import sys; from sottovoce.cli import main; sys.argv[1:] = 'plan --system beta-bernoulli:alpha=1,beta=1 "
+        "import sys; from sottovoce.faces.cli import main; sys.argv[1:] = 'plan --system beta-bernoulli:alpha=1,beta=1 "
         "--n 9 --target approx:1,1e-6'.split()\ntry: main()\nexcept SystemExit as end: assert end.code == 0\n"
         f"print([m for m in {heavy} if m in sys.modules], file=sys.stderr)\n"
         "import numpy; numpy.testing.assert_equal(1, 1); assert numpy.f2py.get_include()"

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sottovoce.latent import NoisyTables
+from sottovoce.inference.latent import NoisyTables
 from sottovoce.mechanisms import Release
 
 from .test_cli import run

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 import typer
 
-from sottovoce.cli import COMMANDS
+from sottovoce.faces.cli import COMMANDS
 from sottovoce.mechanisms import Release
-from sottovoce.systems.naming import SYSTEMS
+from sottovoce.mechanisms.conjugate.naming import SYSTEMS
 from support.nursery import told_by
 
 from .test_cli import run
@@ -37,7 +37,7 @@ kind = "flag"
 STRANGER = """
 from dataclasses import dataclass
 from typing import ClassVar
-from sottovoce.systems import BetaBernoulli
+from sottovoce.mechanisms.conjugate import BetaBernoulli
 
 @dataclass(frozen=True, eq=False)
 class TwoSided(BetaBernoulli):
@@ -65,7 +65,7 @@ def test_the_help_of_all_says_what_the_command_says(name: str) -> None:
 HEAVY = {"numpy", "scipy", "jax", "sqlalchemy", "ibis", "sottovoce.privacy"}
 EACH = """
 import contextlib, io, json, sys
-from sottovoce.cli import main
+from sottovoce.faces.cli import main
 told = []
 for words in json.loads(sys.argv[1]):
     sys.argv = ["sottovoce", *words]
@@ -225,7 +225,7 @@ def test_a_strangers_system_by_an_entry_point_shows_up_everywhere(folder: Path) 
 def test_no_help_text_has_brackets_that_rich_would_swallow() -> None:
     import typer.main
 
-    from sottovoce.cli import COMMANDS, application
+    from sottovoce.faces.cli import COMMANDS, application
 
     for word in COMMANDS:
         command = typer.main.get_command(application(word)).commands[word]  # type: ignore[attr-defined]

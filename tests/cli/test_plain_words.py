@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.exceptions import TyperException
 
-from sottovoce.cli.plain_words import take_plainly
+from sottovoce.faces.cli.plain_words import take_plainly
 
 
 def _told(plainly: bool, *words: str) -> Any:

@@ -8,7 +8,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from sottovoce.cli.profile_graph import app
+from sottovoce.faces.cli.profile_graph import app
 
 RUN = CliRunner()
 STATE = {

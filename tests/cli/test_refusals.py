@@ -12,10 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from sottovoce.__main__ import main as from_the_start
-from sottovoce.cli import application, main
-from sottovoce.ledger import Ledger
+from sottovoce.faces.cli import application, main
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, LedgerUnavailable, SottovoceError
 from sottovoce.privacy.promises import PureDP
+from sottovoce.service.ledger import Ledger
 
 
 def refused(data: Path, word: str, *arguments: str, budget: str = "approx:1,1e-6") -> str:
@@ -151,7 +151,7 @@ def test_files_are_written_though_nobody_reads_the_answer(data: Path, monkeypatc
     def closed(*_: object, **__: object) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr("sottovoce.cli.asking.console.print", closed)
+    monkeypatch.setattr("sottovoce.faces.cli.asking.console.print", closed)
     csv, plot = data.with_suffix(".csv"), data.with_suffix(".png")
     command = ["ask", str(data), "mean of sbp", "--budget", "pure:1", "--csv", str(csv), "--plot", str(plot)]
     assert isinstance(CliRunner().invoke(application("ask"), command).exception, BrokenPipeError | SystemExit)
@@ -166,7 +166,7 @@ def test_whoever_interrupts_is_told_that_it_may_be_charged(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sottovoce.cli.shared.paid", interrupted)
+    monkeypatch.setattr("sottovoce.faces.cli.shared.paid", interrupted)
     monkeypatch.setattr("sys.argv", ["sottovoce", "ask", str(data), "mean of sbp", *extra])
     with pytest.raises(SystemExit) as left:
         main()
@@ -184,7 +184,7 @@ class Loading(ModuleType):
 def test_whoever_interrupts_while_the_command_line_is_loaded_leaves_by_the_same_code(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "sottovoce.cli", Loading("sottovoce.cli"))
+    monkeypatch.setitem(sys.modules, "sottovoce.faces.cli", Loading("sottovoce.faces.cli"))
     monkeypatch.setattr(gc, "set_threshold", lambda _: None)  # this process goes on
     with pytest.raises(SystemExit) as left:
         from_the_start()
@@ -196,7 +196,7 @@ def test_matrices_are_worked_on_by_one_thread_unless_someone_asks_for_more(
     asked: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "environ", {} if asked is None else {"OMP_NUM_THREADS": asked})
-    monkeypatch.setattr("sottovoce.cli.main", lambda: None)
+    monkeypatch.setattr("sottovoce.faces.cli.main", lambda: None)
     monkeypatch.setattr(gc, "set_threshold", lambda _: None)  # this process goes on
     from_the_start()
     assert os.environ["OMP_NUM_THREADS"] == (asked or "1")

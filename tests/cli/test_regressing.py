@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sottovoce.cli import application
+from sottovoce.faces.cli import application
 from sottovoce.privacy.errors import InvalidValue
 
 

@@ -14,13 +14,13 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from sottovoce.cli.serving import LIFETIME_DAYS, receipt_app, serve, tokens_app
+from sottovoce.faces.cli.serving import LIFETIME_DAYS, receipt_app, serve, tokens_app
+from sottovoce.faces.server.config import Config
+from sottovoce.faces.server.questions import Question
+from sottovoce.faces.server.service import Service
+from sottovoce.faces.server.tokens import LIFETIME, Tokens
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.shares import percent
-from sottovoce.server.config import Config
-from sottovoce.server.questions import Question
-from sottovoce.server.service import Service
-from sottovoce.server.tokens import LIFETIME, Tokens
 from support.offices import BETA, token_for, write_office
 
 app = typer.Typer()

@@ -17,17 +17,17 @@ import httpx
 import pytest
 
 import sottovoce
-from sottovoce.answers import Answer, Regression
-from sottovoce.answers.balance import Balance
-from sottovoce.answers.verbs import Verbs
-from sottovoce.client import Client, NotAllowed, NotAuthenticated, NotFound, ServerUnreachable, TooManyRequests
-from sottovoce.client.errors import error_of, kind_of
-from sottovoce.curator import Curator
-from sottovoce.facts import Cells, Facts
-from sottovoce.ledger import EntryPending, KeyTaken, Ledger
+from sottovoce.faces.client import Client, NotAllowed, NotAuthenticated, NotFound, ServerUnreachable, TooManyRequests
+from sottovoce.faces.client.errors import error_of, kind_of
+from sottovoce.faces.server.config import Config
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, SottovoceError
 from sottovoce.privacy.promises import PureDP, RenyiDP
-from sottovoce.server.config import Config
+from sottovoce.records.facts import Cells, Facts
+from sottovoce.service.answers import Answer, Regression
+from sottovoce.service.answers.balance import Balance
+from sottovoce.service.answers.verbs import Verbs
+from sottovoce.service.curator import Curator
+from sottovoce.service.ledger import EntryPending, KeyTaken, Ledger
 from support.offices import served, token_for, write_office
 from support.ports import free_port
 
@@ -362,7 +362,7 @@ def test_errors_go_over_the_wire_and_come_back() -> None:
 
 def test_the_client_needs_no_server_and_no_frame() -> None:
     heavy = "('fastapi', 'httpx', 'pandas', 'jax', 'ibis', 'sqlalchemy')"
-    code = f"import sys, sottovoce.client; print([m for m in {heavy} if m in sys.modules])"
+    code = f"import sys, sottovoce.faces.client; print([m for m in {heavy} if m in sys.modules])"
     environment = os.environ | {"PYTHONPATH": str(Path(sottovoce.__file__).parents[1])}
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert said.stdout.strip() == "[]"

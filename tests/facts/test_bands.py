@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sottovoce as sv
-from sottovoce.answers import parse_question
-from sottovoce.answers.questions import Question
 from sottovoce.audit.check_reading import check_reading
-from sottovoce.facts.bands import group_axis, group_texts
+from sottovoce.inference.cells.questions import Question
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.readings import GroupMoments, Reading
-from sottovoce.readings.bands import Bands
+from sottovoce.records.facts.bands import group_axis, group_texts
+from sottovoce.records.readings import GroupMoments, Reading
+from sottovoce.records.readings.bands import Bands
+from sottovoce.service.answers import parse_question
 
 FACTS = sv.Facts(
     {"a": sv.Number(4, 5), "a: b": sv.Number(0, 1), "p:  q": sv.Category(["u", "v"])},

@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from sottovoce.facts import (
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.records.facts import (
     Category,
     Count,
     Day,
@@ -18,8 +19,7 @@ from sottovoce.facts import (
     dummy_columns,
     dummy_csv,
 )
-from sottovoce.facts.columns import KINDS, Column
-from sottovoce.privacy.errors import InvalidValue
+from sottovoce.records.facts.columns import KINDS, Column
 
 FACTS = Facts(
     {"blood pressure": Number(60, 250)},
@@ -70,8 +70,8 @@ def test_the_file_reads_back_and_missing_values_are_empty():
 
 
 def test_a_frame_is_read_by_a_curator(tmp_path):
-    from sottovoce.curator import Curator
     from sottovoce.privacy.promises import PureDP
+    from sottovoce.service.curator import Curator
 
     frame = FACTS.dummy(60, seed=2, missing=0.1)
     assert frame.shape == (60, 9)

@@ -2,10 +2,21 @@ import datetime
 
 import pytest
 
-from sottovoce.facts import Category, Count, Day, Facts, Flag, Number, Person, Vector, facts_template, read_facts
-from sottovoce.facts.columns import KINDS, Column
-from sottovoce.facts.conditions import check_columns
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.records.facts import (
+    Category,
+    Count,
+    Day,
+    Facts,
+    Flag,
+    Number,
+    Person,
+    Vector,
+    facts_template,
+    read_facts,
+)
+from sottovoce.records.facts.columns import KINDS, Column
+from sottovoce.records.facts.conditions import check_columns
 
 FACTS = Facts(
     {"blood pressure": Number(60, 250, missing=120)},

@@ -8,10 +8,10 @@ import pytest
 from formulaic import model_matrix
 from formulaic.parser import DefaultFormulaParser
 
-from sottovoce.facts import Category, Count, Facts, Flag, Number
-from sottovoce.facts.formula_size import check_columns_of_terms, check_expansion
-from sottovoce.facts.formulas import parse_formula
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.records.facts import Category, Count, Facts, Flag, Number
+from sottovoce.records.facts.formula_size import check_columns_of_terms, check_expansion
+from sottovoce.records.facts.formulas import parse_formula
 
 WIDE = {f"c{k}": Category([f"v{j}" for j in range(64)]) for k in range(4)} | {f"f{k}": Flag() for k in range(12)}
 FACTS = Facts(smoker=Flag(), age=Number(0, 110), visits=Count(30), ward=Category(["A", "B", "C"]), **WIDE)
@@ -98,6 +98,6 @@ def test_columns_are_counted_as_formulaic_makes_them(operators: tuple[str, ...],
 def test_no_formula_is_expanded_to_more_than_was_counted(terms: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tree = DefaultFormulaParser().get_ast(terms)
     expanded = len(DefaultFormulaParser().get_terms(terms))
-    monkeypatch.setattr("sottovoce.facts.formula_size._MOST_PRODUCTS", expanded - 1)
+    monkeypatch.setattr("sottovoce.records.facts.formula_size._MOST_PRODUCTS", expanded - 1)
     with pytest.raises(InvalidValue, match="expanded"):
         check_expansion(tree)

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 from formulaic import model_matrix
 
-from sottovoce.facts import Category, Count, Day, Facts, Flag, Number, formulas
-from sottovoce.facts.encodings import Encoding
-from sottovoce.facts.formulas import parse_formula
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.records.facts import Category, Count, Day, Facts, Flag, Number, formulas
+from sottovoce.records.facts.encodings import Encoding
+from sottovoce.records.facts.formulas import parse_formula
 
 FACTS = Facts(
     {"blood pressure": Number(60, 250)},
@@ -95,7 +95,8 @@ def test_of_many_products_none_is_left_out_of_the_units(terms: str) -> None:
 
 
 def test_plain_sums_are_read_without_what_reads_all_formulas() -> None:
-    code = "import sys; from sottovoce.facts import *; from sottovoce.facts.formulas import parse_formula as p; "
+    code = "import sys; from sottovoce.records.facts import *; "
+    code += "from sottovoce.records.facts.formulas import parse_formula as p; "
     code += "p('y ~ a + C(c)', Facts(y=Flag(), a=Number(0, 1), c=Category(['u', 'v']))); "
     code += "assert not {'formulaic', 'pandas'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from sottovoce.facts import Category, Count, Day, Facts, Flag, Number, Person
-from sottovoce.facts.imagined import Imagined, counted, imagined_of, parse_imagined
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.records.facts import Category, Count, Day, Facts, Flag, Number, Person
+from sottovoce.records.facts.imagined import Imagined, counted, imagined_of, parse_imagined
 
 FACTS = Facts(
     smoker=Flag(), ward=Category(["A", "B", "C:x"]), age=Number(0, 110), visits=Count(9), code=Category([1, 2])

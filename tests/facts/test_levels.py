@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 import sottovoce as sv
-from sottovoce.facts.conditions import check_levels
 from sottovoce.privacy import InvalidValue
+from sottovoce.records.facts.conditions import check_levels
 
 FACTS = sv.Facts(
     ward=sv.Category(["A", "B"]),

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 import sottovoce as sv
-from sottovoce.facts.bands import group_axis
-from sottovoce.facts.condition import SIGNS, Condition
-from sottovoce.facts.conditions import parse_predicate
-from sottovoce.facts.ruled_out import groups_kept
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.records.facts.bands import group_axis
+from sottovoce.records.facts.condition import SIGNS, Condition
+from sottovoce.records.facts.conditions import parse_predicate
+from sottovoce.records.facts.ruled_out import groups_kept
 
 FACTS = sv.Facts(
     ward=sv.Category(["A", "B", "C"]),

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sottovoce.ledger import Ledger
 from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.profile import Profile
+from sottovoce.service.ledger import Ledger
 
 HERE = Path(__file__).parent
 PROFILES = json.loads((HERE / "profiles.json").read_text(encoding="utf-8"))
@@ -72,7 +72,7 @@ def test_a_ledger_is_read_and_verified_by_a_process_that_imported_nothing(tmp_pa
     shutil.copy(HERE / "patients.ledger", place)
     code = (
         "import json, sys\n"
-        "from sottovoce.ledger import Ledger\n"
+        "from sottovoce.service.ledger import Ledger\n"
         "with Ledger(sys.argv[1]) as ledger:\n"
         "    print(json.dumps([[e.id, e.cost, e.profile.to_dict()] for e in ledger.entries('patients')]))\n"
     )

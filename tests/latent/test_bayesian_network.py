@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from sottovoce.latent.elimination import Factor, eliminate
-from sottovoce.latent.fields import Field
-from sottovoce.latent.network import BayesianNetwork
-from sottovoce.latent.network_posterior import NetworkPosterior
-from sottovoce.latent.tempered_network import TemperedNetwork
+from sottovoce.inference.latent.elimination import Factor, eliminate
+from sottovoce.inference.latent.fields import Field
+from sottovoce.inference.latent.network import BayesianNetwork
+from sottovoce.inference.latent.network_posterior import NetworkPosterior
+from sottovoce.inference.latent.tempered_network import TemperedNetwork
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachable
 from sottovoce.privacy.promises import ApproxDP, PureDP, ZeroConcentratedDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import Statistics
+from sottovoce.records.readings import Statistics
 
 FIELDS = (
     Field("season", ("dry", "wet", "cold")),

@@ -6,10 +6,10 @@ import pytest
 from hmmlearn import hmm
 from scipy import stats
 
-from sottovoce.latent import ChainGrid, Field, HiddenMarkovModel, HiddenMarkovPosterior
-from sottovoce.latent.chains import forward_filter, sample_paths
-from sottovoce.latent.relabel import common_labels
-from sottovoce.latent.sweeps import ChainState, transition_counts
+from sottovoce.inference.latent import ChainGrid, Field, HiddenMarkovModel, HiddenMarkovPosterior
+from sottovoce.inference.latent.chains import forward_filter, sample_paths
+from sottovoce.inference.latent.relabel import common_labels
+from sottovoce.inference.latent.sweeps import ChainState, transition_counts
 from sottovoce.privacy.randomness import seeded_rng
 
 
@@ -160,7 +160,7 @@ def test_the_compiled_filter_draws_what_the_plain_one_draws(monkeypatch: pytest.
     initial, transition = rng.dirichlet(np.ones(5), 2), rng.dirichlet(np.full(5, 0.1), (2, 5))
     transition[1, 0] = [1, 0, 0, 0, 0]
     compiled = sample_paths(logs, initial, transition, seeded_rng(3))
-    monkeypatch.setattr("sottovoce.latent.chains._MANY", 10**9)
+    monkeypatch.setattr("sottovoce.inference.latent.chains._MANY", 10**9)
     plain = sample_paths(logs, initial, transition, seeded_rng(3))
     np.testing.assert_array_equal(compiled[0], plain[0])
     np.testing.assert_allclose(compiled[1], plain[1], rtol=1e-12)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from sottovoce.latent import ChainGrid, Field, HiddenMarkovModel
-from sottovoce.latent.collapsed import collapsed_states
+from sottovoce.inference.latent import ChainGrid, Field, HiddenMarkovModel
+from sottovoce.inference.latent.collapsed import collapsed_states
 from sottovoce.privacy.randomness import seeded_rng
 
 PRIOR = 0.7
@@ -47,7 +47,7 @@ def test_a_collapsed_fit_finds_what_paths_find(aware):
     counts = [np.random.default_rng(1).multinomial(60, np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]])[z])]
     data = counts
     if aware:
-        from sottovoce.latent import NoisyTables
+        from sottovoce.inference.latent import NoisyTables
         from sottovoce.mechanisms.integer_noise import IntegerNoise
 
         noise = IntegerNoise("laplace", 4.0)

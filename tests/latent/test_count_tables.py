@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sottovoce.latent import ChainGrid, CountTables, Field
+from sottovoce.inference.latent import ChainGrid, CountTables, Field
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.readings import Statistics
-from sottovoce.tables import open_table
+from sottovoce.records.readings import Statistics
+from sottovoce.records.tables import open_table
 
 GRID = ChainGrid(Field("region", ("N", "S")), (Field("year", (2018, 2019)), Field("month", (1, 2, 3))))
 FIELDS = (Field("kind", ("a", "b", "c")), Field("hurt", (0, 1)))

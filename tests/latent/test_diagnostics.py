@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import signal
 
-from sottovoce.latent.diagnostics import Convergence, NotConverged, effective_draws, split_r_hat
-from sottovoce.latent.draws import ends_of
+from sottovoce.inference.latent.diagnostics import Convergence, NotConverged, effective_draws, split_r_hat
+from sottovoce.inference.latent.draws import ends_of
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
 

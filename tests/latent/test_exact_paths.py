@@ -7,9 +7,9 @@ import mpmath
 import numpy as np
 from scipy import stats
 
-from sottovoce.latent import ChainGrid, Field, HiddenMarkovModel, TemperedHiddenMarkov
-from sottovoce.latent.exact_paths import exact_path
-from sottovoce.latent.tempered_hidden_markov import log_ranges
+from sottovoce.inference.latent import ChainGrid, Field, HiddenMarkovModel, TemperedHiddenMarkov
+from sottovoce.inference.latent.exact_paths import exact_path
+from sottovoce.inference.latent.tempered_hidden_markov import log_ranges
 from sottovoce.privacy.numbers import floor_float
 from sottovoce.privacy.randomness import secure_rng
 

@@ -4,12 +4,12 @@ and the redrawing of its data take turns, and see whether the law is still the s
 import numpy as np
 import pytest
 
-from sottovoce.latent import ChainGrid, Field, HiddenMarkovModel, LatentCounts, TemperedHiddenMarkov
-from sottovoce.latent.latent_counts import CellSizes
-from sottovoce.latent.sweeps import ChainState, gibbs_sweep, noisy_sweep
+from sottovoce.inference.latent import ChainGrid, Field, HiddenMarkovModel, LatentCounts, TemperedHiddenMarkov
+from sottovoce.inference.latent.latent_counts import CellSizes
+from sottovoce.inference.latent.sweeps import ChainState, gibbs_sweep, noisy_sweep
+from sottovoce.mechanisms.conjugate.distributions.truncated_dirichlet import TruncatedDirichlet
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.systems.distributions.truncated_dirichlet import TruncatedDirichlet
 
 CHAINS, STEPS = 2, 3
 GRID = ChainGrid(Field("region", tuple(range(CHAINS))), Field("month", tuple(range(STEPS))))

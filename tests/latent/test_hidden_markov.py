@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 from hmmlearn import hmm
 
-from sottovoce.latent import ChainGrid, Field, HiddenMarkovModel, HiddenMarkovPosterior, NoisyTables
+from sottovoce.inference.latent import ChainGrid, Field, HiddenMarkovModel, HiddenMarkovPosterior, NoisyTables
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.promises import ApproxDP, PureDP
 from sottovoce.privacy.randomness import seeded_rng
 
 # Short chains suffice for most of what is tested here; those that need long ones say so.
-pytestmark = pytest.mark.filterwarnings("ignore::sottovoce.latent.diagnostics.NotConverged")
+pytestmark = pytest.mark.filterwarnings("ignore::sottovoce.inference.latent.diagnostics.NotConverged")
 
 FIELDS = (Field("kind", ("a", "b", "c")), Field("hurt", (0, 1)))
 TRANSITION = np.array([[0.92, 0.08], [0.15, 0.85]])

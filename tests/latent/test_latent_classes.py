@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from sottovoce.latent.class_draws import draw_classes
-from sottovoce.latent.latent_classes import LatentClasses
+from sottovoce.inference.latent.class_draws import draw_classes
+from sottovoce.inference.latent.latent_classes import LatentClasses
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
@@ -120,7 +120,7 @@ def test_weights_of_many_records_are_worked_out_as_those_of_few_are_listed(monke
     noisy, noises = (np.array([[3, -1], [0, 2]]), np.array([[1, 1, 0], [0, 2, 1]])), (IntegerNoise("laplace", 1.5),) * 2
     found = []
     for few in (1 << 20, 0):
-        monkeypatch.setattr("sottovoce.latent.latent_classes._LISTED", few)
+        monkeypatch.setattr("sottovoce.inference.latent.latent_classes._LISTED", few)
         latent, rng = LatentClasses.chains(noisy, noises, 5, 0.7, (1.0, 0.4), count=20), seeded_rng(5)
         counts = latent.start(rng)
         for _ in range(10):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import special
 
-from sottovoce.latent import ChainGrid, Field, HiddenMarkovModel, LatentCounts
-from sottovoce.latent.cell_likelihood import CellLikelihood
-from sottovoce.latent.noised_poisson import NoisedPoisson, log_noised_poisson
-from sottovoce.latent.sweeps import noisy_sweep
+from sottovoce.inference.latent import ChainGrid, Field, HiddenMarkovModel, LatentCounts
+from sottovoce.inference.latent.cell_likelihood import CellLikelihood
+from sottovoce.inference.latent.noised_poisson import NoisedPoisson, log_noised_poisson
+from sottovoce.inference.latent.sweeps import noisy_sweep
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
@@ -80,7 +80,7 @@ def test_compiled_moves_are_the_plain_ones(monkeypatch: pytest.MonkeyPatch) -> N
     seen = np.arange(45).reshape(5, 9) % 9 != 4
     begin, found = (model.prior.start(3, grid.shape, rng), latent.start(3)), []
     for many in (10**9, 1):
-        monkeypatch.setattr("sottovoce.latent.latent_counts._MANY", many)
+        monkeypatch.setattr("sottovoce.inference.latent.latent_counts._MANY", many)
         (state, sizes), same = begin, seeded_rng(9)
         empty = 0
         for _ in range(3):

@@ -12,19 +12,19 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 from sklearn.naive_bayes import CategoricalNB, GaussianNB
 
-from sottovoce.estimators.manners import EveryFitSpends
-from sottovoce.estimators.naive_bayes import NaiveBayes
-from sottovoce.latent.count_tables import CountTables
-from sottovoce.latent.fields import Bounded, Field
-from sottovoce.latent.moment_posterior import moment_posterior
-from sottovoce.latent.naive_bayes import NaiveBayesModel
+from sottovoce.faces.estimators.manners import EveryFitSpends
+from sottovoce.faces.estimators.naive_bayes import NaiveBayes
+from sottovoce.inference.latent.count_tables import CountTables
+from sottovoce.inference.latent.fields import Bounded, Field
+from sottovoce.inference.latent.moment_posterior import moment_posterior
+from sottovoce.inference.latent.naive_bayes import NaiveBayesModel
 from sottovoce.mechanisms.block_noise import noise_profile
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.mechanisms.noisy_statistics import NoisyStatistics
 from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachable
 from sottovoce.privacy.promises import ApproxDP, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import Block, ClassMoments
+from sottovoce.records.readings import Block, ClassMoments
 
 CLASSES = ("a", "b", "c")
 FIELDS = [Field("u", (0, 1)), Field("v", (0, 1, 2, 3))]
@@ -340,7 +340,7 @@ def test_bad_records_raise(X, y, message):
 def short_chains(monkeypatch):
     """Stop chains early, whether they agree or not: however short, the same ones end at the same place."""
     for room, bound in itertools.product(("moment_posterior", "latent_classes"), ("_LEAST", "_MOST")):
-        monkeypatch.setattr(f"sottovoce.latent.{room}.{bound}", 40)
+        monkeypatch.setattr(f"sottovoce.inference.latent.{room}.{bound}", 40)
 
 
 @cache

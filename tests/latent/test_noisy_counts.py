@@ -5,15 +5,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sottovoce.curator import Curator
-from sottovoce.latent import CountTables, Field, NoisyTables
-from sottovoce.latent.latent_classes import LatentClasses
+from sottovoce.inference.latent import CountTables, Field, NoisyTables
+from sottovoce.inference.latent.latent_classes import LatentClasses
 from sottovoce.mechanisms import NoisyStatistics, Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachable
 from sottovoce.privacy.profile import Basis
 from sottovoce.privacy.promises import ApproxDP, PureDP, ZeroConcentratedDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import Statistics
+from sottovoce.records.readings import Statistics
+from sottovoce.service.curator import Curator
 
 A, B = Field("a", (0, 1)), Field("b", (0, 1))
 TABLES = CountTables((A, B), (("a",), ("a", "b")))

@@ -10,10 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sottovoce.curator import Curator
-from sottovoce.estimators.naive_bayes import NaiveBayes
-from sottovoce.facts import Category, Count, Day, Facts, Flag, Number
-from sottovoce.latent import (
+from sottovoce.faces.estimators.naive_bayes import NaiveBayes
+from sottovoce.inference.latent import (
     BayesianNetwork,
     Bounded,
     ChainGrid,
@@ -29,12 +27,14 @@ from sottovoce.latent import (
 )
 from sottovoce.mechanisms import NoisyStatistics, Release
 from sottovoce.mechanisms.choices import build_mechanism, choices, imagined_mean, names_for
+from sottovoce.mechanisms.conjugate.naming import SYSTEMS, system_from
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP, PureDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import ClassMoments, Reading
-from sottovoce.systems.naming import SYSTEMS, system_from
+from sottovoce.records.facts import Category, Count, Day, Facts, Flag, Number
+from sottovoce.records.readings import ClassMoments, Reading
+from sottovoce.service.curator import Curator
 
 N, BUDGET = 240, PureDP(100.0)
 FACTS = Facts(
@@ -76,7 +76,7 @@ def test_a_hidden_markov_model_through_noise_is_released_whole(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for bound in ("_LEAST_SWEEPS", "_MOST_SWEEPS"):  # other tests ask whether chains agree
-        monkeypatch.setattr(f"sottovoce.latent.hidden_markov.{bound}", 200)
+        monkeypatch.setattr(f"sottovoce.inference.latent.hidden_markov.{bound}", 200)
     mechanism = NoisyStatistics.calibrate(HMM, N, PureDP(8.0))
     with Curator(data, tmp_path / "h.ledger", BUDGET) as curator:
         release = curator.release(mechanism)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from sottovoce.latent import Field, MarkovRandomField, NoisyTables, RandomFieldPosterior
-from sottovoce.latent import junction as junction_module
-from sottovoce.latent.diagnostics import Convergence, NotConverged
-from sottovoce.latent.junction import BucketTree
-from sottovoce.latent.log_linear import LogLinear
+from sottovoce.inference.latent import Field, MarkovRandomField, NoisyTables, RandomFieldPosterior
+from sottovoce.inference.latent import junction as junction_module
+from sottovoce.inference.latent.diagnostics import Convergence, NotConverged
+from sottovoce.inference.latent.junction import BucketTree
+from sottovoce.inference.latent.log_linear import LogLinear
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.mechanisms.noisy_statistics import NoisyStatistics
 from sottovoce.mechanisms.release import Release
@@ -225,9 +225,9 @@ def test_everything_is_read_back():
 
 def test_chains_that_disagree_by_a_little_are_told_of(monkeypatch):
     """R-hat of 1.07 went without a word."""
-    monkeypatch.setattr("sottovoce.latent.random_field._MOST", 32)
+    monkeypatch.setattr("sottovoce.inference.latent.random_field._MOST", 32)
     short = Convergence(1.07, 400.0, "the effects")
-    monkeypatch.setattr("sottovoce.latent.random_field.Convergence.of", lambda draws: short)
+    monkeypatch.setattr("sottovoce.inference.latent.random_field.Convergence.of", lambda draws: short)
     with pytest.warns(NotConverged, match=r"R-hat is 1\.07 \(of the effects; at most 1\.05 is wanted\)"):
         posterior = PAIR.fit(_records([[5, 2], [1, 9]]), draws=30, rng=seeded_rng(1))
     assert posterior.summary().endswith("chains: 400 independent draws' worth, R-hat 1.07 of the effects")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from sottovoce.latent.tempered import TemperedUpdates, check_floor, draw_tempered, log_ratio_bound
+from sottovoce.inference.latent.tempered import TemperedUpdates, check_floor, draw_tempered, log_ratio_bound
 from sottovoce.privacy.composition import compose
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.promises import ApproxDP, PureDP, ZeroConcentratedDP

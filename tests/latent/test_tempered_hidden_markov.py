@@ -7,17 +7,17 @@ import pyarrow as pa
 import pytest
 from scipy import integrate, special, stats
 
-from sottovoce.curator import Curator
-from sottovoce.latent import ChainGrid, Field, HiddenMarkovModel, HiddenMarkovPosterior, TemperedHiddenMarkov
-from sottovoce.latent.sweeps import ChainState
-from sottovoce.latent.tempered import draw_floored_dirichlet
-from sottovoce.latent.tempered_hidden_markov import log_ranges
+from sottovoce.inference.latent import ChainGrid, Field, HiddenMarkovModel, HiddenMarkovPosterior, TemperedHiddenMarkov
+from sottovoce.inference.latent.sweeps import ChainState
+from sottovoce.inference.latent.tempered import draw_floored_dirichlet
+from sottovoce.inference.latent.tempered_hidden_markov import log_ranges
 from sottovoce.mechanisms import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.profile import Basis
 from sottovoce.privacy.promises import ApproxDP, PureDP, ZeroConcentratedDP
 from sottovoce.privacy.pure import BoundedRangeProfile
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.service.curator import Curator
 
 GRID = ChainGrid(Field("region", ("N", "S")), Field("month", (1, 2)))
 FIELDS = (Field("kind", ("a", "b")), Field("hurt", (0, 1, 2)))

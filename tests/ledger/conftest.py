@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sottovoce.ledger import Budget, Ledger, Reservation
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
+from sottovoce.service.ledger import Budget, Ledger, Reservation
 from support.postgres import PostgresServer
 
 BUDGET = RenyiDP(order=2, epsilon=1.0)  # of which GaussianProfile(mu) costs mu²

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.ledger.anchor import Anchor
-from sottovoce.ledger.chain import EMPTY, Head
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable
+from sottovoce.service.ledger.anchor import Anchor
+from sottovoce.service.ledger.chain import EMPTY, Head
 
 HEAD = Head(12, "ab" * 32)
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.ledger import Ledger, Reservation
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.errors import BudgetExceeded
 from sottovoce.privacy.gaussian import GaussianProfile
@@ -18,6 +17,7 @@ from sottovoce.privacy.promises import (
     ZeroConcentratedDP,
 )
 from sottovoce.privacy.pure import PureProfile
+from sottovoce.service.ledger import Ledger, Reservation
 
 GAUSSIAN, PURE, CONCENTRATED = GaussianProfile(0.05), PureProfile(0.07), ZeroConcentratedProfile(0.002)
 

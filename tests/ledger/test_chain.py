@@ -3,8 +3,8 @@ import json
 
 import pytest
 
-from sottovoce.ledger.chain import EMPTY, Event, Head, Written, canonical, unsealed
 from sottovoce.privacy.errors import LedgerCorrupt
+from sottovoce.service.ledger.chain import EMPTY, Event, Head, Written, canonical, unsealed
 from support.chain import next_event
 
 

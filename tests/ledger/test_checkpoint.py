@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sottovoce.cli import main
-from sottovoce.ledger import Budget, Entry, Head, Ledger, Reservation, State, checkpoint, transaction
-from sottovoce.ledger.chain import EMPTY, canonical, digest
-from sottovoce.ledger.replay import Replay
+from sottovoce.faces.cli import main
 from sottovoce.privacy.errors import LedgerCorrupt
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
+from sottovoce.service.ledger import Budget, Entry, Head, Ledger, Reservation, State, checkpoint, transaction
+from sottovoce.service.ledger.chain import EMPTY, canonical, digest
+from sottovoce.service.ledger.replay import Replay
 from support.chain import next_event
 
 from .test_replay import PROFILE, Story, commit, reserve, shared_story, story
@@ -30,7 +30,7 @@ QUIET = GaussianProfile(0.05)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of the owner's own, and checkpoints already after ten events."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setattr("sottovoce.ledger.reading.WORTHWHILE", 10)
+    monkeypatch.setattr("sottovoce.service.ledger.reading.WORTHWHILE", 10)
     return tmp_path / "state" / "sottovoce"
 
 

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from sottovoce.ledger import Ledger
-from sottovoce.ledger import schema as stamps
 from sottovoce.privacy.errors import BudgetExceeded
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import GaussianDP
+from sottovoce.service.ledger import Ledger
+from sottovoce.service.ledger import schema as stamps
 
 DAY = 86_400 * 10**9
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.ledger import Ledger, Reservation
 from sottovoce.privacy.errors import LedgerCorrupt
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
+from sottovoce.service.ledger import Ledger, Reservation
 
 PLACES = 200
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.ledger import Budget, Head, Ledger, Reservation
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
+from sottovoce.service.ledger import Budget, Head, Ledger, Reservation
 
 
 @pytest.fixture(params=["path", "sqlite", "postgres"])

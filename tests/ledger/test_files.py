@@ -13,14 +13,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from sottovoce.curator import Curator
-from sottovoce.ledger import Ledger, Reservation, files, opening
-from sottovoce.ledger.anchor import Anchor
 from sottovoce.mechanisms import DiffusedPosterior
+from sottovoce.mechanisms.conjugate import BetaBernoulli
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, SottovoceError
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
-from sottovoce.systems import BetaBernoulli
+from sottovoce.service.curator import Curator
+from sottovoce.service.ledger import Ledger, Reservation, files, opening
+from sottovoce.service.ledger.anchor import Anchor
 
 BUDGET = RenyiDP(2, 1.0)
 

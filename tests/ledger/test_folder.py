@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.ledger import Ledger, Reservation, folder
-from sottovoce.ledger.anchor import Anchor
-from sottovoce.ledger.files import Files, Opened
-from sottovoce.ledger.folder import Folder
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
+from sottovoce.service.ledger import Ledger, Reservation, folder
+from sottovoce.service.ledger.anchor import Anchor
+from sottovoce.service.ledger.files import Files, Opened
+from sottovoce.service.ledger.folder import Folder
 
 
 def reserve(ledger: Ledger) -> Reservation:

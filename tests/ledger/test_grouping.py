@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from sottovoce.ledger import EntryPending, Ledger, Reservation, changes, queries
-from sottovoce.ledger.anchor import Anchor
-from sottovoce.ledger.changes import committing
-from sottovoce.ledger.grouping import Group
-from sottovoce.ledger.store import Store
-from sottovoce.ledger.transaction import Transaction
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, LedgerUnavailable, SottovoceError
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
+from sottovoce.service.ledger import EntryPending, Ledger, Reservation, changes, queries
+from sottovoce.service.ledger.anchor import Anchor
+from sottovoce.service.ledger.changes import committing
+from sottovoce.service.ledger.grouping import Group
+from sottovoce.service.ledger.store import Store
+from sottovoce.service.ledger.transaction import Transaction
 
 COST = 0.125**2  # at order 2, of a Gaussian profile with this μ
 PROFILE = GaussianProfile(0.125)

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sottovoce.ledger import Budget, Entry, EntryPending, Ledger, Reservation, State
-from sottovoce.ledger.charging import charged
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, LedgerCorrupt, UnprovenPrivacy
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.profile import Basis
 from sottovoce.privacy.promises import RenyiDP
+from sottovoce.service.ledger import Budget, Entry, EntryPending, Ledger, Reservation, State
+from sottovoce.service.ledger.charging import charged
 
 QUARTER = GaussianProfile(0.5)  # costs exactly 1/4 of the budget
 REQUEST = {"mechanism": {"name": "noise", "n": 100}, "column": "smoker"}
@@ -100,7 +100,9 @@ def test_a_cost_below_nothing_is_refused(
     part = ledger.open_budget("patients/ada", RenyiDP(2, 1.0), n=100, schema=budget.schema, whole=budget)
     before = ledger.verify()
     for wrong in ({budget.id}, {part.id}, {budget.id, part.id}):  # of the whole, of the part, of both
-        monkeypatch.setattr("sottovoce.ledger.charging.price", lambda one, _, w=wrong: cost if one.id in w else 0.25)
+        monkeypatch.setattr(
+            "sottovoce.service.ledger.charging.price", lambda one, _, w=wrong: cost if one.id in w else 0.25
+        )
         with pytest.raises(InvalidValue, match="cost"):
             reserve(ledger, part)
     assert ledger.verify() == before
@@ -110,8 +112,8 @@ def test_a_cost_below_nothing_is_refused(
 def test_a_ledger_once_charged_less_than_nothing_says_so(
     ledger: Ledger, budget: Budget, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sottovoce.ledger.charging.price", lambda *_: -6.42)
-    monkeypatch.setattr("sottovoce.ledger.changes.charged", lambda _, spent, cost: spent + Fraction(cost))
+    monkeypatch.setattr("sottovoce.service.ledger.charging.price", lambda *_: -6.42)
+    monkeypatch.setattr("sottovoce.service.ledger.changes.charged", lambda _, spent, cost: spent + Fraction(cost))
     reserve(ledger, budget)
     with pytest.raises(LedgerCorrupt, match=r"event 3 \(reserve\) .*charged -6.42.* from here on is in doubt"):
         Ledger(url)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from sottovoce.ledger import Ledger, Reservation, queries
-from sottovoce.ledger.transaction import Transaction
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
+from sottovoce.service.ledger import Ledger, Reservation, queries
+from sottovoce.service.ledger.transaction import Transaction
 
 TODAY = "kind = 'commit' OR kind = 'void' OR kind = 'recover'"
 ONCE = "kind IN ('commit', 'void', 'recover')"

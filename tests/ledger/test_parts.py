@@ -6,10 +6,10 @@ from fractions import Fraction
 
 import pytest
 
-from sottovoce.ledger import Budget, Entry, KeyTaken, Ledger, Reservation, State
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import GaussianDP, RenyiDP
+from sottovoce.service.ledger import Budget, Entry, KeyTaken, Ledger, Reservation, State
 
 QUARTER = GaussianProfile(0.5)  # costs 1/4 at Rényi order 2
 

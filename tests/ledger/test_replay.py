@@ -2,12 +2,12 @@ from typing import Any
 
 import pytest
 
-from sottovoce.ledger.chain import EMPTY, Head, digest
-from sottovoce.ledger.records import State
-from sottovoce.ledger.replay import Replay
 from sottovoce.privacy.errors import LedgerCorrupt
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
+from sottovoce.service.ledger.chain import EMPTY, Head, digest
+from sottovoce.service.ledger.records import State
+from sottovoce.service.ledger.replay import Replay
 from support.chain import next_event
 
 Story = list[tuple[str, dict[str, Any], dict[str, Any]]]

@@ -3,10 +3,10 @@ from collections.abc import Iterator
 import pytest
 import sqlalchemy as sa
 
-from sottovoce.ledger import Budget, Ledger, schema
-from sottovoce.ledger.transaction import Transaction
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable
 from sottovoce.privacy.gaussian import GaussianProfile
+from sottovoce.service.ledger import Budget, Ledger, schema
+from sottovoce.service.ledger.transaction import Transaction
 
 
 @pytest.fixture

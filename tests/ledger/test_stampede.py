@@ -2,8 +2,8 @@
 
 import pytest
 
-from sottovoce.ledger import Ledger
 from sottovoce.privacy.promises import RenyiDP
+from sottovoce.service.ledger import Ledger
 from support.stampede import stampede
 
 COST = 0.125**2

@@ -13,18 +13,18 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sottovoce.ledger import Budget, Ledger
-from sottovoce.ledger.store import read_url
-from sottovoce.ledger.transaction import Transaction
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
+from sottovoce.service.ledger import Budget, Ledger
+from sottovoce.service.ledger.store import read_url
+from sottovoce.service.ledger.transaction import Transaction
 from support.nursery import told_by
 
 SPEND = """
 import os, resource, sys
 import sqlalchemy as sa
-from sottovoce.ledger import Ledger
+from sottovoce.service.ledger import Ledger
 from sottovoce.privacy.errors import SottovoceError
 from sottovoce.privacy.gaussian import GaussianProfile
 room, user = map(int, sys.argv[3:])
@@ -124,7 +124,7 @@ def test_no_draft_is_left_behind(path: Path) -> None:
 def test_a_ledger_that_there_is_no_room_for_leaves_nothing_behind(tmp_path: Path) -> None:
     code = """
     import resource, sys
-    from sottovoce.ledger import Ledger
+    from sottovoce.service.ledger import Ledger
     from sottovoce.privacy.errors import LedgerUnavailable
     resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000))  # as when the disk is full
     try:

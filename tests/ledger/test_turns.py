@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.ledger import Ledger, Reservation, changes, turns
-from sottovoce.ledger.turns import Turns
 from sottovoce.privacy.errors import LedgerUnavailable
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
+from sottovoce.service.ledger import Ledger, Reservation, changes, turns
+from sottovoce.service.ledger.turns import Turns
 
 fcntl = pytest.importorskip("fcntl")
 

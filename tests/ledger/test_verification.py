@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sottovoce.ledger import Budget, Head, Ledger, Reservation
-from sottovoce.ledger.chain import digest
 from sottovoce.privacy.errors import LedgerCorrupt
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
+from sottovoce.service.ledger import Budget, Head, Ledger, Reservation
+from sottovoce.service.ledger.chain import digest
 
 EVENTS = "sottovoce_events"
 

@@ -10,7 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from sottovoce.local import ProfileGraph, ProfileMechanism
+from sottovoce.theory.local import ProfileGraph, ProfileMechanism
 
 
 def exact_exp(epsilon: float) -> tuple[Fraction, Fraction]:

@@ -9,7 +9,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from sottovoce.local import (
+from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
+from sottovoce.theory.local import (
     LocalMechanism,
     MeanCost,
     MeanError,
@@ -20,8 +21,7 @@ from sottovoce.local import (
     SmoothCategorical,
     SmoothOneBit,
 )
-from sottovoce.local.exact import GRID, exp_below, on_grid, repair, uniform_steps
-from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
+from sottovoce.theory.local.exact import GRID, exp_below, on_grid, repair, uniform_steps
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 5e-324, 1e-17, 1e-9, 0.1, 1.0, 36.7, 700.0, 1000.0])

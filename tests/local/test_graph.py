@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sottovoce.local import ProfileGraph
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.theory.local import ProfileGraph
 
 ROWS = {"a": {"x": 0.1, "y": 0.9}, "b": {"y": 0.5, "z": 0.5}, "c": {"x": 1.0}}
 

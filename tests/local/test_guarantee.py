@@ -8,7 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sottovoce.local import (
+from sottovoce.privacy.errors import IncompatibleNotions, InvalidValue
+from sottovoce.privacy.gaussian import GaussianProfile
+from sottovoce.theory.local import (
     ProfileGraph,
     ProfilePrivacy,
     RandomizedResponse,
@@ -17,8 +19,6 @@ from sottovoce.local import (
     independent_samples,
     same_record,
 )
-from sottovoce.privacy.errors import IncompatibleNotions, InvalidValue
-from sottovoce.privacy.gaussian import GaussianProfile
 
 GRAPH = ProfileGraph.chain({"a": [0.2, 0.3, 0.5], "b": [0.4, 0.3, 0.3], "c": [0.6, 0.3, 0.1]})
 

@@ -6,7 +6,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from sottovoce.local import (
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.theory.local import (
     OneBitCluster,
     ProfileGraph,
     RandomizedResponse,
@@ -14,8 +15,7 @@ from sottovoce.local import (
     TwoProfileOneBit,
     flip_probability,
 )
-from sottovoce.local.exact import GRID
-from sottovoce.privacy.errors import InvalidValue
+from sottovoce.theory.local.exact import GRID
 
 GRID_200 = np.linspace(0.0, 1.0, 200)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sottovoce.local import ProfileGraph, RandomizedResponse, SmoothCategorical, post_processed
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.theory.local import ProfileGraph, RandomizedResponse, SmoothCategorical, post_processed
 
 GRAPH = ProfileGraph.chain({"a": [0.2, 0.3, 0.5], "b": [0.4, 0.3, 0.3], "c": [0.6, 0.3, 0.1]}, "xyz")
 COARSE = {"x": "edge", "y": "middle", "z": "edge"}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sottovoce.local import (
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.theory.local import (
     MaxOffDiagonal,
     MeanCost,
     MeanError,
@@ -14,7 +15,6 @@ from sottovoce.local import (
     SmoothCategorical,
     SmoothOneBit,
 )
-from sottovoce.privacy.errors import InvalidValue
 
 
 @pytest.fixture(scope="module")

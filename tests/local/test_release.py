@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sottovoce.local import (
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.theory.local import (
     LocalMechanism,
     ProfileGraph,
     ProfileMechanism,
     RandomizedResponse,
     SmoothCategorical,
 )
-from sottovoce.local.exact import GRID
-from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.theory.local.exact import GRID
 
 GRAPH = ProfileGraph.chain({"a": [0.2, 0.3, 0.5], "b": [0.4, 0.3, 0.3], "c": [0.6, 0.3, 0.1]}, "xyz")
 MECHANISM = SmoothCategorical.calibrate(GRAPH, 0.4)

@@ -16,10 +16,16 @@ from sottovoce.mechanisms import (
     TemperedPosterior,
 )
 from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.conjugate import (
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaExponential,
+    GammaPoisson,
+    NormalMean,
+)
 from sottovoce.privacy.errors import PromiseUnreachable
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
-from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
 
 SYSTEMS = [
     BetaBernoulli(6, 12),

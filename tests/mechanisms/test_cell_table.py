@@ -9,10 +9,10 @@ import pytest
 from sottovoce.mechanisms.balls import BallFunction, ball_function, precision
 from sottovoce.mechanisms.cell_table import CellTable
 from sottovoce.mechanisms.cells import EvenCells, FloatingCells, SignedCells, UnitCells, exact
+from sottovoce.mechanisms.conjugate.laws import BetaLaw, DirichletLaw, GammaLaw, NormalLaw
 from sottovoce.mechanisms.exact_sampling import _ends, cells_of, draw, samples
 from sottovoce.mechanisms.lazy_uniform import LazyUniform, find_cell
 from sottovoce.privacy.randomness import secure_rng
-from sottovoce.systems.laws import BetaLaw, DirichletLaw, GammaLaw, NormalLaw
 
 pytest.importorskip("flint")
 

@@ -14,7 +14,7 @@ from sottovoce.mechanisms.approximate import barker_distance
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.promises import ApproxDP, PureDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import FunctionRows, FunctionSum
+from sottovoce.records.readings import FunctionRows, FunctionSum
 
 COINS = (sv.Flag(),)
 OUTCOMES = ("no", "yes")

@@ -5,10 +5,10 @@ import pytest
 from scipy import stats
 
 from sottovoce.mechanisms import NoisyStatistics
+from sottovoce.mechanisms.conjugate import GammaExponential, GammaPoisson, NormalMean
+from sottovoce.mechanisms.conjugate.distributions import Distribution, Gamma, Normal, Tabulated
 from sottovoce.privacy.promises import PureDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.systems import GammaExponential, GammaPoisson, NormalMean
-from sottovoce.systems.distributions import Distribution, Gamma, Normal, Tabulated
 
 STEPS = 128
 

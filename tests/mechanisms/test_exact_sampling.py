@@ -15,11 +15,17 @@ from scipy import stats
 from sottovoce.mechanisms import DiffusedPosterior, DirectPosterior, TemperedPosterior
 from sottovoce.mechanisms.balls import ball_function
 from sottovoce.mechanisms.cells import EvenCells, FloatingCells, SignedCells, UnitCells, exact
+from sottovoce.mechanisms.conjugate import (
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaExponential,
+    GammaPoisson,
+    NormalMean,
+)
+from sottovoce.mechanisms.conjugate.laws import BetaLaw, DirichletLaw, GammaLaw, NormalLaw
 from sottovoce.mechanisms.exact_sampling import cells_of, draw, samples
 from sottovoce.mechanisms.lazy_uniform import LazyUniform, find_cell
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
-from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
-from sottovoce.systems.laws import BetaLaw, DirichletLaw, GammaLaw, NormalLaw
 
 Q = Fraction
 

@@ -7,12 +7,12 @@ import pytest
 
 from sottovoce.mechanisms import ConcentratedPosterior, DiffusedPosterior, NoisyStatistics, TemperedPosterior
 from sottovoce.mechanisms.choices import choices, names_for, width_of
+from sottovoce.mechanisms.conjugate import BetaBernoulli, DirichletCategorical, GammaPoisson, NormalMean
 from sottovoce.mechanisms.expected import cautions, expected
 from sottovoce.mechanisms.needed import records_needed, shares_needed
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, ZeroConcentratedDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaPoisson, NormalMean
 
 
 @pytest.mark.parametrize("kind", [DiffusedPosterior, ConcentratedPosterior, TemperedPosterior, NoisyStatistics])

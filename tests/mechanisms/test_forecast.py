@@ -14,9 +14,9 @@ from sottovoce.mechanisms import (
     NoisyStatistics,
     TemperedPosterior,
 )
+from sottovoce.mechanisms.conjugate import Beta, BetaBernoulli, DirichletCategorical, GammaPoisson, NormalMean
+from sottovoce.mechanisms.conjugate.distributions.mixtures import Mixtures
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.systems import Beta, BetaBernoulli, DirichletCategorical, GammaPoisson, NormalMean
-from sottovoce.systems.distributions.mixtures import Mixtures
 
 
 def test_direct_sampling_loses_nothing():

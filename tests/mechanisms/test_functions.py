@@ -17,7 +17,7 @@ from sottovoce.mechanisms.exponential_choice import choose
 from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError
 from sottovoce.privacy.promises import ApproxDP, PureDP, ZeroConcentratedDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import FunctionSum, FunctionValue, Reading, Statistics
+from sottovoce.records.readings import FunctionSum, FunctionValue, Reading, Statistics
 
 COINS = (sv.Count(2),)
 

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from sottovoce.latent import BayesianNetwork, Field, NaiveBayesModel
-from sottovoce.latent.network_posterior import NetworkPosterior
+from sottovoce.inference.latent import BayesianNetwork, Field, NaiveBayesModel
+from sottovoce.inference.latent.network_posterior import NetworkPosterior
 from sottovoce.mechanisms import NoisyStatistics
+from sottovoce.mechanisms.conjugate import DirichletCategorical
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.mechanisms.lone_shares import lone_shares
 from sottovoce.mechanisms.noisy_histogram import NoisyHistogram
 from sottovoce.privacy.promises import PureDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.systems import DirichletCategorical
 
 TWENTY = tuple(range(20))
 

@@ -9,18 +9,18 @@ from papers.coverage import cover_commonest
 from scipy import special, stats
 
 from sottovoce.mechanisms import IntegerNoise, NoisyStatistics
-from sottovoce.mechanisms.noisy_histogram import NoisyHistogram
-from sottovoce.privacy.errors import PromiseUnreachable
-from sottovoce.privacy.promises import PureDP, ZeroConcentratedDP
-from sottovoce.privacy.randomness import secure_rng, seeded_rng
-from sottovoce.readings import BallSum, CategoryCounts
-from sottovoce.systems import (
+from sottovoce.mechanisms.conjugate import (
     BetaBernoulli,
     Dirichlet,
     DirichletCategorical,
     Distribution,
     NormalMean,
 )
+from sottovoce.mechanisms.noisy_histogram import NoisyHistogram
+from sottovoce.privacy.errors import PromiseUnreachable
+from sottovoce.privacy.promises import PureDP, ZeroConcentratedDP
+from sottovoce.privacy.randomness import secure_rng, seeded_rng
+from sottovoce.records.readings import BallSum, CategoryCounts
 
 
 @pytest.mark.parametrize("rng", [seeded_rng(1), secure_rng()], ids=["seeded", "secure"])

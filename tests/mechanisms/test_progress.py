@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import pytest
 
-from sottovoce.latent import ChainGrid, Field, HiddenMarkovModel
+from sottovoce.inference.latent import ChainGrid, Field, HiddenMarkovModel
 from sottovoce.mechanisms.progress import progress_bar
 from sottovoce.privacy.randomness import seeded_rng
 

@@ -17,12 +17,18 @@ from sottovoce.mechanisms import (
     StatisticalQuery,
     TemperedPosterior,
 )
+from sottovoce.mechanisms.conjugate import (
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaExponential,
+    GammaPoisson,
+    NormalMean,
+)
 from sottovoce.privacy.errors import InvalidData, InvalidValue, UnprovenPrivacy
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.profile import Basis
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
-from sottovoce.readings import Statistics
-from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
+from sottovoce.records.readings import Statistics
 
 BITS = np.random.default_rng(0).integers(0, 2, 40)
 DRAWS = 100_000

@@ -11,11 +11,10 @@ from flint import arb
 
 from audit.cases import find_case
 from audit.cases.relation import secret_cells, secret_looks
-from sottovoce.answers.noisy_cells import NoisyCells
-from sottovoce.answers.questions import Question
 from sottovoce.audit import Verdict, audit
 from sottovoce.audit.check_mechanism import check_mechanism
-from sottovoce.facts import Category, Facts, Flag, Number
+from sottovoce.inference.cells.noisy_cells import NoisyCells
+from sottovoce.inference.cells.questions import Question
 from sottovoce.mechanisms import (
     ConcentratedPosterior,
     DiffusedPosterior,
@@ -25,6 +24,13 @@ from sottovoce.mechanisms import (
     TemperedPosterior,
 )
 from sottovoce.mechanisms.choices import build_mechanism
+from sottovoce.mechanisms.conjugate import (
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaExponential,
+    GammaPoisson,
+    NormalMean,
+)
 from sottovoce.privacy import (
     ADD_REMOVE,
     ApproxDP,
@@ -37,7 +43,7 @@ from sottovoce.privacy import (
     RenyiDP,
 )
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
+from sottovoce.records.facts import Category, Facts, Flag, Number
 from support.concluding import concluded_once
 
 __all__ = ["concluded_once"]

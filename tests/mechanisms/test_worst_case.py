@@ -19,8 +19,14 @@ from sottovoce.mechanisms import (
     StatisticalQuery,
     TemperedPosterior,
 )
+from sottovoce.mechanisms.conjugate import (
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaExponential,
+    GammaPoisson,
+    NormalMean,
+)
 from sottovoce.privacy.profile import Basis
-from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
 
 WEIGHTS = [(1.0, 1.0), (0.4, 1.0), (1.0, 2.5)]
 ORDERS = np.array([1.0001, 1.2, 1.45])

@@ -9,14 +9,14 @@ import pandas as pd
 import pytest
 
 import sottovoce as sv
-from sottovoce.answers import Answer
-from sottovoce.answers.noisy_cells import NoisyCells
-from sottovoce.answers.questions import Question
 from sottovoce.audit.check_reading import check_reading
-from sottovoce.facts import Cells
+from sottovoce.inference.cells.noisy_cells import NoisyCells
+from sottovoce.inference.cells.questions import Question
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.readings import CellCounts
-from sottovoce.tables import open_table
+from sottovoce.records.facts import Cells
+from sottovoce.records.readings import CellCounts
+from sottovoce.records.tables import open_table
+from sottovoce.service.answers import Answer
 
 FACTS = sv.Facts(
     age=sv.Number(0, 110),

@@ -22,12 +22,12 @@ import numpyro.distributions as dist
 from papers.own_models import WORKED
 
 import sottovoce as sv
+from sottovoce.inference.custom import ModelFit, Observed, compare_models, masses, observed
+from sottovoce.inference.custom.likelihood import log_normaliser
+from sottovoce.inference.custom.program import Program, program_for
+from sottovoce.inference.custom.sampling import judged
 from sottovoce.mechanisms.compiling import compiler_options
 from sottovoce.mechanisms.integer_noise import IntegerNoise
-from sottovoce.models import ModelFit, Observed, compare_models, masses, observed
-from sottovoce.models.likelihood import log_normaliser
-from sottovoce.models.program import Program, program_for
-from sottovoce.models.sampling import judged
 from sottovoce.privacy.errors import InvalidValue
 
 SEEN = Observed([70, 134], n=200, noise="laplace", scale=4.0)  # as in the example of `fit_model`: compiled once
@@ -275,7 +275,7 @@ def test_records_in_no_cell_are_left_out_of_the_model(tmp_path: Path) -> None:
 
 def test_a_missing_extra_is_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "numpyro", None)
-    for name in [name for name in sys.modules if name.startswith("sottovoce.models")]:
+    for name in [name for name in sys.modules if name.startswith("sottovoce.inference.custom")]:
         monkeypatch.delitem(sys.modules, name)  # as if nobody had asked for it yet
     for name in ("fit_model", "numpyro", "models"):
         monkeypatch.delitem(vars(sv), name, raising=False)

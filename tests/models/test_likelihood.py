@@ -11,9 +11,7 @@ from scipy.special import gammaln, logsumexp
 jax = pytest.importorskip("jax")
 pytest.importorskip("numpyro")
 
-from sottovoce.mechanisms.compiling import compiler_options  # noqa: E402
-from sottovoce.mechanisms.integer_noise import IntegerNoise  # noqa: E402
-from sottovoce.models.likelihood import (  # noqa: E402
+from sottovoce.inference.custom.likelihood import (  # noqa: E402
     Plan,
     cell_log_likelihood,
     choose_form,
@@ -22,7 +20,9 @@ from sottovoce.models.likelihood import (  # noqa: E402
     normal,
     plan_for,
 )
-from sottovoce.models.observation import Observed  # noqa: E402
+from sottovoce.inference.custom.observation import Observed  # noqa: E402
+from sottovoce.mechanisms.compiling import compiler_options  # noqa: E402
+from sottovoce.mechanisms.integer_noise import IntegerNoise  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from papers.printed_chains import FLOORS, PrintedChains, temperature
 from papers.registry import Setting, find
 from papers.war_logs import AFGHANISTAN, IRAQ
 
-from sottovoce.answers.style import write_csv
+from sottovoce.inference.figures import write_csv
 from sottovoce.privacy.randomness import seeded_rng
 
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from sottovoce.amplification import FiniteKernel, mixing_bounds, randomized_response
+from sottovoce.inference.regression import Design, Logistic
+from sottovoce.inference.regression.posterior import ConcentratedRegression
 from sottovoce.mechanisms import NoisyStatistics
+from sottovoce.mechanisms.conjugate import BetaBernoulli
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import PureDP
-from sottovoce.regression import Design, Logistic
-from sottovoce.regression.posterior import ConcentratedRegression
-from sottovoce.systems import BetaBernoulli
+from sottovoce.theory.amplification import FiniteKernel, mixing_bounds, randomized_response
 
 
 def _beta_kl(a, b, c, d):

@@ -9,9 +9,9 @@ import pytest
 from papers.logistic_regression import FIVE, FOUR, OPS, OPS_RENYI, PRINTED, mechanism_for
 from papers.registry import Setting, find
 
+from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.losses import Logistic
 from sottovoce.privacy.promises import RenyiDP
-from sottovoce.regression.design import Design
-from sottovoce.regression.losses import Logistic
 
 
 def test_what_the_paper_saw_is_seen_here(quick_run):

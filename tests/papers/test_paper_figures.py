@@ -17,10 +17,10 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.special import digamma
 
+from sottovoce.mechanisms.conjugate import BetaBernoulli
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import Statistics
-from sottovoce.systems import BetaBernoulli
+from sottovoce.records.readings import Statistics
 
 pytest.importorskip("matplotlib", reason="figures need matplotlib")
 

@@ -200,13 +200,13 @@ def test_only_some_experiments_are_drawn_from_tables(tmp_path):
 def test_the_version_follows_what_is_imported(tmp_path, monkeypatch):
     behind = modules_behind("papers.coverage")
     assert "sottovoce.privacy.promises" in behind
-    assert not any(name.startswith(("sottovoce.server", "sottovoce.ledger")) for name in behind)
+    assert not any(name.startswith(("sottovoce.faces.server", "sottovoce.service.ledger")) for name in behind)
     papers = Path(registry.__file__).parent
     shutil.copytree(papers, tmp_path / "papers")
     shutil.copytree(papers.parent / "src/sottovoce", tmp_path / "sottovoce")
     monkeypatch.setattr("papers.version._PLACES", {"sottovoce": tmp_path, "papers": tmp_path})
     before = code_version("papers.coverage")
-    (tmp_path / "sottovoce/ledger/store.py").write_text("# changed")
+    (tmp_path / "sottovoce/service/ledger/store.py").write_text("# changed")
     assert code_version("papers.coverage") == before
     (tmp_path / "sottovoce/privacy/promises.py").write_text("# changed")
     assert code_version("papers.coverage") != before

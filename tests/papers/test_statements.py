@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from sottovoce.local import ProfileGraph, TwoProfileOneBit
-from sottovoce.local.one_bit import flip_probability
-from sottovoce.metric.distinguishability import histogram_answers, theorem_three_answers
-from sottovoce.metric.networks import network_privacy
-from sottovoce.metric.posterior_pairs import BinomialProportion
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.subsampled import subsampled_epsilon
+from sottovoce.theory.local import ProfileGraph, TwoProfileOneBit
+from sottovoce.theory.local.one_bit import flip_probability
+from sottovoce.theory.metric.distinguishability import histogram_answers, theorem_three_answers
+from sottovoce.theory.metric.networks import network_privacy
+from sottovoce.theory.metric.posterior_pairs import BinomialProportion
 
 
 def _renyi(log_p, log_q, order, grid):

@@ -4,9 +4,9 @@ import pytest
 
 import sottovoce as sv
 from audit.checks import run_check
-from sottovoce.answers.noisy_cells import NoisyCells
-from sottovoce.answers.questions import Question
 from sottovoce.audit import audit
+from sottovoce.inference.cells.noisy_cells import NoisyCells
+from sottovoce.inference.cells.questions import Question
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.relation import REPLACE_ONE
 

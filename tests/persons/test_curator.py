@@ -8,8 +8,8 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.mechanisms import DiffusedPosterior
+from sottovoce.mechanisms.conjugate import BetaBernoulli, GammaPoisson
 from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE
-from sottovoce.systems import BetaBernoulli, GammaPoisson
 
 PERSONS = 400
 
@@ -194,7 +194,7 @@ def test_nobody_is_asked_about(opened):
 
 def test_one_person_with_many_rows_moves_an_answer_no_more_than_one_with_one(opened):
     """A thousand rows at the end of the range, of one person: the mean moves by a person's share, not by theirs."""
-    from sottovoce.readings import PersonMoments
+    from sottovoce.records.readings import PersonMoments
 
     reading = PersonMoments((), (), (), ((60.0, 250.0),), (155.0,), True, False)
     loud = pd.concat([VISITS, pd.DataFrame({"patient": ["p0"] * 1000, "sbp": [250.0] * 1000})])

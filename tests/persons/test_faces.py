@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from sottovoce.cli import application
-from sottovoce.ledger import Ledger
+from sottovoce.faces.cli import application
+from sottovoce.faces.server.config import read_config
+from sottovoce.faces.server.datasets import Dataset
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.server.config import read_config
-from sottovoce.server.datasets import Dataset
+from sottovoce.service.ledger import Ledger
 from support.offices import bearer, served, token_for
 from support.visitors import Visitor
 

@@ -11,9 +11,9 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.privacy.errors import InvalidData
-from sottovoce.readings import ClippedSum
-from sottovoce.readings.persons import whose
-from sottovoce.tables import open_table
+from sottovoce.records.readings import ClippedSum
+from sottovoce.records.readings.persons import whose
+from sottovoce.records.tables import open_table
 
 
 @pytest.mark.parametrize("moments", [[0, 1], [0, 10**13]])

@@ -10,12 +10,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sottovoce.answers.cell_noise import cell_noises, cell_profile
-from sottovoce.facts import Category, Flag, Number
-from sottovoce.facts.encodings import Encoding
+from sottovoce.inference.cells.cell_noise import cell_noises, cell_profile
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.readings import READINGS, PersonCells, PersonLook, PersonMoments, PersonRows, Reading
-from sottovoce.readings.persons import whose
+from sottovoce.records.facts import Category, Flag, Number
+from sottovoce.records.facts.encodings import Encoding
+from sottovoce.records.readings import READINGS, PersonCells, PersonLook, PersonMoments, PersonRows, Reading
+from sottovoce.records.readings.persons import whose
 
 STEPS = 2**20
 GROUPS = PersonMoments((("A", "B"),), (-1,), measures=((0.0, 2.0),), fillers=(None,), squared=True)

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 
 import sottovoce as sv
-from sottovoce.answers.intervals import central
-from sottovoce.answers.rows_kept import kept_ends, kept_rows
+from sottovoce.inference.cells.intervals import central
 from sottovoce.mechanisms.noisy_histogram import NoisyHistogram
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.service.answers.rows_kept import kept_ends, kept_rows
 
 MOST, K = 32, (1, 3, 10)
 SIZES = {

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
-from sottovoce.answers import NoisyCells, Question
-from sottovoce.answers.cells_posterior import CellsPosterior
+from sottovoce.inference.cells.cells_posterior import CellsPosterior
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.service.answers import NoisyCells, Question
 
 WARDS = ("A", "B", "C", "D")
 

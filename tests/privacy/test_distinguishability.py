@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 from scipy import optimize, special, stats
 
-from sottovoce.metric.distinguishability import (
+from sottovoce.privacy.concentrated import ZeroConcentratedProfile
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.gaussian import GaussianProfile
+from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
+from sottovoce.privacy.pure import BoundedRangeProfile, PureProfile
+from sottovoce.theory.metric.distinguishability import (
     answers_left,
     answers_withstood,
     best_guess,
@@ -20,14 +26,8 @@ from sottovoce.metric.distinguishability import (
     one_guess,
     theorem_three_answers,
 )
-from sottovoce.metric.metric import MetricDP, absolute_distance
-from sottovoce.metric.posterior_pairs import BinomialProportion
-from sottovoce.privacy.concentrated import ZeroConcentratedProfile
-from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.filter import PrivacyFilter
-from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
-from sottovoce.privacy.pure import BoundedRangeProfile, PureProfile
+from sottovoce.theory.metric.metric import MetricDP, absolute_distance
+from sottovoce.theory.metric.posterior_pairs import BinomialProportion
 
 FILTERS = [
     PrivacyFilter(PureDP(2.0)),

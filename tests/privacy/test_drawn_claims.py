@@ -9,9 +9,6 @@ from fractions import Fraction
 import mpmath as mp
 import pytest
 
-from sottovoce.metric.distinguishability import best_guess
-from sottovoce.metric.networks import network_privacy
-from sottovoce.metric.posterior_pairs import BinomialProportion, ExponentialRate, LaplaceScale, NormalPrecision
 from sottovoce.privacy.composition import compose
 from sottovoce.privacy.concentrated import RenyiProfile
 from sottovoce.privacy.discrete_gaussian import DiscreteGaussianProfile
@@ -21,6 +18,9 @@ from sottovoce.privacy.pure import ApproxProfile, BoundedRangeProfile, PureProfi
 from sottovoce.privacy.risk import advantage, success
 from sottovoce.privacy.subsampled import SubsampledProfile
 from sottovoce.privacy.subsampling import subsampled_epsilon
+from sottovoce.theory.metric.distinguishability import best_guess
+from sottovoce.theory.metric.networks import network_privacy
+from sottovoce.theory.metric.posterior_pairs import BinomialProportion, ExponentialRate, LaplaceScale, NormalPrecision
 
 LEAST = 5e-324
 

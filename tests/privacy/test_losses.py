@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sottovoce.mechanisms import DiffusedPosterior
+from sottovoce.mechanisms.conjugate import BetaBernoulli
 from sottovoce.privacy import (
     BetaPairs,
     ComposedProfile,
@@ -23,7 +24,6 @@ from sottovoce.privacy import (
     compose,
 )
 from sottovoce.privacy.losses import _geometric_sums
-from sottovoce.systems import BetaBernoulli
 
 DELTAS = (1e-2, 1e-5, 1e-9, 1e-12, 1e-14, 1e-15)
 

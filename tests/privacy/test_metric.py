@@ -7,12 +7,12 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from sottovoce.metric.metric import MetricDP, absolute_distance, hamming_distance, squares_distance
-from sottovoce.metric.networks import NetworkMetric, network_privacy
-from sottovoce.metric.posterior_pairs import BinomialProportion, ExponentialRate, LaplaceScale, NormalPrecision
-from sottovoce.metric.relaxed_claims import RefutedClaim, relaxed_counterexamples, relaxed_metric_privacy
-from sottovoce.metric.variance_posterior import NormalVariance
 from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.theory.metric.metric import MetricDP, absolute_distance, hamming_distance, squares_distance
+from sottovoce.theory.metric.networks import NetworkMetric, network_privacy
+from sottovoce.theory.metric.posterior_pairs import BinomialProportion, ExponentialRate, LaplaceScale, NormalPrecision
+from sottovoce.theory.metric.relaxed_claims import RefutedClaim, relaxed_counterexamples, relaxed_metric_privacy
+from sottovoce.theory.metric.variance_posterior import NormalVariance
 from tests.privacy.oracle import quad, renyi
 
 CHAIN, FORK = ((), (0,), (1,)), ((), (0,), (0,))

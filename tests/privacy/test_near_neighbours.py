@@ -9,13 +9,19 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from sottovoce.metric.approximate import ApproximateMetricDP, normal_mean_metric, profile_within
-from sottovoce.metric.distinguishability import guess_error
-from sottovoce.metric.le_cam import guess_error_of_sets, table_error
-from sottovoce.metric.metric import absolute_distance
+from sottovoce.mechanisms.conjugate import (
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaExponential,
+    GammaPoisson,
+    NormalMean,
+)
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP
-from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
+from sottovoce.theory.metric.approximate import ApproximateMetricDP, normal_mean_metric, profile_within
+from sottovoce.theory.metric.distinguishability import guess_error
+from sottovoce.theory.metric.le_cam import guess_error_of_sets, table_error
+from sottovoce.theory.metric.metric import absolute_distance
 
 NORMAL = NormalMean(variance=2.0, prior_variance=3.0, bounds=(-5, 5))
 

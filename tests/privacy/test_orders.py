@@ -7,7 +7,6 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from sottovoce.ledger.charging import charged
 from sottovoce.privacy import (
     ApproxDP,
     BoundedRangeProfile,
@@ -26,6 +25,7 @@ from sottovoce.privacy import (
     ZeroConcentratedProfile,
     parse_promise,
 )
+from sottovoce.service.ledger.charging import charged
 from tests.privacy.oracle import untraced
 
 ORDERS = [1.0, 1 + 2**-52, 1 + 1e-15, 1 + 1e-12, 1 + 1e-6, 1.5, 2.0, 37.3, 1e6 + 0.25, 1e12, 1e15, 1e18, 1e300]

@@ -12,7 +12,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.privacy.risk import predictive_value, success, trade_off
-from sottovoce.readings import BallSum, CategoryCounts, ClippedSum, Joint
+from sottovoce.records.readings import BallSum, CategoryCounts, ClippedSum, Joint
 
 M = mp.mpf
 

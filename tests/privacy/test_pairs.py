@@ -8,11 +8,11 @@ import pytest
 
 from privacy import oracle
 from sottovoce.mechanisms import ConcentratedPosterior, DiffusedPosterior
+from sottovoce.mechanisms.conjugate import BetaBernoulli, GammaPoisson
+from sottovoce.mechanisms.conjugate.distributions import Beta
 from sottovoce.privacy import ApproxDP, Basis, BetaPairs, GammaRatePairs, GammaShapePairs, LikelihoodRatioProfile
 from sottovoce.privacy.numbers import _trigamma
 from sottovoce.privacy.pairs import Pairs
-from sottovoce.systems import BetaBernoulli, GammaPoisson
-from sottovoce.systems.distributions import Beta
 
 
 def lower(k: mp.mpf, log_x: mp.mpf) -> mp.mpf:

@@ -8,9 +8,9 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from sottovoce.metric.posterior_pairs import BinomialProportion, ExponentialRate, LaplaceScale, NormalPrecision
-from sottovoce.metric.variance_posterior import NormalVariance, log_bessel_k
 from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.theory.metric.posterior_pairs import BinomialProportion, ExponentialRate, LaplaceScale, NormalPrecision
+from sottovoce.theory.metric.variance_posterior import NormalVariance, log_bessel_k
 from tests.privacy.oracle import quad, renyi
 
 # (family, likelihood times prior up to a constant, where the integrals break, two data sets)

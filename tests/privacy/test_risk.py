@@ -8,6 +8,7 @@ import pytest
 from scipy import spatial, special, stats
 
 from sottovoce.mechanisms import DiffusedPosterior, NoisyStatistics
+from sottovoce.mechanisms.conjugate import BetaBernoulli
 from sottovoce.privacy import (
     ApproxDP,
     GaussianDP,
@@ -37,7 +38,6 @@ from sottovoce.privacy.risk import (
     success,
     trade_off,
 )
-from sottovoce.systems import BetaBernoulli
 
 ALPHAS = (1e-6, 0.01, 0.05, 0.5, 0.99)
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sottovoce
-from sottovoce.answers.display import drawn_rows, footing, plain_words
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.shares import percent, read_share
+from sottovoce.service.answers.display import drawn_rows, footing, plain_words
 
 SHARES = st.floats(0, 2) | st.floats(1e-12, 1e-2) | st.floats(1e-12, 1e-2).map(lambda gap: 1 - gap)
 

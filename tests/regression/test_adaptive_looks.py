@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from scipy import special
 
-from sottovoce.facts import Category, Count, Facts, Flag, Number
+from sottovoce.inference.regression import AdaptiveLooks, Coefficients, Formula
 from sottovoce.mechanisms import Release
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.promises import ApproxDP, PureDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import HeldRecords
-from sottovoce.regression import AdaptiveLooks, Coefficients, Formula
+from sottovoce.records.facts import Category, Count, Facts, Flag, Number
+from sottovoce.records.readings import HeldRecords
 from support.side_by_side import released
 
 FACTS = Facts(

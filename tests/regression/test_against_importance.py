@@ -6,10 +6,10 @@ import numpy as np
 from papers.regression_data import load_regression
 from scipy import special
 
+from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.losses import Logistic
+from sottovoce.inference.regression.posterior import DiffusedRegression
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.regression.design import Design
-from sottovoce.regression.losses import Logistic
-from sottovoce.regression.posterior import DiffusedRegression
 
 
 def test_mean_and_covariance_on_abalone():

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy import special
 
+from sottovoce.inference.regression.certificate import Chain, largest_step, mixing_steps
+from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.losses import Logistic
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.regression.certificate import Chain, largest_step, mixing_steps
-from sottovoce.regression.design import Design
-from sottovoce.regression.losses import Logistic
 
 
 @pytest.mark.parametrize("n_steps", [1, 2, 5, 20, 100, 1000])

@@ -6,11 +6,11 @@ import jax
 import numpy as np
 import pytest
 
-from sottovoce.facts import Category, Count, Facts, Flag, Number
+from sottovoce.inference.regression import AdaptiveLooks, DeviceRecords, Formula
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import HeldRecords
-from sottovoce.regression import AdaptiveLooks, DeviceRecords, Formula
+from sottovoce.records.facts import Category, Count, Facts, Flag, Number
+from sottovoce.records.readings import HeldRecords
 
 FACTS = Facts(
     y=Flag(), z=Number(-4, 4), k=Count(9), c=Category(["a", "b", "c"]), x=Number(-3, 3), g=Category(list("pqr"))

@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
+from sottovoce.inference.regression.gaussian_posterior import GaussianPosterior
+from sottovoce.inference.regression.losses import ComplementaryLogLog, Logistic, Poisson, Probit, SmoothedHinge, Squared
+from sottovoce.inference.regression.pac_bayes_bound import pac_bayes
+from sottovoce.inference.regression.predictive import posterior_predictive
 from sottovoce.mechanisms.compiling import compiler_options
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.regression.gaussian_posterior import GaussianPosterior
-from sottovoce.regression.losses import ComplementaryLogLog, Logistic, Poisson, Probit, SmoothedHinge, Squared
-from sottovoce.regression.pac_bayes_bound import pac_bayes
-from sottovoce.regression.predictive import posterior_predictive
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Probit(), ComplementaryLogLog(), Poisson(), Squared()], ids=str)

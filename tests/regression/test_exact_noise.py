@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sottovoce.amplification import BoundedMean, OrnsteinUhlenbeck
+from sottovoce.inference.regression import Design, Logistic, NoisyMoments, RefinedRegression, Squared
+from sottovoce.inference.regression.exact_sums import exact_moments
+from sottovoce.inference.regression.row_maps import Flattening
 from sottovoce.mechanisms.exact_normals import noise_cells
 from sottovoce.privacy.promises import GaussianDP
 from sottovoce.privacy.randomness import secure_rng
-from sottovoce.readings import ClippedSum
-from sottovoce.regression import Design, Logistic, NoisyMoments, RefinedRegression, Squared
-from sottovoce.regression.exact_sums import exact_moments
-from sottovoce.regression.row_maps import Flattening
+from sottovoce.records.readings import ClippedSum
+from sottovoce.theory.amplification import BoundedMean, OrnsteinUhlenbeck
 
 
 def rows(n, d, seed=1):

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from sottovoce.inference.regression import Design, FilteredRegression, Logistic, Softmax, Squared
+from sottovoce.inference.regression.sums import Sum, ask, steps_in_one
+from sottovoce.inference.regression.unit_rows import mean_row
 from sottovoce.mechanisms.exact_normals import noise_cells
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
-from sottovoce.readings import Rows
-from sottovoce.regression import Design, FilteredRegression, Logistic, Softmax, Squared
-from sottovoce.regression.sums import Sum, ask, steps_in_one
-from sottovoce.regression.unit_rows import mean_row
+from sottovoce.records.readings import Rows
 
 
 def test_a_sum_that_crosses_a_power_of_two_moves_by_one_record_alone() -> None:

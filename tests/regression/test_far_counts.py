@@ -12,19 +12,19 @@ import pytest
 from benchmarks.fitting import fit, fit_all
 from scipy import stats
 
-from sottovoce.facts import Category, Count, Facts, Flag, Number
+from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
+from sottovoce.inference.regression.coefficients import Coefficients
+from sottovoce.inference.regression.far_counts import _LENGTHS, FarCounts, _longer, _Sum, far_look
+from sottovoce.inference.regression.formula import Formula
+from sottovoce.inference.regression.misfit import learned
+from sottovoce.inference.regression.overdispersed import Extra
+from sottovoce.inference.regression.quick_sums import quick_sums
+from sottovoce.inference.regression.shares import TAILS
+from sottovoce.inference.regression.tails import Tail
 from sottovoce.privacy.promises import ApproxDP
-from sottovoce.readings import HeldRecords, Look
-from sottovoce.readings.families import PoissonFamily
-from sottovoce.regression.adaptive_looks import AdaptiveLooks
-from sottovoce.regression.coefficients import Coefficients
-from sottovoce.regression.far_counts import _LENGTHS, FarCounts, _longer, _Sum, far_look
-from sottovoce.regression.formula import Formula
-from sottovoce.regression.misfit import learned
-from sottovoce.regression.overdispersed import Extra
-from sottovoce.regression.quick_sums import quick_sums
-from sottovoce.regression.shares import TAILS
-from sottovoce.regression.tails import Tail
+from sottovoce.records.facts import Category, Count, Facts, Flag, Number
+from sottovoce.records.readings import HeldRecords, Look
+from sottovoce.records.readings.families import PoissonFamily
 
 FACTS = Facts(k=Count(40), x=Number(-6, 6), g=Category(("a", "b")), f=Flag())
 COUNTS: list[Any] = [0, 3, 4, 9, 15, 16, 40, 41, 10**9, -7, 2.5, 39.9, 1e308, -1e308, float("inf"), float("nan"), None]

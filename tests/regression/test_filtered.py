@@ -9,15 +9,8 @@ import pandas as pd
 import pytest
 from scipy import special, stats
 
-from sottovoce.estimators import LinearRegression, LogisticRegression, ProbitRegression
-from sottovoce.facts import Category, Facts, Number
-from sottovoce.mechanisms.mechanism import Mechanism
-from sottovoce.mechanisms.release import Release
-from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.promises import ApproxDP, GaussianDP, RenyiDP
-from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import Rows
-from sottovoce.regression import (
+from sottovoce.faces.estimators import LinearRegression, LogisticRegression, ProbitRegression
+from sottovoce.inference.regression import (
     Design,
     DiffusedRegression,
     FilteredRegression,
@@ -27,11 +20,18 @@ from sottovoce.regression import (
     SoftmaxPosterior,
     Squared,
 )
-from sottovoce.regression.filter_belief import Belief, denoised, effective
-from sottovoce.regression.residuals import Classes, Line, Probits
-from sottovoce.regression.rules import Rule
-from sottovoce.regression.softmax import contrasts, softmax
-from sottovoce.regression.sums import ask
+from sottovoce.inference.regression.filter_belief import Belief, denoised, effective
+from sottovoce.inference.regression.residuals import Classes, Line, Probits
+from sottovoce.inference.regression.rules import Rule
+from sottovoce.inference.regression.softmax import contrasts, softmax
+from sottovoce.inference.regression.sums import ask
+from sottovoce.mechanisms.mechanism import Mechanism
+from sottovoce.mechanisms.release import Release
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.promises import ApproxDP, GaussianDP, RenyiDP
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.records.facts import Category, Facts, Number
+from sottovoce.records.readings import Rows
 
 DESIGNS = {
     "two classes": Design(Logistic(), 3, 2.0),

@@ -9,15 +9,15 @@ import pytest
 from scipy import special
 
 import sottovoce as sv
-from sottovoce.facts.imagined import Imagined
+from sottovoce.inference.regression import AdaptiveLooks, Formula
+from sottovoce.inference.regression.belief import believe
+from sottovoce.inference.regression.foreseen import _Records, foresee, rarely
+from sottovoce.inference.regression.planned import plan_looks
+from sottovoce.inference.regression.quick_sums import quick_sums
+from sottovoce.inference.regression.strides import together
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.regression import AdaptiveLooks, Formula
-from sottovoce.regression.belief import believe
-from sottovoce.regression.foreseen import _Records, foresee, rarely
-from sottovoce.regression.planned import plan_looks
-from sottovoce.regression.quick_sums import quick_sums
-from sottovoce.regression.strides import together
+from sottovoce.records.facts.imagined import Imagined
 from support.side_by_side import released
 
 N = 20_000

@@ -9,17 +9,17 @@ import pytest
 from scipy import special
 from sklearn.linear_model import LogisticRegression as Open
 
-from sottovoce.estimators import LogisticRegression
+from sottovoce.faces.estimators import LogisticRegression
+from sottovoce.inference.regression import Design, FilteredRegression, Logistic, Softmax, Squared
+from sottovoce.inference.regression.filter_belief import Belief
+from sottovoce.inference.regression.newton_belief import NewtonBelief
+from sottovoce.inference.regression.sums import ask
+from sottovoce.inference.regression.unit_rows import FULL_REACH, LONGEST, UnitRows
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import Rows
-from sottovoce.regression import Design, FilteredRegression, Logistic, Softmax, Squared
-from sottovoce.regression.filter_belief import Belief
-from sottovoce.regression.newton_belief import NewtonBelief
-from sottovoce.regression.sums import ask
-from sottovoce.regression.unit_rows import FULL_REACH, LONGEST, UnitRows
+from sottovoce.records.readings import Rows
 
 DESIGN = Design(Logistic(), 3, 2.0)
 

@@ -8,12 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from sottovoce.facts.columns import Number
-from sottovoce.mechanisms import ExponentialChoice, Outcomes
-from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.promises import ApproxDP, GaussianDP
-from sottovoce.readings import FunctionSum
-from sottovoce.regression.gibbs_rules import (
+from sottovoce.inference.regression.gibbs_rules import (
     gibbs_profile,
     hinge_hoeffding,
     joint_temperature,
@@ -22,6 +17,11 @@ from sottovoce.regression.gibbs_rules import (
     oracle_bound,
     risk_bound,
 )
+from sottovoce.mechanisms import ExponentialChoice, Outcomes
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.promises import ApproxDP, GaussianDP
+from sottovoce.records.facts.columns import Number
+from sottovoce.records.readings import FunctionSum
 
 THETA = np.linspace(-30, 30, 60_001)
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from sottovoce.facts import Category, Facts, Number
-from sottovoce.regression.formula import Formula
-from sottovoce.regression.glances import Glance, denoised
+from sottovoce.inference.regression.formula import Formula
+from sottovoce.inference.regression.glances import Glance, denoised
+from sottovoce.records.facts import Category, Facts, Number
 
 
 @pytest.mark.parametrize("least", [1e-2, 1e-4, 1e-6])

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from sottovoce.facts import Category, Count, Facts, Flag, Number
+from sottovoce.inference.regression import AdaptiveLooks, Formula
+from sottovoce.inference.regression.coefficients import Coefficients
+from sottovoce.inference.regression.glances import Glance
+from sottovoce.inference.regression.guesses import Guesses
+from sottovoce.inference.regression.imagined import Imagined
+from sottovoce.inference.regression.quick_sums import quick_sums
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.regression import AdaptiveLooks, Formula
-from sottovoce.regression.coefficients import Coefficients
-from sottovoce.regression.glances import Glance
-from sottovoce.regression.guesses import Guesses
-from sottovoce.regression.imagined import Imagined
-from sottovoce.regression.quick_sums import quick_sums
+from sottovoce.records.facts import Category, Count, Facts, Flag, Number
 from support.side_by_side import released
 
 N, WARDS = 5000, list("ABCDEF")

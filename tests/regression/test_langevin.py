@@ -9,15 +9,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.losses import Logistic, Probit, Squared
+from sottovoce.inference.regression.placement import Placement, placed
+from sottovoce.inference.regression.posterior import DiffusedRegression
 from sottovoce.mechanisms.grid import to_grid
 from sottovoce.privacy.errors import InvalidData, InvalidValue, UnprovenPrivacy
 from sottovoce.privacy.profile import Basis
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
-from sottovoce.readings import Rows
-from sottovoce.regression.design import Design
-from sottovoce.regression.losses import Logistic, Probit, Squared
-from sottovoce.regression.placement import Placement, placed
-from sottovoce.regression.posterior import DiffusedRegression
+from sottovoce.records.readings import Rows
 
 
 def clip(X, c):
@@ -99,10 +99,10 @@ def test_single_precision_is_close_and_says_so(records):
 
 _SHARDED = """
 import sys, numpy as np, jax
-from sottovoce.regression.design import Design
-from sottovoce.regression.losses import Logistic
-from sottovoce.regression.posterior import DiffusedRegression
-from sottovoce.regression.placement import Placement, placed
+from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.losses import Logistic
+from sottovoce.inference.regression.posterior import DiffusedRegression
+from sottovoce.inference.regression.placement import Placement, placed
 from sottovoce.privacy.randomness import seeded_rng
 assert len(jax.devices()) == 4, jax.devices()
 rng = seeded_rng(2)

@@ -11,12 +11,12 @@ from scipy.spatial import ConvexHull
 from scipy.spatial.distance import cdist, pdist
 
 from sottovoce.audit.check_reading import check_reading
-from sottovoce.facts import Category, Count, Flag, Number
-from sottovoce.facts.encodings import Encoding
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.readings import Look, PersonLook
-from sottovoce.readings.families import FAMILIES, family_of, normal_cdf
-from sottovoce.readings.look import fine_bits
+from sottovoce.records.facts import Category, Count, Flag, Number
+from sottovoce.records.facts.encodings import Encoding
+from sottovoce.records.readings import Look, PersonLook
+from sottovoce.records.readings.families import FAMILIES, family_of, normal_cdf
+from sottovoce.records.readings.look import fine_bits
 
 RESPONSES = {
     "logistic": Flag(),

@@ -9,10 +9,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from sottovoce.mechanisms.compiling import compiler_options
-from sottovoce.privacy.errors import InvalidValue
-from sottovoce.regression.custom_loss import CustomLoss
-from sottovoce.regression.losses import (
+from sottovoce.inference.regression.custom_loss import CustomLoss
+from sottovoce.inference.regression.losses import (
     ComplementaryLogLog,
     Huber,
     Logistic,
@@ -22,6 +20,8 @@ from sottovoce.regression.losses import (
     SmoothedHinge,
     Squared,
 )
+from sottovoce.mechanisms.compiling import compiler_options
+from sottovoce.privacy.errors import InvalidValue
 
 LOSSES = [
     Logistic(),

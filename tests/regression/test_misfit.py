@@ -11,14 +11,14 @@ import pytest
 from benchmarks.fitting import fit_all
 from scipy import special
 
-from sottovoce.facts import Category, Count, Facts, Flag, Number
-from sottovoce.facts.encodings import Encoding
+from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
+from sottovoce.inference.regression.care import Care
+from sottovoce.inference.regression.formula import Formula
+from sottovoce.inference.regression.misfit import apart, doubt, lost, mean_squares, thick
+from sottovoce.inference.regression.quick_sums import quick_sums
 from sottovoce.privacy.promises import ApproxDP
-from sottovoce.regression.adaptive_looks import AdaptiveLooks
-from sottovoce.regression.care import Care
-from sottovoce.regression.formula import Formula
-from sottovoce.regression.misfit import apart, doubt, lost, mean_squares, thick
-from sottovoce.regression.quick_sums import quick_sums
+from sottovoce.records.facts import Category, Count, Facts, Flag, Number
+from sottovoce.records.facts.encodings import Encoding
 
 N = 20_000
 BENT = Facts(y=Number(0, 100), flag=Flag(), age=Number(0, 110), sex=Flag())
@@ -213,7 +213,9 @@ def test_intervals_are_wider_where_looks_differ_and_narrower_where_they_agree(
         return float(np.median([found.sd[1] for found in fit_all(mechanism, tables, deepcopy(rng))]))
 
     learned = width()
-    monkeypatch.setattr("sottovoce.regression.misfit.mean_squares", lambda tau, moved, *_: np.full(len(moved), tau**2))
+    monkeypatch.setattr(
+        "sottovoce.inference.regression.misfit.mean_squares", lambda tau, moved, *_: np.full(len(moved), tau**2)
+    )
     assert low < learned / width() < high
 
 

@@ -8,11 +8,11 @@ import re
 import numpy as np
 import pytest
 
+from sottovoce.inference.regression import Design, DiffusedRegression, Logistic, Probit, SmoothedHinge
+from sottovoce.inference.regression.certificate import Chain
+from sottovoce.inference.regression.nearness import chain_distance, distance, near_posterior
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.promises import ApproxDP, GaussianDP
-from sottovoce.regression import Design, DiffusedRegression, Logistic, Probit, SmoothedHinge
-from sottovoce.regression.certificate import Chain
-from sottovoce.regression.nearness import chain_distance, distance, near_posterior
 
 W = np.linspace(-8.0, 8.0, 401)  # a fifth of a step's noise apart, so that sums are integrals to many digits
 CELL = W[1] - W[0]

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.losses import Logistic, Poisson, Squared
+from sottovoce.inference.regression.noisy_moments import NoisyMoments, quadratic_fit
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import Statistics
-from sottovoce.readings.moments import joint_sensitivity
-from sottovoce.regression.design import Design
-from sottovoce.regression.losses import Logistic, Poisson, Squared
-from sottovoce.regression.noisy_moments import NoisyMoments, quadratic_fit
+from sottovoce.records.readings import Statistics
+from sottovoce.records.readings.moments import joint_sensitivity
 
 
 @pytest.mark.parametrize("balance", [0.05, 0.4, 1.0, 1.4, 1.5, 4.0])
@@ -141,7 +141,7 @@ def test_statistics_of_the_wrong_shape_are_refused():
 
 
 def test_the_table_reader_brings_the_same_statistics(records):
-    tables = pytest.importorskip("sottovoce.tables", reason="needs the data extra")
+    tables = pytest.importorskip("sottovoce.records.tables", reason="needs the data extra")
     pandas = pytest.importorskip("pandas", reason="needs the data extra")
     X, y = records
     frame = pandas.DataFrame(X, columns=list("abcd")).assign(y=y)

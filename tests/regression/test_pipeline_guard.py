@@ -20,7 +20,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler, minmax_sc
 from sklearn.utils.discovery import all_estimators
 from sklearn.utils.parallel import delayed
 
-from sottovoce.estimators import (
+from sottovoce.faces.estimators import (
     EveryFitSpends,
     LinearRegression,
     LogisticRegression,
@@ -29,8 +29,8 @@ from sottovoce.estimators import (
     PublicScaler,
     private_pipeline,
 )
-from sottovoce.estimators.base import PrivateGLM
-from sottovoce.estimators.pipeline_guard import _ROW_BY_ROW, learns_nothing
+from sottovoce.faces.estimators.base import PrivateGLM
+from sottovoce.faces.estimators.pipeline_guard import _ROW_BY_ROW, learns_nothing
 from sottovoce.privacy.errors import InvalidValue, UnprovenPrivacy
 from sottovoce.privacy.randomness import seeded_rng
 

@@ -8,14 +8,14 @@ import pytest
 from sklearn.base import clone
 from sklearn.linear_model import PoissonRegressor
 
-from sottovoce.curator import Curator
-from sottovoce.estimators import LogisticRegression, PoissonRegression
-from sottovoce.facts import Category, Count, Facts, Number
+from sottovoce.faces.estimators import LogisticRegression, PoissonRegression
+from sottovoce.inference.regression.coefficients import Coefficients
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachable
 from sottovoce.privacy.promises import ApproxDP, GaussianDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.regression.coefficients import Coefficients
+from sottovoce.records.facts import Category, Count, Facts, Number
+from sottovoce.service.curator import Curator
 
 PUBLIC = {"epsilon": 1.0, "delta": 1e-6, "response_bound": 20, "random_state": 1}
 

@@ -5,17 +5,17 @@ import math
 import numpy as np
 import pytest
 
+from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.localised import LocalisedRegression
+from sottovoce.inference.regression.losses import Huber, Logistic, Probit
+from sottovoce.inference.regression.posterior import ConcentratedRegression, DiffusedRegression
+from sottovoce.inference.regression.refined import RefinedRegression
+from sottovoce.inference.regression.row_maps import Flattening
+from sottovoce.inference.regression.tempered import TemperedRegression
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable, UnprovenPrivacy
 from sottovoce.privacy.profile import Basis
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.regression.design import Design
-from sottovoce.regression.localised import LocalisedRegression
-from sottovoce.regression.losses import Huber, Logistic, Probit
-from sottovoce.regression.posterior import ConcentratedRegression, DiffusedRegression
-from sottovoce.regression.refined import RefinedRegression
-from sottovoce.regression.row_maps import Flattening
-from sottovoce.regression.tempered import TemperedRegression
 
 DESIGN = Design(Logistic(), dimension=4, data_norm=1.0)
 PROMISES = [ApproxDP(1.0, 1e-5), RenyiDP(10, 0.5), ZeroConcentratedDP(0.1), GaussianDP(0.4)]

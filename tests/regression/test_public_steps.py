@@ -13,7 +13,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 import sottovoce as sv
-from sottovoce.estimators import (
+from sottovoce.faces.estimators import (
     LinearRegression,
     LogisticRegression,
     PublicEncoder,
@@ -21,8 +21,8 @@ from sottovoce.estimators import (
     PublicScaler,
     private_pipeline,
 )
-from sottovoce.estimators.manners import EveryFitSpends
-from sottovoce.estimators.pipeline_guard import learns_nothing
+from sottovoce.faces.estimators.manners import EveryFitSpends
+from sottovoce.faces.estimators.pipeline_guard import learns_nothing
 from sottovoce.privacy.errors import InvalidData, InvalidValue, UnprovenPrivacy
 from sottovoce.privacy.randomness import seeded_rng
 
@@ -97,7 +97,7 @@ def test_a_fit_behind_a_step_that_learns_is_refused(step):
         private_pipeline(step, model())
 
 
-@pytest.mark.filterwarnings("ignore::sottovoce.estimators.manners.EveryFitSpends")
+@pytest.mark.filterwarnings("ignore::sottovoce.faces.estimators.manners.EveryFitSpends")
 def test_searches_and_wrappers_do_not_hide_the_step():
     pipe = make_pipeline(StandardScaler(), model())
     with pytest.raises(UnprovenPrivacy):

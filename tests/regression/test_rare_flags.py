@@ -8,12 +8,12 @@ import pytest
 from scipy import special
 
 import sottovoce as sv
+from sottovoce.inference.regression.flagged_rows import flagged_rows
+from sottovoce.inference.regression.glances import Glance
+from sottovoce.inference.regression.guesses import Guesses
+from sottovoce.inference.regression.imagined import Imagined, axes
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import HeldRecords
-from sottovoce.regression.flagged_rows import flagged_rows
-from sottovoce.regression.glances import Glance
-from sottovoce.regression.guesses import Guesses
-from sottovoce.regression.imagined import Imagined, axes
+from sottovoce.records.readings import HeldRecords
 from support.side_by_side import released
 
 FACTS = sv.Facts(y=sv.Flag(), x=sv.Number(-3, 3), f=sv.Flag())

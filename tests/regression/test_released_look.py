@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy import special
 
-from sottovoce.facts import Count, Facts, Flag, Number, Person
+from sottovoce.inference.regression import AdaptiveLooks, Coefficients, Formula
 from sottovoce.privacy.errors import SottovoceError
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.regression import AdaptiveLooks, Coefficients, Formula
+from sottovoce.records.facts import Count, Facts, Flag, Number, Person
 
 FACTS = Facts(y=Flag(), z=Number(-4, 4), k=Count(9), x=Number(-3, 3), w=Number(-3, 3))
 N = 4000

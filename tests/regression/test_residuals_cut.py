@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from benchmarks.fitting import fit
 
-from sottovoce.facts import Facts, Number
-from sottovoce.regression.adaptive_looks import AdaptiveLooks
-from sottovoce.regression.formula import Formula
-from sottovoce.regression.quick_sums import quick_sums
+from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
+from sottovoce.inference.regression.formula import Formula
+from sottovoce.inference.regression.quick_sums import quick_sums
+from sottovoce.records.facts import Facts, Number
 
 N = 20_000
 FORMULA = Formula("y ~ age", Facts(y=Number(0, 100), age=Number(0, 110)))

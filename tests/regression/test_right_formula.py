@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from benchmarks.regression_coverage import formula, some_fits
 
-from sottovoce.facts import Category, Count, Facts, Flag, Number
+from sottovoce.inference.regression import AdaptiveLooks, Formula, plan_looks
+from sottovoce.inference.regression.misfit import Doubt
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP
-from sottovoce.regression import AdaptiveLooks, Formula, plan_looks
-from sottovoce.regression.misfit import Doubt
+from sottovoce.records.facts import Category, Count, Facts, Flag, Number
 
 FACTS = Facts(y=Flag(), z=Number(0, 9), k=Count(9), c=Category(["a", "b", "d"]), x=Number(-1, 1))
 

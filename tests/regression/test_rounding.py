@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from sottovoce.inference.regression.certificate import Chain
+from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.losses import Logistic
+from sottovoce.inference.regression.posterior import DiffusedRegression
+from sottovoce.inference.regression.rounding import rounded_normals, step_error
 from sottovoce.mechanisms.exact_normals import CoupledNormals
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.profile import Basis
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
-from sottovoce.regression.certificate import Chain
-from sottovoce.regression.design import Design
-from sottovoce.regression.losses import Logistic
-from sottovoce.regression.posterior import DiffusedRegression
-from sottovoce.regression.rounding import rounded_normals, step_error
 
 GRID = np.linspace(-9.0, 9.0, 1501)
 

@@ -7,17 +7,17 @@ import pandas as pd
 import pytest
 from sklearn.base import clone, is_classifier
 
-from sottovoce.curator import Curator
-from sottovoce.estimators import EveryFitSpends, LinearRegression, LogisticRegression, NaiveBayes, PrivateSearchCV
-from sottovoce.facts import Facts, Flag, Number
+from sottovoce.faces.estimators import EveryFitSpends, LinearRegression, LogisticRegression, NaiveBayes, PrivateSearchCV
+from sottovoce.inference.regression import BestRegression, Design, FilteredRegression, Logistic
+from sottovoce.inference.regression.best_of import Chosen, held_out, scores_of
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.best_of import BestOfProfile, Tries
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.regression import BestRegression, Design, FilteredRegression, Logistic
-from sottovoce.regression.best_of import Chosen, held_out, scores_of
+from sottovoce.records.facts import Facts, Flag, Number
+from sottovoce.service.curator import Curator
 
 GRID = {"prior_scale": [0.01, 10.0]}
 MODEL = LogisticRegression(data_norm=1.0, classes=[0, 1])

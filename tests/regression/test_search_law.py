@@ -12,13 +12,19 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sottovoce.estimators import EveryFitSpends, LinearRegression, LogisticRegression, PrivateSearchCV, PublicScaler
+from sottovoce.faces.estimators import (
+    EveryFitSpends,
+    LinearRegression,
+    LogisticRegression,
+    PrivateSearchCV,
+    PublicScaler,
+)
+from sottovoce.inference.regression import BestRegression, Design, FilteredRegression, Logistic, Softmax
 from sottovoce.privacy.best_of import TRIES, Tries
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.promises import ApproxDP, RenyiDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import Rows
-from sottovoce.regression import BestRegression, Design, FilteredRegression, Logistic, Softmax
+from sottovoce.records.readings import Rows
 
 STEEP = 5.0
 MU = 1.0

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
-from sottovoce.facts.encodings import Encoding
-from sottovoce.readings import HeldRecords
-from sottovoce.regression import skewed_rows
-from sottovoce.regression.glances import Glance, round_shape
-from sottovoce.regression.guesses import Guesses
-from sottovoce.regression.imagined import Imagined
-from sottovoce.regression.skewed_rows import skewed, skewness
+from sottovoce.inference.regression import skewed_rows
+from sottovoce.inference.regression.glances import Glance, round_shape
+from sottovoce.inference.regression.guesses import Guesses
+from sottovoce.inference.regression.imagined import Imagined
+from sottovoce.inference.regression.skewed_rows import skewed, skewness
+from sottovoce.records.facts.encodings import Encoding
+from sottovoce.records.readings import HeldRecords
 
 N = 5_000
 

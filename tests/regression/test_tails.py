@@ -9,14 +9,14 @@ import pytest
 from benchmarks.fitting import fit_all
 from scipy import special
 
-from sottovoce.facts import Category, Facts, Flag, Number
+from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
+from sottovoce.inference.regression.formula import Formula
+from sottovoce.inference.regression.quick_sums import quick_sums
+from sottovoce.inference.regression.shares import TAILS
+from sottovoce.inference.regression.tails import Tail, Weighed, cuts, tail_look
 from sottovoce.privacy.promises import ApproxDP
-from sottovoce.readings import HeldRecords, Look
-from sottovoce.regression.adaptive_looks import AdaptiveLooks
-from sottovoce.regression.formula import Formula
-from sottovoce.regression.quick_sums import quick_sums
-from sottovoce.regression.shares import TAILS
-from sottovoce.regression.tails import Tail, Weighed, cuts, tail_look
+from sottovoce.records.facts import Category, Facts, Flag, Number
+from sottovoce.records.readings import HeldRecords, Look
 
 N = 20_000
 FACTS = Facts(y=Number(60, 250), age=Number(0, 110), g=Category(("a", "b", "c")), f=Flag())

@@ -7,19 +7,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sottovoce.curator import Curator
-from sottovoce.estimators import LinearRegression, LogisticRegression, NaiveBayes
-from sottovoce.estimators.sgd import SGDLogisticRegression
-from sottovoce.facts import Category, Facts, Flag, Number
-from sottovoce.ledger import Ledger
+from sottovoce.faces.estimators import LinearRegression, LogisticRegression, NaiveBayes
+from sottovoce.faces.estimators.sgd import SGDLogisticRegression
+from sottovoce.inference.regression import Design, Logistic, NoisyMoments
 from sottovoce.mechanisms.mechanism import MECHANISMS, Mechanism
 from sottovoce.mechanisms.posterior import Posterior
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachable
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import Moments, Reading
-from sottovoce.regression import Design, Logistic, NoisyMoments
+from sottovoce.records.facts import Category, Facts, Flag, Number
+from sottovoce.records.readings import Moments, Reading
+from sottovoce.service.curator import Curator
+from sottovoce.service.ledger import Ledger
 
 FACTS = Facts(age=Number(0, 100), ward=Category(["A", "B", "C"]), smoker=Flag(), ill=Flag(), sbp=Number(80, 200))
 FEATURES, N = ["age", "ward", "smoker"], 400

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from sottovoce.inference.regression.tries import drawn
 from sottovoce.privacy.best_of import TRIES, Tries
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.regression.tries import drawn
 
 
 class Bits:

@@ -7,13 +7,13 @@ import pytest
 from benchmarks.fitting import fit_all
 
 import sottovoce as sv
-from sottovoce.facts.columns import Count
+from sottovoce.inference.regression import Formula
+from sottovoce.inference.regression.glances import Glance
+from sottovoce.inference.regression.overdispersed import Extra, variation_look
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings.families import PoissonFamily
-from sottovoce.regression import Formula
-from sottovoce.regression.glances import Glance
-from sottovoce.regression.overdispersed import Extra, variation_look
+from sottovoce.records.facts.columns import Count
+from sottovoce.records.readings.families import PoissonFamily
 from support.side_by_side import released
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sottovoce.regression.veil import NARROWEST, POWER, Veil, turns
+from sottovoce.inference.regression.veil import NARROWEST, POWER, Veil, turns
 
 SHAPE = np.array([[1.1, 0.2, 0.0], [0.0, 1.5, -0.3], [0.1, 0.0, 2.0]])
 WHOLE = 400.0

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from sottovoce.facts import Facts, Flag, Number
+from sottovoce.inference.regression import ways
+from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
+from sottovoce.inference.regression.belief import believe_all
+from sottovoce.inference.regression.formula import Formula
+from sottovoce.inference.regression.strides import final
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.regression import ways
-from sottovoce.regression.adaptive_looks import AdaptiveLooks
-from sottovoce.regression.belief import believe_all
-from sottovoce.regression.formula import Formula
-from sottovoce.regression.strides import final
+from sottovoce.records.facts import Facts, Flag, Number
 
 MECHANISM = AdaptiveLooks(Formula("y ~ a + b", Facts(y=Flag(), a=Number(-1, 1), b=Flag())), 400, 0.02)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from sottovoce.server.config import Config
+from sottovoce.faces.server.config import Config
 from support.offices import bearer, served, token_for, write_office
 
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from sottovoce.faces.server import apart
+from sottovoce.faces.server.errors import CallerLeft
+from sottovoce.faces.server.questions import target_of
 from sottovoce.privacy.errors import InvalidPromise, InvalidValue
-from sottovoce.server import apart
-from sottovoce.server.errors import CallerLeft
-from sottovoce.server.questions import target_of
 
 ENDLESS = (sum, itertools.repeat(1, 10**15))
 """One call into compiled code that looks at nothing until it is done, in some days."""
@@ -73,7 +73,7 @@ def test_work_that_takes_too_long_or_too_much_is_refused(monkeypatch: pytest.Mon
 
 def test_a_worker_ends_with_the_server_that_started_it() -> None:
     script = (
-        "import os, itertools; from sottovoce.server import apart; "
+        "import os, itertools; from sottovoce.faces.server import apart; "
         "print(apart.call(os.getpid, wanted=lambda: True), flush=True); "
         "apart.call(sum, itertools.repeat(1, 10**15), wanted=lambda: True)"
     )

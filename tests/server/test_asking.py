@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from sottovoce.ledger import Ledger
-from sottovoce.server.config import Config
+from sottovoce.faces.server.config import Config
+from sottovoce.service.ledger import Ledger
 from support.offices import BETA, SMOKERS, N, ask, bearer, served, token_for
 
 COST = 0.05  # of the usual question

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from sottovoce.ledger import Budget, Ledger, Reservation
-from sottovoce.ledger.changes import committing
+from sottovoce.faces.server.clerk import Clerk
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, LedgerUnavailable
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
-from sottovoce.server.clerk import Clerk
+from sottovoce.service.ledger import Budget, Ledger, Reservation
+from sottovoce.service.ledger.changes import committing
 
 COST, PROFILE = 0.125**2, GaussianProfile(0.125)
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from sottovoce.curator import Curator
-from sottovoce.ledger import Ledger
+from sottovoce.faces.server.config import Config, read_config
+from sottovoce.faces.server.service import Service
 from sottovoce.privacy.errors import InvalidValue, LedgerUnavailable
 from sottovoce.privacy.promises import ApproxDP, PureDP
-from sottovoce.server.config import Config, read_config
-from sottovoce.server.service import Service
+from sottovoce.service.curator import Curator
+from sottovoce.service.ledger import Ledger
 from support.offices import write_office
 
 GOOD = """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.server.config import Config
+from sottovoce.faces.server.config import Config
 from support.crowd import crowd, running
 from support.offices import SMOKERS, token_for, write_office
 

@@ -11,10 +11,10 @@ import httpx
 import numpy as np
 import pytest
 
-from sottovoce.facts import Flag
 from sottovoce.mechanisms import Mechanism, Release
-from sottovoce.systems import BetaBernoulli
-from sottovoce.systems.naming import SYSTEMS
+from sottovoce.mechanisms.conjugate import BetaBernoulli
+from sottovoce.mechanisms.conjugate.naming import SYSTEMS
+from sottovoce.records.facts import Flag
 from support.offices import N, bearer, served, token_for, write_office
 
 TABLES = {"kind": "count tables", "tables": [["ward"], ["ward", "smoker"]]}

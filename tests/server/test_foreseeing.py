@@ -14,14 +14,14 @@ import pytest
 from tests.cli.test_cli import run
 
 import sottovoce as sv
-from sottovoce.client import Client
-from sottovoce.facts.imagined import Imagined
+from sottovoce.faces.client import Client
+from sottovoce.faces.server import lines
+from sottovoce.faces.server.config import Config
+from sottovoce.faces.server.foreseeing import _foreseen
+from sottovoce.inference.regression import planned
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import RenyiDP
-from sottovoce.regression import planned
-from sottovoce.server import lines
-from sottovoce.server.config import Config
-from sottovoce.server.foreseeing import _foreseen
+from sottovoce.records.facts.imagined import Imagined
 from support.offices import N, bearer, served, token_for, write_office
 from support.visitors import Visitor
 
@@ -104,7 +104,7 @@ def test_a_plan_reads_nothing_costs_nothing_and_equal_ones_are_made_once_off_the
         return call(work, *given, **options)
 
     monkeypatch.setattr(lines, "call", noted)
-    monkeypatch.setattr("sottovoce.server.datasets._Remembered.read", None)
+    monkeypatch.setattr("sottovoce.faces.server.datasets._Remembered.read", None)
     _foreseen.cache_clear()
     places = [f"/api/v1/datasets/patients/{place}" for place in ("remaining", "history")]
     before = [client.get(place, headers=ada).json() for place in places]

@@ -9,8 +9,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from sottovoce.ledger import Ledger
-from sottovoce.server.config import Config
+from sottovoce.faces.server.config import Config
+from sottovoce.service.ledger import Ledger
 from support.offices import SMOKERS, ask
 
 NASTY = [

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from sottovoce.faces.server import paying
+from sottovoce.faces.server.config import Config
+from sottovoce.faces.server.errors import NotFound
+from sottovoce.faces.server.questions import Question
+from sottovoce.faces.server.service import Service
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
-from sottovoce.server import paying
-from sottovoce.server.config import Config
-from sottovoce.server.errors import NotFound
-from sottovoce.server.questions import Question
-from sottovoce.server.service import Service
 from support.offices import SMOKERS, token_for
 
 

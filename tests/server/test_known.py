@@ -9,12 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
-from sottovoce.ledger import Ledger
-from sottovoce.server import schemas
-from sottovoce.server.callers import Caller
-from sottovoce.server.config import Config
-from sottovoce.server.known import Questions
-from sottovoce.server.tokens import Tokens
+from sottovoce.faces.server import schemas
+from sottovoce.faces.server.callers import Caller
+from sottovoce.faces.server.config import Config
+from sottovoce.faces.server.known import Questions
+from sottovoce.faces.server.tokens import Tokens
+from sottovoce.service.ledger import Ledger
 from support.offices import SMOKERS, bearer, served, token_for, write_office
 
 PLACE = "/api/v1/datasets/patients/ask"

@@ -14,9 +14,9 @@ from typing import Any
 import httpx
 import pytest
 
-from sottovoce.ledger import Ledger
-from sottovoce.server.errors import CallerLeft, ServerStopping, TooManyRequests
-from sottovoce.server.lines import Line, breathe, while_there
+from sottovoce.faces.server.errors import CallerLeft, ServerStopping, TooManyRequests
+from sottovoce.faces.server.lines import Line, breathe, while_there
+from sottovoce.service.ledger import Ledger
 from support.crowd import RunningServer, until_listening
 from support.nursery import born
 from support.offices import SMOKERS, bearer, served, token_for, write_office
@@ -186,7 +186,7 @@ def test_work_goes_on_while_the_caller_is_there(stays: bool) -> None:
 @pytest.mark.parametrize("face", ["api", "page"])
 def test_a_plan_ends_with_its_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, face: str) -> None:
     """The caller hangs up while the first mechanism is calibrated; the second is never begun."""
-    from sottovoce.server import plans
+    from sottovoce.faces.server import plans
     from support.visitors import Visitor
 
     begun, free, names = threading.Event(), threading.Event(), list[str]()
@@ -226,9 +226,9 @@ def test_a_plan_ends_with_its_caller(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 STUCK = """
 import sys, time
-from sottovoce.server.config import read_config
-from sottovoce.server import {module}
-from sottovoce.server.running import serve
+from sottovoce.faces.server.config import read_config
+from sottovoce.faces.server import {module}
+from sottovoce.faces.server.running import serve
 def stuck(*arguments, **options):
     print("stuck", file=sys.stderr, flush=True)
     time.sleep(600)

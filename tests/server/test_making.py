@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from sottovoce.curator import Curator, Draft, Paid, Priced
+from sottovoce.faces.server.making import Makers
 from sottovoce.mechanisms import NoisyStatistics, TemperedPosterior
+from sottovoce.mechanisms.conjugate import BetaBernoulli, DirichletCategorical
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import PureDP
-from sottovoce.server.making import Makers
-from sottovoce.systems import BetaBernoulli, DirichletCategorical
-from sottovoce.tables import Table
+from sottovoce.records.tables import Table
+from sottovoce.service.curator import Curator, Draft, Paid, Priced
 
 NOISY = NoisyStatistics.calibrate(BetaBernoulli(1, 1), n=40, target=PureDP(0.05))
 

@@ -6,9 +6,9 @@ import httpx
 import pytest
 
 import sottovoce as sv
+from sottovoce.faces.server.cards import verify_card
+from sottovoce.faces.server.config import Config
 from sottovoce.privacy.promises import parse_promise
-from sottovoce.server.cards import verify_card
-from sottovoce.server.config import Config
 from support.offices import SMOKERS, bearer, token_for
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from sottovoce.facts import Number
-from sottovoce.readings import CategoryCounts, FunctionSum, Statistics
-from sottovoce.server.datasets import _Remembered
+from sottovoce.faces.server.datasets import _Remembered
+from sottovoce.records.facts import Number
+from sottovoce.records.readings import CategoryCounts, FunctionSum, Statistics
 
 
 class Slow:

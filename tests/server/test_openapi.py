@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sottovoce.server.config import Config
+from sottovoce.faces.server.config import Config
 from support.offices import bearer, token_for
 
 CALM = settings(

@@ -15,14 +15,14 @@ from typing import Any
 import httpx
 import pytest
 
-from sottovoce.ledger import Ledger, State
-from sottovoce.server.config import Config
-from sottovoce.server.errors import AnswerLost
-from sottovoce.server.guard import HEADERS
-from sottovoce.server.logs import JsonLines
-from sottovoce.server.pacing import Grid
-from sottovoce.server.questions import Question
-from sottovoce.server.service import Service
+from sottovoce.faces.server.config import Config
+from sottovoce.faces.server.errors import AnswerLost
+from sottovoce.faces.server.guard import HEADERS
+from sottovoce.faces.server.logs import JsonLines
+from sottovoce.faces.server.pacing import Grid
+from sottovoce.faces.server.questions import Question
+from sottovoce.faces.server.service import Service
+from sottovoce.service.ledger import Ledger, State
 from support.offices import BETA, SMOKERS, ask, bearer, served, token_for, under_way, write_office
 
 QUESTION = Question(system=BETA, target="renyi:8,0.05", column="smoker")
@@ -94,9 +94,9 @@ def test_a_failure_is_logged_by_kind_and_place_alone(
         def fail(*_: object, **__: object) -> None:
             raise ValueError("record 7 is 'Smith-7'")
 
-        monkeypatch.setattr("sottovoce.server.datasets._Remembered.read", fail)
+        monkeypatch.setattr("sottovoce.faces.server.datasets._Remembered.read", fail)
         lost = ask(client, headers)
-        monkeypatch.setattr("sottovoce.server.service.Service.datasets", fail)
+        monkeypatch.setattr("sottovoce.faces.server.service.Service.datasets", fail)
         fault = client.get("/api/v1/datasets", headers=headers)
     assert (lost.status_code, lost.json()["type"]) == (500, "urn:sottovoce:answer-lost")
     assert (fault.status_code, fault.json()["type"]) == (500, "urn:sottovoce:fault")
@@ -133,8 +133,8 @@ def test_a_ledger_that_does_not_answer_is_unhealthy(tmp_path: Path, monkeypatch:
         def gone(*_: object, **__: object) -> None:
             raise LedgerUnavailable(f"the ledger {config.ledger} cannot be used: disk I/O error")
 
-        monkeypatch.setattr("sottovoce.ledger.Ledger.spent", gone)
-        monkeypatch.setattr("sottovoce.ledger.Ledger.write_all", gone)
+        monkeypatch.setattr("sottovoce.service.ledger.Ledger.spent", gone)
+        monkeypatch.setattr("sottovoce.service.ledger.Ledger.write_all", gone)
         assert client.get("/health").status_code == 503
         refused = ask(client, headers)
     assert refused.status_code == 503
@@ -243,13 +243,13 @@ class TestTiming:
         def fail(*_: object, **__: object) -> None:
             raise ValueError
 
-        monkeypatch.setattr("sottovoce.server.datasets._Remembered.read", fail)
+        monkeypatch.setattr("sottovoce.faces.server.datasets._Remembered.read", fail)
         config = write_office(tmp_path, limits="answer_grid = 0.25")
         with pytest.raises(AnswerLost):
             self.sleeps(config, monkeypatch, 0.1)
 
     def test_a_second_answer_reads_no_record(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        from sottovoce.tables import Table
+        from sottovoce.records.tables import Table
 
         reads: list[str] = []
         real = Table.read
@@ -298,7 +298,7 @@ class TestBehindAProxy:
     def ask_from(self, tmp_path: Path) -> Callable[..., int]:
         from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-        from sottovoce.server.app import create_app
+        from sottovoce.faces.server.app import create_app
 
         config = write_office(
             tmp_path, server='host = "0.0.0.0"\ntrusted_proxies = ["10.0.0.2"]', limits="failures_per_minute = 3"

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from sottovoce.server.config import Config
+from sottovoce.faces.server.config import Config
 from support.offices import served, token_for
 from support.visitors import Visitor, with_mechanisms
 

@@ -10,25 +10,32 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from sottovoce.facts import Category, Count, Facts, Flag, Number, Vector
-from sottovoce.ledger import EntryPending
-from sottovoce.metric.distinguishability import answers_left, one_guess
+from sottovoce.faces.server.errors import NotFound, TooManyRequests
+from sottovoce.faces.server.page.answered import answer_view
+from sottovoce.faces.server.page.charts import Axis, Chart, bars, dots, number, rail
+from sottovoce.faces.server.page.forms import (
+    likely_system,
+    prior_values,
+    purse_of,
+    question_of,
+    read_form,
+    share_target,
+)
+from sottovoce.faces.server.page.planner import meter
+from sottovoce.faces.server.page.rendering import Rendering, unbroken
+from sottovoce.faces.server.page.sessions import Sessions
+from sottovoce.faces.server.page.verb_page import _ratios
+from sottovoce.mechanisms.conjugate import BetaBernoulli, DirichletCategorical, GammaPoisson, NormalMean
+from sottovoce.mechanisms.conjugate.naming import SYSTEMS, column_systems
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.relation import ADD_REMOVE
-from sottovoce.server.errors import NotFound, TooManyRequests
-from sottovoce.server.page.answered import answer_view
-from sottovoce.server.page.charts import Axis, Chart, bars, dots, number, rail
-from sottovoce.server.page.forms import likely_system, prior_values, purse_of, question_of, read_form, share_target
-from sottovoce.server.page.planner import meter
-from sottovoce.server.page.rendering import Rendering, unbroken
-from sottovoce.server.page.sessions import Sessions
-from sottovoce.server.page.verb_page import _ratios
-from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaPoisson, NormalMean
-from sottovoce.systems.naming import SYSTEMS, column_systems
+from sottovoce.records.facts import Category, Count, Facts, Flag, Number, Vector
+from sottovoce.service.ledger import EntryPending
+from sottovoce.theory.metric.distinguishability import answers_left, one_guess
 
 TRAP = '"><script>alert(1)</script>'
 BUDGETS = [PureDP(1.0), ApproxDP(1.0, 1e-6), RenyiDP(8.0, 0.5), ZeroConcentratedDP(0.3), GaussianDP(0.7)]
@@ -217,7 +224,7 @@ def test_a_drawn_density_is_the_density():
     """The curve that quantiles give, against the normal law they come from."""
     from scipy import stats
 
-    from sottovoce.server.page.answered import _from_quantiles
+    from sottovoce.faces.server.page.answered import _from_quantiles
 
     points = np.array(_from_quantiles(stats.norm.ppf(np.linspace(0.01, 0.99, 99))))
     inside = np.abs(points[:, 0]) < 1.5

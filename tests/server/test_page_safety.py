@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from sottovoce.server.config import Config
-from sottovoce.server.tokens import Tokens
+from sottovoce.faces.server.config import Config
+from sottovoce.faces.server.tokens import Tokens
 from support.offices import served, token_for, write_office
 from support.visitors import Visitor, with_mechanisms
 
@@ -385,5 +385,10 @@ def test_the_documentation_needs_no_login_and_nothing_from_elsewhere(visitor: Vi
     page = visitor.client.get("/docs")
     assert page.status_code == 200
     assert not re.search(r"<script(?![^>]*src=\"/static)|<link[^>]*https?:|\sstyle=|src=\"https?:", page.text)
-    for word in ("proportion", "/api/v1/datasets/{dataset}/answers", "Idempotency-Key", "from sottovoce.client import"):
+    for word in (
+        "proportion",
+        "/api/v1/datasets/{dataset}/answers",
+        "Idempotency-Key",
+        "from sottovoce.faces.client import",
+    ):
         assert word in page.text

@@ -11,9 +11,9 @@ import httpx
 import numpy as np
 import pytest
 
-from sottovoce.answers import Regression
-from sottovoce.answers.catalogue import CATALOGUE
-from sottovoce.server.config import Config
+from sottovoce.faces.server.config import Config
+from sottovoce.service.answers import Regression
+from sottovoce.service.answers.catalogue import CATALOGUE
 from support.offices import bearer, token_for
 from support.visitors import Visitor
 

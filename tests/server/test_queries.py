@@ -11,11 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from sottovoce.faces.server.queries import check_query, evaluate, parse_query
+from sottovoce.faces.server.queries.parsing import LONGEST
+from sottovoce.mechanisms.conjugate import (
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaExponential,
+    GammaPoisson,
+    NormalMean,
+    System,
+)
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.server.queries import check_query, evaluate, parse_query
-from sottovoce.server.queries.parsing import LONGEST
-from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean, System
 
 CHARACTERS = st.characters(exclude_categories=["Cs"])
 """Those of any text; by default all of Unicode is tried for them first, which takes seconds."""

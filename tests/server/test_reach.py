@@ -9,15 +9,15 @@ from pathlib import Path
 import httpx
 import pytest
 
-from sottovoce.answers.explaining import explain
-from sottovoce.client import Client
-from sottovoce.client.reach import LIMITED, covers, reach
+from sottovoce.faces.client import Client
+from sottovoce.faces.client.reach import LIMITED, covers, reach
+from sottovoce.faces.server.config import Config, read_config
 from sottovoce.privacy.errors import BudgetExceeded
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import ApproxDP, Promise, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.privacy.pure import PureProfile
-from sottovoce.server.config import Config, read_config
+from sottovoce.service.answers.explaining import explain
 from support.offices import bearer, served, token_for, write_office
 from support.visitors import Visitor
 

@@ -11,10 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from sottovoce.curator import Curator
-from sottovoce.ledger import Ledger
-from sottovoce.server import readiness
-from sottovoce.server.config import Config, read_config
+from sottovoce.faces.server import readiness
+from sottovoce.faces.server.config import Config, read_config
+from sottovoce.service.curator import Curator
+from sottovoce.service.ledger import Ledger
 from support.offices import N, bearer, patients, served, token_for, write_office
 from support.visitors import Visitor
 

@@ -13,10 +13,10 @@ from typing import Any
 import httpx
 import pytest
 
-from sottovoce.ledger import Ledger
+from sottovoce.faces.server.config import Config
+from sottovoce.faces.server.receipts import Signer, verify_receipt
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.server.config import Config
-from sottovoce.server.receipts import Signer, verify_receipt
+from sottovoce.service.ledger import Ledger
 from support.offices import ask
 
 

@@ -20,9 +20,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from sottovoce.client.health import check, main
-from sottovoce.ledger import Ledger
-from sottovoce.server.app import CONFIG_VARIABLE, worker_app
+from sottovoce.faces.client.health import check, main
+from sottovoce.faces.server.app import CONFIG_VARIABLE, worker_app
+from sottovoce.service.ledger import Ledger
 from support.crowd import RunningServer, running, until_listening
 from support.nursery import born
 from support.offices import SMOKERS, bearer, token_for, under_way, write_office
@@ -32,8 +32,8 @@ RUN = (
     "import sys; sys.stdin = None; "  # a process of the nursery has one that its own workers could not take over
     "import types, uvicorn._subprocess as begun; from support.nursery import Grandchild; "
     "begun.spawn = types.SimpleNamespace(Process=Grandchild); "  # its workers have imported the rooms
-    "from sottovoce.server.config import read_config; "
-    "from sottovoce.server.running import serve; serve(read_config(sys.argv[1]))"
+    "from sottovoce.faces.server.config import read_config; "
+    "from sottovoce.faces.server.running import serve; serve(read_config(sys.argv[1]))"
 )
 
 

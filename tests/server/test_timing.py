@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from sottovoce.ledger import State
+from sottovoce.faces.server.errors import AnswerLost
+from sottovoce.faces.server.pacing import Grid
+from sottovoce.faces.server.questions import Question
+from sottovoce.faces.server.service import Service
 from sottovoce.privacy.errors import BudgetExceeded, SottovoceError
-from sottovoce.server.errors import AnswerLost
-from sottovoce.server.pacing import Grid
-from sottovoce.server.questions import Question
-from sottovoce.server.service import Service
-from sottovoce.tables import Table
+from sottovoce.records.tables import Table
+from sottovoce.service.ledger import State
 from support.offices import BETA, token_for, write_office
 
 USUAL = Question(system=BETA, target="renyi:8,0.05", column="smoker")
@@ -171,7 +171,7 @@ def test_a_question_still_being_built_is_given_up_at_the_end_and_costs_nothing(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = Held()
-    monkeypatch.setattr("sottovoce.server.questions.build", lambda *_: work())
+    monkeypatch.setattr("sottovoce.faces.server.questions.build", lambda *_: work())
 
     async def story() -> None:
         ada = service.authenticate(token_for(service.config))

@@ -12,11 +12,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from sottovoce.faces.server import tokens as module
+from sottovoce.faces.server.config import Config
+from sottovoce.faces.server.errors import NotAuthenticated
+from sottovoce.faces.server.tokens import Tokens
 from sottovoce.privacy.errors import InvalidValue, LedgerUnavailable
-from sottovoce.server import tokens as module
-from sottovoce.server.config import Config
-from sottovoce.server.errors import NotAuthenticated
-from sottovoce.server.tokens import Tokens
 from support.nursery import told_by
 from support.offices import SMOKERS, ask, bearer, served, token_for, write_office
 
@@ -182,7 +182,8 @@ class TestOverHttp:
     def test_revocation_by_another_process_is_felt_at_once(self, client: httpx.Client, office: Config) -> None:
         text = token_for(office, "ada")
         assert client.get(READ[0], headers=bearer(text)).status_code == 200
-        script = f"from sottovoce.server.tokens import Tokens; Tokens({office.tokens!r}).revoke({text.split('_')[1]!r})"
+        revoked = f"Tokens({office.tokens!r}).revoke({text.split('_')[1]!r})"
+        script = f"from sottovoce.faces.server.tokens import Tokens; {revoked}"
         told_by(script)
         assert client.get(READ[0], headers=bearer(text)).status_code == 401
         assert ask(client, bearer(text)).status_code == 401

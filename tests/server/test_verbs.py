@@ -14,13 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sottovoce.answers import Answer, Regression
-from sottovoce.answers.catalogue import CATALOGUE, Argument, Verb
-from sottovoce.facts import Count, Facts
-from sottovoce.ledger import Ledger
+from sottovoce.faces.server.config import Config
+from sottovoce.faces.server.receipts import verify_receipt
 from sottovoce.mechanisms import Release
-from sottovoce.server.config import Config
-from sottovoce.server.receipts import verify_receipt
+from sottovoce.records.facts import Count, Facts
+from sottovoce.service.answers import Answer, Regression
+from sottovoce.service.answers.catalogue import CATALOGUE, Argument, Verb
+from sottovoce.service.ledger import Ledger
 from support.offices import N, bearer, served, token_for, write_office
 from support.visitors import Visitor
 
@@ -236,7 +236,7 @@ def test_more_groups_than_rows_are_refused_before_any_is_made(tmp_path: Path) ->
         )
     text = text.replace('[datasets.patients.columns.place]\nkind = "vector"\nof = ["x", "y"]\nradius = 1.0\n', "")
     config.path.write_text(text, encoding="utf-8")
-    from sottovoce.server.config import read_config
+    from sottovoce.faces.server.config import read_config
 
     with served(read_config(config.path)) as client:
         who = bearer(token_for(config))

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sottovoce.regression import AdaptiveLooks
-from sottovoce.regression.care import Care
+from sottovoce.inference.regression import AdaptiveLooks
+from sottovoce.inference.regression.care import Care
 
 __all__ = ["concluded_once"]
 

@@ -18,17 +18,17 @@ from pathlib import Path
 from typing import Any
 
 import sottovoce
-from sottovoce.ledger import Ledger, State
-from sottovoce.ledger.chain import canonical, digest
-from sottovoce.server.config import Config
+from sottovoce.faces.server.config import Config
+from sottovoce.service.ledger import Ledger, State
+from sottovoce.service.ledger.chain import canonical, digest
 from support.nursery import Born, born
 from support.ports import free_port
 
 __all__ = ["Outcome", "RunningServer", "crowd", "running", "until_listening"]
 
 _RUN = (
-    "import dataclasses, sys; from sottovoce.server.config import read_config; "
-    "from sottovoce.server.running import serve; "
+    "import dataclasses, sys; from sottovoce.faces.server.config import read_config; "
+    "from sottovoce.faces.server.running import serve; "
     "serve(dataclasses.replace(read_config(sys.argv[1]), port=int(sys.argv[2])))"
 )
 

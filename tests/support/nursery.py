@@ -20,7 +20,7 @@ import sottovoce
 __all__ = ["Born", "Grandchild", "born", "prepare", "told_by"]
 
 _SOURCE = str(Path(sottovoce.__file__).parents[1])
-_ROOMS = ["ibis.backends.duckdb", "opendp.measurements", "pandas", "pyarrow.dataset", "sottovoce.server.running"]
+_ROOMS = ["ibis.backends.duckdb", "opendp.measurements", "pandas", "pyarrow.dataset", "sottovoce.faces.server.running"]
 _NURSERY = multiprocessing.get_context("forkserver")
 _NURSERY.set_forkserver_preload(_ROOMS)
 

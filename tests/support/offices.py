@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import uvicorn
 
-from sottovoce.ledger import Ledger
-from sottovoce.server.app import create_app
-from sottovoce.server.config import Config, read_config
-from sottovoce.server.tokens import SCOPES, Tokens
+from sottovoce.faces.server.app import create_app
+from sottovoce.faces.server.config import Config, read_config
+from sottovoce.faces.server.tokens import SCOPES, Tokens
+from sottovoce.service.ledger import Ledger
 
 __all__ = ["BETA", "SMOKERS", "N", "ask", "bearer", "patients", "served", "token_for", "under_way", "write_office"]
 

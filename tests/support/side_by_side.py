@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.readings import Statistics
-from sottovoce.readings.base import Looks
-from sottovoce.readings.held_records import as_columns
-from sottovoce.readings.look import CHUNK
-from sottovoce.regression import AdaptiveLooks, Coefficients
+from sottovoce.inference.regression import AdaptiveLooks, Coefficients
+from sottovoce.records.readings import Statistics
+from sottovoce.records.readings.base import Looks
+from sottovoce.records.readings.held_records import as_columns
+from sottovoce.records.readings.look import CHUNK
 
 __all__ = ["released"]
 

@@ -12,9 +12,9 @@ import os
 import signal
 import sys
 
-from sottovoce.ledger import Ledger, Reservation
 from sottovoce.privacy.errors import BudgetExceeded
 from sottovoce.privacy.gaussian import GaussianProfile
+from sottovoce.service.ledger import Ledger, Reservation
 
 
 def say(worker: int, word: str, number: int) -> None:

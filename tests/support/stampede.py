@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from sottovoce.ledger import Budget, Ledger, State
+from sottovoce.service.ledger import Budget, Ledger, State
 from support.nursery import born
 
 __all__ = ["Outcome", "stampede"]

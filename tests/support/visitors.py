@@ -6,7 +6,7 @@ import re
 
 import httpx
 
-from sottovoce.server.config import Config, read_config
+from sottovoce.faces.server.config import Config, read_config
 
 __all__ = ["Visitor", "with_mechanisms"]
 

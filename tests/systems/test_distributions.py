@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.systems import (
+from sottovoce.mechanisms.conjugate import (
     Beta,
     Dirichlet,
     DirichletMixture,
@@ -21,8 +19,10 @@ from sottovoce.systems import (
     NormalVector,
     Truncated,
 )
-from sottovoce.systems.distributions.mixtures import Mixtures
-from sottovoce.systems.distributions.truncated_dirichlet import TruncatedDirichlet
+from sottovoce.mechanisms.conjugate.distributions.mixtures import Mixtures
+from sottovoce.mechanisms.conjugate.distributions.truncated_dirichlet import TruncatedDirichlet
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.randomness import seeded_rng
 
 SCALARS = [
     (Beta(0.6, 2.5), stats.beta(0.6, 2.5)),

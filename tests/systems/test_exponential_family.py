@@ -13,15 +13,15 @@ from scipy import special
 
 from sottovoce.audit import check_mechanism
 from sottovoce.mechanisms import DiffusedPosterior, DirectPosterior, ExponentialChoice, Outcomes
-from sottovoce.metric.approximate import profile_within
-from sottovoce.metric.families import family_metric_privacy
+from sottovoce.mechanisms.conjugate.exponential_family import ExponentialFamily
+from sottovoce.mechanisms.conjugate.naming import SYSTEMS
+from sottovoce.mechanisms.conjugate.verified import supremum, supremum_of
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP, RenyiDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import ClippedSum, FunctionSum
-from sottovoce.systems.exponential_family import ExponentialFamily
-from sottovoce.systems.naming import SYSTEMS
-from sottovoce.systems.verified import supremum, supremum_of
+from sottovoce.records.readings import ClippedSum, FunctionSum
+from sottovoce.theory.metric.approximate import profile_within
+from sottovoce.theory.metric.families import family_metric_privacy
 
 WAITS = InverseGaussianShape(chi=4.0, nu=6.0, mean=1.0, low=0.25, high=3.0)
 COUNTS = NegativeBinomialProportion(chi=9.0, nu=2.0, size=2.5, high=3)

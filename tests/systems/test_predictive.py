@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sottovoce.systems.predictive import poisson
+from sottovoce.mechanisms.conjugate.predictive import poisson
 
 
 @pytest.mark.parametrize("level", [1e-9, 0.025, 0.5, 0.975, 1 - 1e-12])

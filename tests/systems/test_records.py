@@ -9,10 +9,16 @@ import pyarrow as pa
 import pytest
 
 from sottovoce.mechanisms import DirectPosterior, NoisyStatistics
+from sottovoce.mechanisms.conjugate import (
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaExponential,
+    GammaPoisson,
+    NormalMean,
+)
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.readings import Statistics
-from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
-from sottovoce.tables import open_table
+from sottovoce.records.readings import Statistics
+from sottovoce.records.tables import open_table
 
 CATEGORIES = DirichletCategorical([1, 1], categories=("a", "b"))
 

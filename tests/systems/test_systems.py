@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from sottovoce.privacy.errors import InvalidValue
-from sottovoce.readings import Statistics
-from sottovoce.systems import (
+from sottovoce.mechanisms.conjugate import (
     BetaBernoulli,
     DirichletCategorical,
     Gamma,
@@ -15,6 +13,8 @@ from sottovoce.systems import (
     NormalMean,
     System,
 )
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.records.readings import Statistics
 
 ALL = [
     BetaBernoulli(2, 3),

@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sottovoce.facts import Facts
-from sottovoce.readings import CategoryCounts
-from sottovoce.tables import Table, open_table
+from sottovoce.records.facts import Facts
+from sottovoce.records.readings import CategoryCounts
+from sottovoce.records.tables import Table, open_table
 
 ODD = [None, float("nan"), float("inf"), float("-inf"), 1e308, -1e308, 5e-324, -0.0, 1e-200, 0.1, 3.0, 10.0]
 CATEGORIES = ["north", "south", "o'hara", "ünï", "north ", "North", "", None, 'say "hi"']

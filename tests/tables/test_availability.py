@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sottovoce.curator import Curator
-from sottovoce.facts import Facts, Flag, Number, Person
-from sottovoce.ledger import State
 from sottovoce.privacy.errors import InvalidData, SourceUnavailable
 from sottovoce.privacy.promises import PureDP
-from sottovoce.tables import open_table
+from sottovoce.records.facts import Facts, Flag, Number, Person
+from sottovoce.records.tables import open_table
+from sottovoce.service.curator import Curator
+from sottovoce.service.ledger import State
 
 from .conftest import copy_to_postgres
 

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import sottovoce as sv
-from sottovoce.answers import Question
-from sottovoce.readings import GroupMoments
-from sottovoce.readings.bands import Bands
-from sottovoce.tables import Table, open_table
+from sottovoce.records.readings import GroupMoments
+from sottovoce.records.readings.bands import Bands
+from sottovoce.records.tables import Table, open_table
+from sottovoce.service.answers import Question
 
 EDGES = [
     (0.1, 0.2, 0.3, 0.7),  # none of which is a double

@@ -11,7 +11,7 @@ import pytest
 
 from papers import data
 from sottovoce.privacy.errors import InvalidData
-from sottovoce.tables import bundled
+from sottovoce.records.tables import bundled
 
 README = data.data_path("README.md")
 

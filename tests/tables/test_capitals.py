@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sottovoce.privacy.errors import InvalidData
-from sottovoce.tables import open_table
+from sottovoce.records.tables import open_table
 
 from .conftest import SPARK
 

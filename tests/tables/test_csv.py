@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.facts import Category, Facts, Person
 from sottovoce.privacy.errors import InvalidData
-from sottovoce.readings import BallSum, CategoryCounts, ClippedSum, CrossCounts, PersonCells
-from sottovoce.tables import Table, delimited, open_table
-from sottovoce.tables.delimited import cells
-from sottovoce.tables.quotes import SEPARATOR, separated
+from sottovoce.records.facts import Category, Facts, Person
+from sottovoce.records.readings import BallSum, CategoryCounts, ClippedSum, CrossCounts, PersonCells
+from sottovoce.records.tables import Table, delimited, open_table
+from sottovoce.records.tables.delimited import cells
+from sottovoce.records.tables.quotes import SEPARATOR, separated
 
 SOUND = [b"%d,%d,ward %d" % (k, 20 + k % 60, k % 3) for k in range(999)]
 ODD = {

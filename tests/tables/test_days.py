@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sottovoce.privacy.errors import InvalidData
-from sottovoce.readings import CategoryCounts, ClippedSum
-from sottovoce.tables import Table, open_table
+from sottovoce.records.readings import CategoryCounts, ClippedSum
+from sottovoce.records.tables import Table, open_table
 
 from .conftest import SPARK
 

@@ -13,10 +13,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sottovoce.facts.columns import Category, Column, Count, Flag, Number
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.readings import BallSum, CategoryCounts, ClassMoments, ClippedRows, ClippedSum, CrossCounts, Moments
-from sottovoce.tables import Table, open_table
+from sottovoce.records.facts.columns import Category, Column, Count, Flag, Number
+from sottovoce.records.readings import (
+    BallSum,
+    CategoryCounts,
+    ClassMoments,
+    ClippedRows,
+    ClippedSum,
+    CrossCounts,
+    Moments,
+)
+from sottovoce.records.tables import Table, open_table
 
 from .conftest import SPARK, holding, on_engines
 

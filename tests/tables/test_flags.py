@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sottovoce import Category, Facts, Flag
-from sottovoce.readings import CategoryCounts, ClippedSum, CrossCounts
-from sottovoce.tables import open_table
+from sottovoce.records.readings import CategoryCounts, ClippedSum, CrossCounts
+from sottovoce.records.tables import open_table
 
 from .conftest import SPARK, copy_to_postgres, holding
 

@@ -13,12 +13,12 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from sottovoce.curator import Curator
-from sottovoce.facts import Category, Day, Facts, Flag, Number, Person
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.promises import PureDP
-from sottovoce.readings import CategoryCounts, ClippedSum, CrossCounts
-from sottovoce.tables import open_table
+from sottovoce.records.facts import Category, Day, Facts, Flag, Number, Person
+from sottovoce.records.readings import CategoryCounts, ClippedSum, CrossCounts
+from sottovoce.records.tables import open_table
+from sottovoce.service.curator import Curator
 
 RECORDS = pa.table({"age": [1, 2, 3], "name": ["a", "b", "b"]})
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.tables.grid import Grid
+from sottovoce.records.tables.grid import Grid
 
 SIZES = st.floats(2.0**-64, 2.0**51)
 

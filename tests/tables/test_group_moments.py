@@ -4,12 +4,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sottovoce.answers import NoisyCells, Question
-from sottovoce.facts import Category, Cells, Count, Facts, Flag, Number
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import CellCounts, GroupMoments, Statistics
-from sottovoce.readings.bands import Bands
-from sottovoce.tables import Table, open_table
+from sottovoce.records.facts import Category, Cells, Count, Facts, Flag, Number
+from sottovoce.records.readings import CellCounts, GroupMoments, Statistics
+from sottovoce.records.readings.bands import Bands
+from sottovoce.records.tables import Table, open_table
+from sottovoce.service.answers import NoisyCells, Question
 
 from .conftest import on_engines
 

@@ -13,14 +13,14 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
-from sottovoce.facts import Facts, Flag, Number
+from sottovoce.inference.regression import Formula
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.readings import CategoryCounts, ClippedSum, GroupMoments
-from sottovoce.readings.functions import FunctionSum
-from sottovoce.regression import Formula
-from sottovoce.tables import Table, engine, open_table, sources
-from sottovoce.tables.plans import KeptPlans
-from sottovoce.tables.threads import narrowed, threads_for
+from sottovoce.records.facts import Facts, Flag, Number
+from sottovoce.records.readings import CategoryCounts, ClippedSum, GroupMoments
+from sottovoce.records.readings.functions import FunctionSum
+from sottovoce.records.tables import Table, engine, open_table, sources
+from sottovoce.records.tables.plans import KeptPlans
+from sottovoce.records.tables.threads import narrowed, threads_for
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sottovoce.facts import Category, Count, Flag, Number
-from sottovoce.facts.encodings import Encoding
-from sottovoce.readings import Look
-from sottovoce.tables import Table
+from sottovoce.records.facts import Category, Count, Flag, Number
+from sottovoce.records.facts.encodings import Encoding
+from sottovoce.records.readings import Look
+from sottovoce.records.tables import Table
 
 COLUMNS = (Number(-3, 7.5), Category(["north", "south", "o'hara"]), Flag(False), Number(-1, 1, 0.25))
 ENTRIES = ((), ((0, -1),), ((1, 1),), ((1, 2),), ((0, -1), (2, -1)), ((3, -1),))

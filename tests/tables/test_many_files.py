@@ -10,8 +10,8 @@ import pytest
 from pyarrow import feather
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.readings import CategoryCounts, CellCounts, ClassMoments, ClippedSum, CrossCounts, GroupMoments
-from sottovoce.tables import open_table
+from sottovoce.records.readings import CategoryCounts, CellCounts, ClassMoments, ClippedSum, CrossCounts, GroupMoments
+from sottovoce.records.tables import open_table
 
 MANY = [f"y{i}" for i in range(300)]
 """More texts than there are places of 8 bits."""

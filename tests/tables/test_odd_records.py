@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.readings import BallSum, CategoryCounts, ClippedSum, CrossCounts, GroupMoments
-from sottovoce.tables import open_table, text_files
-from sottovoce.tables.engine import fetch_row, guarded
+from sottovoce.records.readings import BallSum, CategoryCounts, ClippedSum, CrossCounts, GroupMoments
+from sottovoce.records.tables import open_table, text_files
+from sottovoce.records.tables.engine import fetch_row, guarded
 
 BROKEN = pa.array([b"N", b"\xff\xfe", b"\x00", b"S\xe9", None, b"N"], pa.binary()).view(pa.string())
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sottovoce.facts import Category, Count, Facts, Flag, Number, Person
-from sottovoce.facts.encodings import Encoding
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.readings import (
+from sottovoce.records.facts import Category, Count, Facts, Flag, Number, Person
+from sottovoce.records.facts.encodings import Encoding
+from sottovoce.records.readings import (
     CategoryCounts,
     ClippedSum,
     GroupMoments,
@@ -22,8 +22,8 @@ from sottovoce.readings import (
     PersonRows,
     Statistics,
 )
-from sottovoce.readings.bands import Bands
-from sottovoce.tables import open_table
+from sottovoce.records.readings.bands import Bands
+from sottovoce.records.tables import open_table
 
 WORDS = ("north", "south", "o'hara", "ünï")
 ENCODING = Encoding(("x", "c"), (Number(-2, 6), Category(WORDS)), ((), ((0, -1),), ((1, 2),)))

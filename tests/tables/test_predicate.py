@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sottovoce.facts.condition import And, Column, Compare, IsMissing, Literal, Not, OneOf, Or
-from sottovoce.facts.conditions import parse_predicate
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.readings import ClippedSum
-from sottovoce.tables import open_table
+from sottovoce.records.facts.condition import And, Column, Compare, IsMissing, Literal, Not, OneOf, Or
+from sottovoce.records.facts.conditions import parse_predicate
+from sottovoce.records.readings import ClippedSum
+from sottovoce.records.tables import open_table
 
 A, B, C = Column("a"), Column("b"), Column("c")
 

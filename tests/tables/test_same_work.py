@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sottovoce.readings import CategoryCounts, CellCounts, CrossCounts, GroupMoments, Moments, Reading
-from sottovoce.tables import Table, open_table
-from sottovoce.tables.cells import _even, bin_of
-from sottovoce.tables.engine import ENGINES
-from sottovoce.tables.persons import person_of
+from sottovoce.records.readings import CategoryCounts, CellCounts, CrossCounts, GroupMoments, Moments, Reading
+from sottovoce.records.tables import Table, open_table
+from sottovoce.records.tables.cells import _even, bin_of
+from sottovoce.records.tables.engine import ENGINES
+from sottovoce.records.tables.persons import person_of
 
 WORDS = ("north", "south", "")
 

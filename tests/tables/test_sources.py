@@ -21,10 +21,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.readings import BallSum, CategoryCounts, ClippedSum, GroupMoments
-from sottovoce.readings.group_moments import STEPS
-from sottovoce.tables import open_table
-from sottovoce.tables.sources import _PLAIN, _duckdb, _holds
+from sottovoce.records.readings import BallSum, CategoryCounts, ClippedSum, GroupMoments
+from sottovoce.records.readings.group_moments import STEPS
+from sottovoce.records.tables import open_table
+from sottovoce.records.tables.sources import _PLAIN, _duckdb, _holds
 
 RECORDS = pa.table(
     {

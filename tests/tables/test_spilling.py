@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from sottovoce.privacy.errors import InvalidData
-from sottovoce.readings import PersonRows
-from sottovoce.tables import open_table
-from sottovoce.tables.sources import SETTINGS
+from sottovoce.records.readings import PersonRows
+from sottovoce.records.tables import open_table
+from sottovoce.records.tables.sources import SETTINGS
 
 
 def test_memory_decides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.readings import BallSum, CategoryCounts, ClippedRows, ClippedSum, Moments
-from sottovoce.tables import Table, open_table
+from sottovoce.records.readings import BallSum, CategoryCounts, ClippedRows, ClippedSum, Moments
+from sottovoce.records.tables import Table, open_table
 
 RECORDS = pa.table({"age": [30, 40], "ward": ["N", "S"], "day": pa.array([0, 1], pa.date32()), "x": [0.5, 1.5]})
 

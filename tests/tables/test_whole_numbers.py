@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sottovoce.readings import ClippedSum
-from sottovoce.tables import open_table
+from sottovoce.records.readings import ClippedSum
+from sottovoce.records.tables import open_table
 
 from .conftest import SPARK
 

@@ -19,8 +19,14 @@ from sottovoce.mechanisms import (
     StatisticalQuery,
     TemperedPosterior,
 )
+from sottovoce.mechanisms.conjugate import (
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaExponential,
+    GammaPoisson,
+    NormalMean,
+)
 from sottovoce.privacy.promises import ApproxDP, PureDP
-from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
 
 __all__ = ["Small", "neighbours", "small_cases", "stated"]
 

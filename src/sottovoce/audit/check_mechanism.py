@@ -27,7 +27,7 @@ from sottovoce.privacy.errors import BudgetExceeded, InvalidData, InvalidValue, 
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import Promise, PureDP, RenyiDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import Looks
+from sottovoce.records.readings import Looks
 
 __all__ = ["check_mechanism", "read_elsewhere"]
 
@@ -61,7 +61,7 @@ def check_mechanism(
     Examples
     --------
     >>> from sottovoce.mechanisms import DirectPosterior
-    >>> from sottovoce.systems import BetaBernoulli
+    >>> from sottovoce.mechanisms.conjugate import BetaBernoulli
     >>> results = check_mechanism(DirectPosterior(BetaBernoulli(6, 12), n=4), fresh=False)
     >>> [result.name for result in results if not result.passed]
     []
@@ -255,9 +255,9 @@ def _budget(profile: Profile) -> Promise | None:
 def _charged(mechanism: Mechanism) -> tuple[bool, str]:
     if not (find_spec("ibis") and find_spec("pyarrow")):
         return True, "no tables are installed"
-    from sottovoce.curator import Curator  # noqa: PLC0415 - only here
-    from sottovoce.tables import open_table  # noqa: PLC0415 - an extra
-    from sottovoce.tables.plans import PLANS  # noqa: PLC0415
+    from sottovoce.records.tables import open_table  # noqa: PLC0415 - an extra
+    from sottovoce.records.tables.plans import PLANS  # noqa: PLC0415
+    from sottovoce.service.curator import Curator  # noqa: PLC0415 - only here
 
     reading, records = mechanism.reading, _records(mechanism)
     if reading.word not in PLANS:

@@ -17,7 +17,7 @@ import numpy as np
 from sottovoce.audit.checks.result import CheckResult, attempt, verdict
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import Looks, Movement, Reading, Statistics
+from sottovoce.records.readings import Looks, Movement, Reading, Statistics
 
 __all__ = ["ODD", "InMemory", "Record", "check_reading", "frame_of", "typical_records", "with_odd_cells"]
 
@@ -50,7 +50,7 @@ def check_reading(reading: Reading) -> tuple[CheckResult, ...]:
 
     Examples
     --------
-    >>> from sottovoce.readings import ClippedSum
+    >>> from sottovoce.records.readings import ClippedSum
     >>> all(result.passed for result in check_reading(ClippedSum(0.0, 10.0)))
     True
     """
@@ -208,8 +208,8 @@ def _ends(reading: Reading) -> tuple[bool, str]:
 def _engine(reading: Reading) -> tuple[bool, str]:
     if not (find_spec("ibis") and find_spec("pyarrow")):
         return True, "no tables are installed"
-    from sottovoce.tables import open_table  # noqa: PLC0415 - an extra
-    from sottovoce.tables.plans import PLANS  # noqa: PLC0415
+    from sottovoce.records.tables import open_table  # noqa: PLC0415 - an extra
+    from sottovoce.records.tables.plans import PLANS  # noqa: PLC0415
 
     if reading.word not in PLANS:
         return True, "no query is known for it"

@@ -83,7 +83,7 @@ def audit(
     Examples
     --------
     >>> from sottovoce.mechanisms import DirectPosterior
-    >>> from sottovoce.systems import BetaBernoulli
+    >>> from sottovoce.mechanisms.conjugate import BetaBernoulli
     >>> report = audit(DirectPosterior(BetaBernoulli(6, 12), n=100), draws=50_000)
     >>> str(report.verdict), report.epsilon.lower < report.epsilon.claimed
     ('holds', True)

@@ -117,7 +117,7 @@ def subject_of(
     Examples
     --------
     >>> from sottovoce.mechanisms import DirectPosterior
-    >>> from sottovoce.systems import BetaBernoulli
+    >>> from sottovoce.mechanisms.conjugate import BetaBernoulli
     >>> subject = subject_of(DirectPosterior(BetaBernoulli(6, 12), n=100))
     >>> subject.name, [data.total.tolist() for data in subject.draw.pair]
     ('direct posterior of beta-bernoulli, n=100', [[0.0], [1.0]])

@@ -15,8 +15,8 @@ from typing import Any
 
 from scipy import special
 
+from sottovoce.mechanisms.conjugate.laws import BetaLaw, GammaLaw, NormalLaw
 from sottovoce.mechanisms.positive_series import beta_series, common_scale, expected_terms, gamma_series
-from sottovoce.systems.laws import BetaLaw, GammaLaw, NormalLaw
 
 __all__ = ["Ball", "BallFunction", "ball", "ball_function", "precision"]
 

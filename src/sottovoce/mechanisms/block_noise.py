@@ -19,8 +19,8 @@ from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import ApproxDP, Promise
 from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.relation import REPLACE_ONE, Relation
-from sottovoce.readings import Block
-from sottovoce.readings.base import Movement
+from sottovoce.records.readings import Block
+from sottovoce.records.readings.base import Movement
 
 __all__ = ["KINDS", "adds_up", "check_kind", "least_scales", "noise_profile", "shares_of"]
 

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from sottovoce.mechanisms.balls import Ball, BallFunction, ball, ball_function, precision
 from sottovoce.mechanisms.cells import Cells, nearest_double
+from sottovoce.mechanisms.conjugate.laws import BetaLaw, GammaLaw, NormalLaw
 from sottovoce.mechanisms.lazy_uniform import BitSource, LazyUniform, find_cell
 from sottovoce.privacy.numbers import Floats
-from sottovoce.systems.laws import BetaLaw, GammaLaw, NormalLaw
 
 __all__ = ["CellTable"]
 

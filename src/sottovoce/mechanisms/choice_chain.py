@@ -35,7 +35,7 @@ from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.pure import BoundedRangeProfile
 from sottovoce.privacy.subsampled import SubsampledProfile
-from sottovoce.readings import FunctionRows, ScoreRows
+from sottovoce.records.readings import FunctionRows, ScoreRows
 
 __all__ = ["ChoiceChain"]
 
@@ -64,7 +64,7 @@ class ChoiceChain(Mechanism):
     --------
     Thirty Metropolis steps, each on 20 of 200 records:
 
-    >>> from sottovoce.facts import Number
+    >>> from sottovoce.records.facts import Number
     >>> guesses = (0.1, 0.3, 0.5, 0.7, 0.9)
     >>> scores = FunctionRows(lambda x: [-abs(x - g) for g in guesses], (Number(0, 1),), -1, 0, 5)
     >>> chain = ChoiceChain(Outcomes(guesses, scores), 200, (1.0,) * 30, part=20, candidates=1)

@@ -38,7 +38,7 @@ CONJUGATE = ("direct", "diffused", "concentrated", "tempered", "laplace", "gauss
 def names_for(system: Any) -> dict[str, tuple[Any, Mapping[str, Any]]]:
     """Return the mechanisms that serve a system: by short name the kind, and what its `calibrate` takes beside.
 
-    >>> from sottovoce.systems import BetaBernoulli
+    >>> from sottovoce.mechanisms.conjugate import BetaBernoulli
     >>> tuple(names_for(BetaBernoulli(1, 1))) == CONJUGATE
     True
     """

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from sottovoce.mechanisms.conjugate.distributions import Tabulated
+from sottovoce.mechanisms.conjugate.system import ClippedSystem
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
-from sottovoce.readings import ClippedSum
-from sottovoce.systems.distributions import Tabulated
-from sottovoce.systems.system import ClippedSystem
+from sottovoce.records.readings import ClippedSum
 
 __all__ = ["ClippedTotal"]
 

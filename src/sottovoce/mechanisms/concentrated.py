@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.conjugate.beta_bernoulli import BetaBernoulli
+from sottovoce.mechanisms.conjugate.system import System
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.privacy.numbers import real
 from sottovoce.privacy.promises import Promise
-from sottovoce.systems.beta_bernoulli import BetaBernoulli
-from sottovoce.systems.system import System
 
 __all__ = ["ConcentratedPosterior"]
 
@@ -24,7 +24,7 @@ class ConcentratedPosterior(PosteriorSample):
     Examples
     --------
     >>> from sottovoce.privacy.promises import RenyiDP
-    >>> from sottovoce.systems import BetaBernoulli
+    >>> from sottovoce.mechanisms.conjugate import BetaBernoulli
     >>> system = BetaBernoulli(alpha=6, beta=12)
     >>> mech = ConcentratedPosterior.calibrate(system, n=100, target=RenyiDP(order=2, epsilon=0.05))
     >>> round(1 / mech.prior_weight, 8)

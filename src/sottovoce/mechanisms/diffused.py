@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.conjugate.beta_bernoulli import BetaBernoulli
+from sottovoce.mechanisms.conjugate.system import System
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import real
 from sottovoce.privacy.promises import Promise
-from sottovoce.systems.beta_bernoulli import BetaBernoulli
-from sottovoce.systems.system import System
 
 __all__ = ["DiffusedPosterior"]
 
@@ -25,7 +25,7 @@ class DiffusedPosterior(PosteriorSample):
     Examples
     --------
     >>> from sottovoce.privacy.promises import RenyiDP
-    >>> from sottovoce.systems import BetaBernoulli
+    >>> from sottovoce.mechanisms.conjugate import BetaBernoulli
     >>> mech = DiffusedPosterior.calibrate(BetaBernoulli(6, 12), n=100, target=RenyiDP(order=15, epsilon=0.1))
     >>> round(mech.data_weight, 8)
     0.22787341

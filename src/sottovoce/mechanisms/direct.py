@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.conjugate.beta_bernoulli import BetaBernoulli
+from sottovoce.mechanisms.conjugate.system import System
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.privacy.promises import Promise
-from sottovoce.systems.beta_bernoulli import BetaBernoulli
-from sottovoce.systems.system import System
 
 __all__ = ["DirectPosterior"]
 
@@ -22,7 +22,7 @@ class DirectPosterior(PosteriorSample):
 
     Examples
     --------
-    >>> from sottovoce.systems import BetaBernoulli
+    >>> from sottovoce.mechanisms.conjugate import BetaBernoulli
     >>> mech = DirectPosterior(BetaBernoulli(alpha=6, beta=12), n=100)
     >>> round(mech.profile.delta(1.0), 6)
     0.005117

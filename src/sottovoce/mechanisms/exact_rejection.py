@@ -19,9 +19,9 @@ import numpy as np
 
 from sottovoce.mechanisms.balls import Ball, BallFunction, ball, ball_function, precision
 from sottovoce.mechanisms.cells import Cells, FloatingCells, exact
+from sottovoce.mechanisms.conjugate.distributions.truncated_dirichlet import TruncatedDirichlet
+from sottovoce.mechanisms.conjugate.laws import DirichletLaw, GammaLaw
 from sottovoce.mechanisms.lazy_uniform import BitSource, LazyUniform, find_cell
-from sottovoce.systems.distributions.truncated_dirichlet import TruncatedDirichlet
-from sottovoce.systems.laws import DirichletLaw, GammaLaw
 
 __all__ = ["LazyReal", "Proposals", "floored_dirichlet"]
 

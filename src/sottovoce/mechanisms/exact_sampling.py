@@ -19,13 +19,13 @@ import numpy as np
 from sottovoce.mechanisms.balls import BallFunction, ball_function
 from sottovoce.mechanisms.cell_table import CellTable
 from sottovoce.mechanisms.cells import Cells, EvenCells, FloatingCells, SignedCells, UnitCells
+from sottovoce.mechanisms.conjugate.distributions.base import number
+from sottovoce.mechanisms.conjugate.laws import BetaLaw, DirichletLaw, GammaLaw, Law, NormalLaw
 from sottovoce.mechanisms.exact_rejection import Proposals, floored_dirichlet
 from sottovoce.mechanisms.lazy_uniform import BitSource, LazyUniform, find_cell
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import is_secure
-from sottovoce.systems.distributions.base import number
-from sottovoce.systems.laws import BetaLaw, DirichletLaw, GammaLaw, Law, NormalLaw
 
 __all__ = ["cells_of", "draw", "released", "samples"]
 

@@ -42,7 +42,7 @@ def expected(mechanism: Mechanism, means: list[Any]) -> Expected | None:
     """Return what to expect of a mechanism, averaged over means; None where nothing is known in closed form.
 
     >>> from sottovoce.mechanisms import DirectPosterior
-    >>> from sottovoce.systems import BetaBernoulli
+    >>> from sottovoce.mechanisms.conjugate import BetaBernoulli
     >>> told = expected(DirectPosterior(BetaBernoulli(1, 1), 98), [0.5])
     >>> round(told.error, 3), told.pull
     (0.05, 0.0)

@@ -21,7 +21,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sottovoce.facts.columns import Count
 from sottovoce.mechanisms.balls import Ball, ball, precision
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.lazy_uniform import BitSource, LazyUniform
@@ -32,8 +31,9 @@ from sottovoce.privacy.plain import mapping, restoring
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.pure import BoundedRangeProfile
-from sottovoce.readings import FunctionSum, Reading, Statistics
-from sottovoce.readings.function_reading import FunctionReading
+from sottovoce.records.facts.columns import Count
+from sottovoce.records.readings import FunctionSum, Reading, Statistics
+from sottovoce.records.readings.function_reading import FunctionReading
 
 __all__ = ["ExponentialChoice", "Outcomes", "choose"]
 
@@ -168,7 +168,7 @@ class ExponentialChoice(Mechanism):
     --------
     The ward that most records name, at ε = 1:
 
-    >>> from sottovoce.facts import Category
+    >>> from sottovoce.records.facts import Category
     >>> from sottovoce.privacy.promises import PureDP
     >>> wards = ("A", "B", "C")
     >>> votes = FunctionSum(lambda ward: [ward == w for w in wards], (Category(wards),), 0, 1, entries=3)

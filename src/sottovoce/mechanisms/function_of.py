@@ -14,8 +14,8 @@ from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.plain import mapping, restoring
-from sottovoce.readings import Reading, Statistics
-from sottovoce.readings.function_reading import FunctionReading
+from sottovoce.records.readings import Reading, Statistics
+from sottovoce.records.readings.function_reading import FunctionReading
 
 __all__ = ["FunctionOf", "NoisyValue"]
 
@@ -32,11 +32,11 @@ class FunctionOf:
 
     Examples
     --------
-    >>> from sottovoce.facts import Category
+    >>> from sottovoce.records.facts import Category
     >>> from sottovoce.mechanisms import NoisyStatistics
     >>> from sottovoce.privacy.promises import PureDP
     >>> from sottovoce.privacy.randomness import seeded_rng
-    >>> from sottovoce.readings import FunctionValue
+    >>> from sottovoce.records.readings import FunctionValue
     >>> wards = FunctionValue(lambda seen: len(set(seen)), (Category(list("ABCDE")),), 0, 5, integer=True)
     >>> mech = NoisyStatistics.calibrate(FunctionOf(wards), n=6, target=PureDP(2.0), noise="laplace")
     >>> round(mech.scale, 9), mech.release(list("AABCCC"), seeded_rng(2)).value.interval(0.9)

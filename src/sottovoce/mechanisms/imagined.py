@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from sottovoce.mechanisms.conjugate.distributions.mixtures import Mixtures
 from sottovoce.mechanisms.forecast import mean_width
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
-from sottovoce.systems.distributions.mixtures import Mixtures
 
 __all__ = ["Imagined", "ImaginedMixtures", "ImaginedPosteriors", "evenly"]
 

@@ -9,6 +9,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sottovoce.mechanisms.conjugate.naming import system_from
+from sottovoce.mechanisms.conjugate.system import System
 from sottovoce.mechanisms.forecast import Forecast
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue, UnprovenPrivacy
@@ -18,10 +20,8 @@ from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.randomness import is_secure, secure_rng
 from sottovoce.privacy.registry import Registry
 from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE, Relation
-from sottovoce.readings import Looks, Reading, Seen, Statistics
-from sottovoce.readings.base import MOST_RECORDS, checked_size
-from sottovoce.systems.naming import system_from
-from sottovoce.systems.system import System
+from sottovoce.records.readings import Looks, Reading, Seen, Statistics
+from sottovoce.records.readings.base import MOST_RECORDS, checked_size
 
 __all__ = ["MECHANISMS", "Mechanism", "check_draws", "check_system"]
 
@@ -35,31 +35,31 @@ MECHANISMS = Registry(
         "noisy statistics": "sottovoce.mechanisms.noisy_statistics:NoisyStatistics",
         "statistical query": "sottovoce.mechanisms.statistical_query:StatisticalQuery",
         "noisy counts": "sottovoce.mechanisms.noisy_statistics:NoisyStatistics",
-        "tempered hidden Markov chain": "sottovoce.latent.tempered_hidden_markov:TemperedHiddenMarkov",
-        "tempered network": "sottovoce.latent.tempered_network:TemperedNetwork",
-        "noisy cells": "sottovoce.answers.noisy_cells:NoisyCells",
-        "tempered naive Bayes": "sottovoce.latent.tempered_naive_bayes:TemperedNaiveBayes",
-        "filtered regression": "sottovoce.regression.filtered:FilteredRegression",
-        "best regression": "sottovoce.regression.best_of:BestRegression",
-        "refined regression": "sottovoce.regression.refined:RefinedRegression",
-        "localised regression": "sottovoce.regression.localised:LocalisedRegression",
-        "diffused regression": "sottovoce.regression.posterior:DiffusedRegression",
-        "concentrated regression": "sottovoce.regression.posterior:ConcentratedRegression",
-        "noisy moments": "sottovoce.regression.noisy_moments:NoisyMoments",
-        "tempered regression": "sottovoce.regression.tempered:TemperedRegression",
-        "adaptive looks": "sottovoce.regression.adaptive_looks:AdaptiveLooks",
-        "noisy projected SGD": "sottovoce.amplification.sgd:NoisyProjectedSGD",
-        "Ornstein-Uhlenbeck diffusion": "sottovoce.amplification.diffusion:OrnsteinUhlenbeck",
-        "minibatch SGD": "sottovoce.amplification.minibatch:MinibatchSGD",
+        "tempered hidden Markov chain": "sottovoce.inference.latent.tempered_hidden_markov:TemperedHiddenMarkov",
+        "tempered network": "sottovoce.inference.latent.tempered_network:TemperedNetwork",
+        "noisy cells": "sottovoce.inference.cells.noisy_cells:NoisyCells",
+        "tempered naive Bayes": "sottovoce.inference.latent.tempered_naive_bayes:TemperedNaiveBayes",
+        "filtered regression": "sottovoce.inference.regression.filtered:FilteredRegression",
+        "best regression": "sottovoce.inference.regression.best_of:BestRegression",
+        "refined regression": "sottovoce.inference.regression.refined:RefinedRegression",
+        "localised regression": "sottovoce.inference.regression.localised:LocalisedRegression",
+        "diffused regression": "sottovoce.inference.regression.posterior:DiffusedRegression",
+        "concentrated regression": "sottovoce.inference.regression.posterior:ConcentratedRegression",
+        "noisy moments": "sottovoce.inference.regression.noisy_moments:NoisyMoments",
+        "tempered regression": "sottovoce.inference.regression.tempered:TemperedRegression",
+        "adaptive looks": "sottovoce.inference.regression.adaptive_looks:AdaptiveLooks",
+        "noisy projected SGD": "sottovoce.theory.amplification.sgd:NoisyProjectedSGD",
+        "Ornstein-Uhlenbeck diffusion": "sottovoce.theory.amplification.diffusion:OrnsteinUhlenbeck",
+        "minibatch SGD": "sottovoce.theory.amplification.minibatch:MinibatchSGD",
         "exponential choice": "sottovoce.mechanisms.exponential_choice:ExponentialChoice",
         "chain of choices": "sottovoce.mechanisms.choice_chain:ChoiceChain",
         "approximate sample": "sottovoce.mechanisms.approximate:ApproximateSample",
         # What regressions were called before they were mechanisms.
-        "refined posterior": "sottovoce.regression.refined:RefinedRegression",
-        "localised posterior": "sottovoce.regression.localised:LocalisedRegression",
-        "diffuse posterior": "sottovoce.regression.posterior:DiffusedRegression",
-        "concentrated Gaussian prior": "sottovoce.regression.posterior:ConcentratedRegression",
-        "noisy quadratic statistics": "sottovoce.regression.noisy_moments:NoisyMoments",
+        "refined posterior": "sottovoce.inference.regression.refined:RefinedRegression",
+        "localised posterior": "sottovoce.inference.regression.localised:LocalisedRegression",
+        "diffuse posterior": "sottovoce.inference.regression.posterior:DiffusedRegression",
+        "concentrated Gaussian prior": "sottovoce.inference.regression.posterior:ConcentratedRegression",
+        "noisy quadratic statistics": "sottovoce.inference.regression.noisy_moments:NoisyMoments",
     },
     "sottovoce.mechanisms",
 )

@@ -46,7 +46,7 @@ def shares_needed(
     """Return what share of a budget each mechanism needs for an answer known to ± `width`; the least first.
 
     >>> from sottovoce.privacy.promises import ApproxDP
-    >>> from sottovoce.systems import BetaBernoulli
+    >>> from sottovoce.mechanisms.conjugate import BetaBernoulli
     >>> first = shares_needed(BetaBernoulli(1, 1), 10_000, ApproxDP(1.0, 1e-6), 0.02, 0.3, ["gaussian"])[0]
     >>> 0.001 < first.share < 0.1, first.width <= 0.02
     (True, True)

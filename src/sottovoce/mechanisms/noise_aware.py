@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from sottovoce.mechanisms.conjugate.distributions import Mixture, ScalarDistribution
+from sottovoce.mechanisms.conjugate.system import NoiseAwareSystem
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
-from sottovoce.readings import ClippedSum
-from sottovoce.systems.distributions import Mixture, ScalarDistribution
-from sottovoce.systems.system import NoiseAwareSystem
+from sottovoce.records.readings import ClippedSum
 
 __all__ = ["latent_total", "latent_totals"]
 

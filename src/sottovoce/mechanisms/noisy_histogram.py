@@ -14,14 +14,14 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from sottovoce.mechanisms.beta_quantiles import quantiles
+from sottovoce.mechanisms.conjugate.distributions import Beta, Dirichlet, DirichletMixture, Distribution, Mixture
+from sottovoce.mechanisms.conjugate.distributions.base import Size, check_level, frozen, positive
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.latent_histogram import CountLaws, LatentCounts, polished, tabulate
 from sottovoce.mechanisms.lone_shares import YES, lone_shares
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats, whole
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.systems.distributions import Beta, Dirichlet, DirichletMixture, Distribution, Mixture
-from sottovoce.systems.distributions.base import Size, check_level, frozen, positive
 
 __all__ = ["NoisyHistogram"]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from sottovoce.mechanisms.conjugate.distributions import Distribution
+from sottovoce.mechanisms.conjugate.distributions.base import Size
 from sottovoce.privacy.plain import restoring
-from sottovoce.readings import Statistics
-from sottovoce.systems.distributions import Distribution
-from sottovoce.systems.distributions.base import Size
+from sottovoce.records.readings import Statistics
 
 __all__ = ["NoisyPosterior"]
 

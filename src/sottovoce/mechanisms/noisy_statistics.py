@@ -11,6 +11,10 @@ import numpy as np
 
 from sottovoce.mechanisms.block_noise import KINDS, adds_up, check_kind, least_scales, noise_profile, shares_of
 from sottovoce.mechanisms.clipped_total import ClippedTotal
+from sottovoce.mechanisms.conjugate.dirichlet_categorical import DirichletCategorical
+from sottovoce.mechanisms.conjugate.distributions import Distribution
+from sottovoce.mechanisms.conjugate.distributions.mixtures import Mixtures
+from sottovoce.mechanisms.conjugate.system import ClippedSystem
 from sottovoce.mechanisms.forecast import Forecast, mean_width
 from sottovoce.mechanisms.imagined import Imagined, ImaginedMixtures, ImaginedPosteriors, evenly
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
@@ -24,11 +28,7 @@ from sottovoce.privacy.numbers import Floats, as_floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import is_secure, secure_rng, seeded_rng
-from sottovoce.readings import BallSum, Block, CategoryCounts, ClippedSum, Statistics
-from sottovoce.systems.dirichlet_categorical import DirichletCategorical
-from sottovoce.systems.distributions import Distribution
-from sottovoce.systems.distributions.mixtures import Mixtures
-from sottovoce.systems.system import ClippedSystem
+from sottovoce.records.readings import BallSum, Block, CategoryCounts, ClippedSum, Statistics
 
 __all__ = ["NoisyStatistics", "NoisySystem"]
 
@@ -81,7 +81,7 @@ class NoisyStatistics(Mechanism):
     --------
     >>> from sottovoce.privacy.promises import PureDP
     >>> from sottovoce.privacy.randomness import is_secure, secure_rng, seeded_rng
-    >>> from sottovoce.systems import BetaBernoulli
+    >>> from sottovoce.mechanisms.conjugate import BetaBernoulli
     >>> mech = NoisyStatistics.calibrate(BetaBernoulli(1, 1), n=100, target=PureDP(0.5))
     >>> mech.noise, round(mech.scale, 9)
     ('laplace', 2.0)

@@ -9,14 +9,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sottovoce.mechanisms.conjugate.laws import law_of
 from sottovoce.mechanisms.forecast import Forecast, mean_width
 from sottovoce.mechanisms.mechanism import Mechanism, check_system
 from sottovoce.mechanisms.worst import worst_of
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
-from sottovoce.readings import Statistics
-from sottovoce.systems.laws import law_of
+from sottovoce.records.readings import Statistics
 
 __all__ = ["PosteriorSample"]
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from sottovoce.mechanisms.conjugate.distributions import Distribution
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.plain import canonical, json_object, restoring
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.registry import Registry
-from sottovoce.systems.distributions import Distribution
 
 __all__ = ["POSTERIORS", "Release"]
 
@@ -23,16 +23,16 @@ POSTERIORS = Registry(
     "released value",
     {
         "noisy": "sottovoce.mechanisms.noisy_posterior:NoisyPosterior",
-        "noisy tables": "sottovoce.latent.count_tables:NoisyTables",
-        "gaussian": "sottovoce.regression.gaussian_posterior:GaussianPosterior",
-        "coefficients": "sottovoce.regression.coefficients:Coefficients",
-        "chosen": "sottovoce.regression.best_of:Chosen",
-        "softmax": "sottovoce.regression.softmax:SoftmaxPosterior",
-        "hidden markov posterior": "sottovoce.latent.hidden_markov_posterior:HiddenMarkovPosterior",
-        "network posterior": "sottovoce.latent.network_posterior:NetworkPosterior",
-        "random field posterior": "sottovoce.latent.random_field_posterior:RandomFieldPosterior",
-        "noisy cells": "sottovoce.answers.cells_posterior:CellsPosterior",
-        "class posterior": "sottovoce.latent.class_posterior:ClassPosterior",
+        "noisy tables": "sottovoce.inference.latent.count_tables:NoisyTables",
+        "gaussian": "sottovoce.inference.regression.gaussian_posterior:GaussianPosterior",
+        "coefficients": "sottovoce.inference.regression.coefficients:Coefficients",
+        "chosen": "sottovoce.inference.regression.best_of:Chosen",
+        "softmax": "sottovoce.inference.regression.softmax:SoftmaxPosterior",
+        "hidden markov posterior": "sottovoce.inference.latent.hidden_markov_posterior:HiddenMarkovPosterior",
+        "network posterior": "sottovoce.inference.latent.network_posterior:NetworkPosterior",
+        "random field posterior": "sottovoce.inference.latent.random_field_posterior:RandomFieldPosterior",
+        "noisy cells": "sottovoce.inference.cells.cells_posterior:CellsPosterior",
+        "class posterior": "sottovoce.inference.latent.class_posterior:ClassPosterior",
         "noisy value": "sottovoce.mechanisms.function_of:NoisyValue",
     },
     "sottovoce.posteriors",

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.conjugate.beta_bernoulli import BetaBernoulli
+from sottovoce.mechanisms.conjugate.system import System
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import real
 from sottovoce.privacy.promises import Promise
-from sottovoce.systems.beta_bernoulli import BetaBernoulli
-from sottovoce.systems.system import System
 
 __all__ = ["StatisticalQuery"]
 

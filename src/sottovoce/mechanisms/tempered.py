@@ -12,6 +12,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.conjugate.beta_bernoulli import BetaBernoulli
+from sottovoce.mechanisms.conjugate.distributions import ScalarDistribution
+from sottovoce.mechanisms.conjugate.laws import law_of
 from sottovoce.mechanisms.forecast import Forecast, mean_width
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.worst import worst_of
@@ -20,10 +23,7 @@ from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.pure import BoundedRangeProfile
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import Statistics
-from sottovoce.systems.beta_bernoulli import BetaBernoulli
-from sottovoce.systems.distributions import ScalarDistribution
-from sottovoce.systems.laws import law_of
+from sottovoce.records.readings import Statistics
 
 __all__ = ["TemperedPosterior"]
 
@@ -51,7 +51,7 @@ class TemperedPosterior(Mechanism):
     Examples
     --------
     >>> from sottovoce.privacy.promises import PureDP
-    >>> from sottovoce.systems import BetaBernoulli
+    >>> from sottovoce.mechanisms.conjugate import BetaBernoulli
     >>> mech = TemperedPosterior.calibrate(BetaBernoulli(1, 1), n=100, target=PureDP(1.0), truncation=0.1)
     >>> round(mech.temperature, 6), round(mech.profile.pure(), 9)
     (4.394449, 1.0)

@@ -45,8 +45,8 @@ def homes_of(room: str) -> Mapping[str, str]:
     They are there for whoever checks types, who also sees to it that they are right; a second list would be one more
     to forget.
 
-    >>> homes_of("sottovoce.readings")["ClippedSum"]
-    'sottovoce.readings.clipped_sum'
+    >>> homes_of("sottovoce.records.readings")["ClippedSum"]
+    'sottovoce.records.readings.clipped_sum'
     """
     loader: Any = sys.modules[room].__spec__.loader  # type: ignore[union-attr]
     body = ast.parse(loader.get_source(room)).body
@@ -57,8 +57,8 @@ def homes_of(room: str) -> Mapping[str, str]:
 def lazily(room: str) -> Callable[[str], Any]:
     """Return the `__getattr__` of a room: each name is imported from where `homes_of` says, when first used.
 
-    >>> lazily("sottovoce.readings")("ClippedSum").__module__
-    'sottovoce.readings.clipped_sum'
+    >>> lazily("sottovoce.records.readings")("ClippedSum").__module__
+    'sottovoce.records.readings.clipped_sum'
     """
 
     def find(name: str) -> Any:

@@ -43,8 +43,8 @@ PROFILES = Registry(
         "subsampled": "sottovoce.privacy.subsampled:SubsampledProfile",
         "slack": "sottovoce.privacy.slack:SlackProfile",
         "least": "sottovoce.privacy.least:LeastProfile",
-        "amplified": "sottovoce.amplification.mixing:AmplifiedProfile",
-        "iterated-laplace": "sottovoce.amplification.coupling:IteratedLaplaceProfile",
+        "amplified": "sottovoce.theory.amplification.mixing:AmplifiedProfile",
+        "iterated-laplace": "sottovoce.theory.amplification.coupling:IteratedLaplaceProfile",
     },
     "sottovoce.local",
 )

@@ -7,8 +7,14 @@ from functools import partial
 from sottovoce.audit.cases import case
 from sottovoce.audit.subject import Subject, subject_of
 from sottovoce.mechanisms import DiffusedPosterior, DirectPosterior, Mechanism, NoisyStatistics, TemperedPosterior
+from sottovoce.mechanisms.conjugate import (
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaExponential,
+    GammaPoisson,
+    NormalMean,
+)
 from sottovoce.privacy.promises import ApproxDP, PureDP
-from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
 
 __all__: list[str] = []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sottovoce.audit.cases import case
 from sottovoce.audit.subject import Subject, subject_of
-from sottovoce.latent import (
+from sottovoce.inference.latent import (
     BayesianNetwork,
     ChainGrid,
     Field,
@@ -15,7 +15,7 @@ from sottovoce.latent import (
 )
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.promises import ApproxDP, Promise, PureDP
-from sottovoce.readings import Statistics
+from sottovoce.records.readings import Statistics
 
 __all__: list[str] = []
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from sottovoce.audit.cases import case
 from sottovoce.audit.subject import Subject
-from sottovoce.local import OneBitCluster, ProfileGraph, RandomizedResponse, SmoothCategorical, SmoothOneBit
-from sottovoce.local.mechanism import ProfileMechanism
 from sottovoce.privacy.pure import PureProfile
+from sottovoce.theory.local import OneBitCluster, ProfileGraph, RandomizedResponse, SmoothCategorical, SmoothOneBit
+from sottovoce.theory.local.mechanism import ProfileMechanism
 
 __all__ = ["edge_subject", "local_subject"]
 

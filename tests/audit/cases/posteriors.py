@@ -10,10 +10,7 @@ import numpy as np
 from audit.cases.regression import Linear, chain_moments
 from sottovoce.audit.cases import case
 from sottovoce.audit.subject import Subject
-from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.promises import GaussianDP, PureDP
-from sottovoce.readings import Rows
-from sottovoce.regression import (
+from sottovoce.inference.regression import (
     Design,
     DiffusedRegression,
     LocalisedRegression,
@@ -21,6 +18,9 @@ from sottovoce.regression import (
     RefinedRegression,
     TemperedRegression,
 )
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.promises import GaussianDP, PureDP
+from sottovoce.records.readings import Rows
 
 __all__ = ["tempered_subject"]
 

@@ -16,14 +16,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sottovoce.amplification import BoundedMean, NoisyProjectedSGD, OrnsteinUhlenbeck, brownian
 from sottovoce.audit.cases import case
 from sottovoce.audit.subject import Subject
+from sottovoce.inference.regression import Design, DiffusedRegression, Logistic, Loss, NoisyMoments
+from sottovoce.inference.regression.losses import Constants
+from sottovoce.inference.regression.placement import Placement
 from sottovoce.privacy.promises import ApproxDP
-from sottovoce.readings import ClippedSum
-from sottovoce.regression import Design, DiffusedRegression, Logistic, Loss, NoisyMoments
-from sottovoce.regression.losses import Constants
-from sottovoce.regression.placement import Placement
+from sottovoce.records.readings import ClippedSum
+from sottovoce.theory.amplification import BoundedMean, NoisyProjectedSGD, OrnsteinUhlenbeck, brownian
 
 __all__ = ["ODD", "ODD_CASES", "Linear", "chain_moments", "langevin_subject"]
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 
-from sottovoce.answers.noisy_cells import NoisyCells
-from sottovoce.answers.questions import Question
 from sottovoce.audit.cases import case
 from sottovoce.audit.subject import Subject, subject_of
-from sottovoce.facts import Category, Count, Facts, Flag, Number
+from sottovoce.inference.cells.noisy_cells import NoisyCells
+from sottovoce.inference.cells.questions import Question
+from sottovoce.inference.regression import AdaptiveLooks, Formula
 from sottovoce.mechanisms import DiffusedPosterior, DirectPosterior, Mechanism
+from sottovoce.mechanisms.conjugate import BetaBernoulli, DirichletCategorical
 from sottovoce.mechanisms.integer_noise import NoiseKind
-from sottovoce.regression import AdaptiveLooks, Formula
-from sottovoce.systems import BetaBernoulli, DirichletCategorical
+from sottovoce.records.facts import Category, Count, Facts, Flag, Number
 
 __all__ = ["secret_cells", "secret_looks"]
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from sottovoce.audit.checks.quadrature import hockey_stick, renyi
 from sottovoce.audit.checks.result import check, verdict
-from sottovoce.ledger import charging
 from sottovoce.mechanisms import DirectPosterior
+from sottovoce.mechanisms.conjugate import BetaBernoulli
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.discrete_gaussian import DiscreteGaussianProfile
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
@@ -25,7 +25,7 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.privacy.pure import BoundedRangeProfile, PureProfile
-from sottovoce.systems import BetaBernoulli
+from sottovoce.service.ledger import charging
 
 __all__ = ["composition", "costs", "every_order", "filters", "repeated_draws", "tiny_deltas"]
 

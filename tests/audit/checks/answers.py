@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.answers.noisy_cells import NoisyCells
-from sottovoce.answers.questions import Question
 from sottovoce.audit.checks.result import check, verdict
-from sottovoce.facts import Category, Count, Facts, Flag, Number
+from sottovoce.inference.cells.noisy_cells import NoisyCells
+from sottovoce.inference.cells.questions import Question
 from sottovoce.privacy.numbers import Floats
+from sottovoce.records.facts import Category, Count, Facts, Flag, Number
 
 __all__ = ["cells", "outside"]
 

@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 import numpy as np
 
 from sottovoce.audit.checks.result import check, verdict
-from sottovoce.curator import Curator
 from sottovoce.mechanisms import (
     ConcentratedPosterior,
     DiffusedPosterior,
@@ -20,10 +19,17 @@ from sottovoce.mechanisms import (
     StatisticalQuery,
     TemperedPosterior,
 )
+from sottovoce.mechanisms.conjugate import (
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaExponential,
+    GammaPoisson,
+    NormalMean,
+)
 from sottovoce.privacy.errors import BudgetExceeded
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
+from sottovoce.service.curator import Curator
 
 __all__ = ["DataTouched", "Untouchable", "blind", "promises_kept", "same_for_all_data"]
 

@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from sottovoce.amplification.sgd import NoisyProjectedSGD
 from sottovoce.audit.checks.fits import ALARM, independence, kolmogorov
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.audit.low_bits import lowest_bit
+from sottovoce.inference.regression import certificate
+from sottovoce.inference.regression.certificate import Chain
+from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.losses import Logistic, SmoothedHinge
+from sottovoce.inference.regression.noisy_moments import NoisyMoments
+from sottovoce.inference.regression.placement import Placement
+from sottovoce.inference.regression.posterior import DiffusedRegression
+from sottovoce.inference.regression.refined import RefinedRegression
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import GaussianDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.regression import certificate
-from sottovoce.regression.certificate import Chain
-from sottovoce.regression.design import Design
-from sottovoce.regression.losses import Logistic, SmoothedHinge
-from sottovoce.regression.noisy_moments import NoisyMoments
-from sottovoce.regression.placement import Placement
-from sottovoce.regression.posterior import DiffusedRegression
-from sottovoce.regression.refined import RefinedRegression
+from sottovoce.theory.amplification.sgd import NoisyProjectedSGD
 
 __all__ = [
     "certificates",

@@ -15,12 +15,12 @@ from sottovoce.audit.cases_conjugate import Small, neighbours, small_cases, stat
 from sottovoce.audit.checks.quadrature import Nodes, hockey_stick, nodes, renyi
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.mechanisms import DiffusedPosterior, TemperedPosterior
+from sottovoce.mechanisms.conjugate import BetaBernoulli
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.pairs import BetaPairs, GammaShapePairs, LikelihoodRatioProfile, Pairs
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.shares import percent
-from sottovoce.systems import BetaBernoulli
 
 __all__ = ["breach", "densities", "poles", "public_records", "slow_tails", "windows"]
 

@@ -12,8 +12,9 @@ import numpy as np
 from scipy import special
 
 from sottovoce.audit.checks.result import check, verdict
-from sottovoce.facts.columns import Flag, Number
 from sottovoce.mechanisms import ChoiceChain, ExponentialChoice, FunctionOf, NoisyStatistics, Outcomes, choice_chain
+from sottovoce.mechanisms.conjugate import Gamma
+from sottovoce.mechanisms.conjugate.exponential_family import ExponentialFamily
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.laplace import DiscreteLaplaceProfile
 from sottovoce.privacy.numbers import Floats
@@ -22,9 +23,8 @@ from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.relation import ADD_REMOVE
 from sottovoce.privacy.slack import SlackProfile
 from sottovoce.privacy.subsampled import SubsampledProfile
-from sottovoce.readings import ClippedSum, FunctionRows, FunctionValue
-from sottovoce.systems import Gamma
-from sottovoce.systems.exponential_family import ExponentialFamily
+from sottovoce.records.facts.columns import Flag, Number
+from sottovoce.records.readings import ClippedSum, FunctionRows, FunctionValue
 
 __all__ = ["choices", "declared", "families", "parts", "slacks", "steps_of_chains"]
 

@@ -7,13 +7,13 @@ import math
 
 import numpy as np
 
-from sottovoce.amplification import iteration, mixing
-from sottovoce.amplification.diffusion import BoundedMean, OrnsteinUhlenbeck
-from sottovoce.amplification.kernels import FiniteKernel
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.pure import PureProfile
-from sottovoce.readings import ClippedSum
+from sottovoce.records.readings import ClippedSum
+from sottovoce.theory.amplification import iteration, mixing
+from sottovoce.theory.amplification.diffusion import BoundedMean, OrnsteinUhlenbeck
+from sottovoce.theory.amplification.kernels import FiniteKernel
 
 __all__ = ["coefficients", "diffusions", "iterations", "kernels"]
 

@@ -12,18 +12,18 @@ import numpy as np
 from sottovoce.audit.checks.noise import hockey_sticks, law
 from sottovoce.audit.checks.quadrature import renyi
 from sottovoce.audit.checks.result import check, verdict
-from sottovoce.latent.count_tables import CountTables
-from sottovoce.latent.fields import ChainGrid, Field
-from sottovoce.latent.hidden_markov import HiddenMarkovModel
-from sottovoce.latent.network import BayesianNetwork
-from sottovoce.latent.random_field import MarkovRandomField
-from sottovoce.latent.tempered_hidden_markov import TemperedHiddenMarkov
-from sottovoce.latent.tempered_network import TemperedNetwork
+from sottovoce.inference.latent.count_tables import CountTables
+from sottovoce.inference.latent.fields import ChainGrid, Field
+from sottovoce.inference.latent.hidden_markov import HiddenMarkovModel
+from sottovoce.inference.latent.network import BayesianNetwork
+from sottovoce.inference.latent.random_field import MarkovRandomField
+from sottovoce.inference.latent.tempered_hidden_markov import TemperedHiddenMarkov
+from sottovoce.inference.latent.tempered_network import TemperedNetwork
+from sottovoce.mechanisms.conjugate.distributions.truncated_dirichlet import TruncatedDirichlet
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.mechanisms.noisy_statistics import NoisyStatistics
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.shares import percent
-from sottovoce.systems.distributions.truncated_dirichlet import TruncatedDirichlet
 
 __all__ = ["count_tables", "random_fields", "tempered_states", "tempered_tables"]
 

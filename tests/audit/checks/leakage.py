@@ -12,7 +12,7 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler, scale
 
 from sottovoce.audit.checks.result import check, verdict
-from sottovoce.estimators import EveryFitSpends, LinearRegression, PublicFunction, PublicScaler
+from sottovoce.faces.estimators import EveryFitSpends, LinearRegression, PublicFunction, PublicScaler
 from sottovoce.privacy.errors import UnprovenPrivacy
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import ApproxDP

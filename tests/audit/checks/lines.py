@@ -12,21 +12,21 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special, stats
 
-from sottovoce.amplification import densities
-from sottovoce.amplification.convex_sets import OwnSet
-from sottovoce.amplification.minibatch import MinibatchSGD
 from sottovoce.audit.checks.result import check, verdict
-from sottovoce.metric import approximate
+from sottovoce.inference.regression import gibbs_rules, nearness
+from sottovoce.inference.regression.certificate import Chain
+from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.losses import SmoothedHinge
+from sottovoce.inference.regression.potential import Potential
+from sottovoce.mechanisms.conjugate import BetaBernoulli, NormalMean
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
-from sottovoce.readings import Rows
-from sottovoce.regression import gibbs_rules, nearness
-from sottovoce.regression.certificate import Chain
-from sottovoce.regression.design import Design
-from sottovoce.regression.losses import SmoothedHinge
-from sottovoce.regression.potential import Potential
-from sottovoce.systems import BetaBernoulli, NormalMean
+from sottovoce.records.readings import Rows
+from sottovoce.theory.amplification import densities
+from sottovoce.theory.amplification.convex_sets import OwnSet
+from sottovoce.theory.amplification.minibatch import MinibatchSGD
+from sottovoce.theory.metric import approximate
 
 __all__ = ["couplings", "gibbs", "minibatches", "near_chains", "near_records", "word_for_it"]
 

@@ -10,7 +10,8 @@ from scipy import stats
 
 from sottovoce.audit.checks.fits import ALARM
 from sottovoce.audit.checks.result import check, verdict
-from sottovoce.local import (
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.theory.local import (
     OneBitCluster,
     ProfileGraph,
     RandomizedResponse,
@@ -18,7 +19,6 @@ from sottovoce.local import (
     SmoothOneBit,
     TwoProfileOneBit,
 )
-from sottovoce.privacy.randomness import seeded_rng
 
 __all__ = ["edges", "local_draws", "rows"]
 

@@ -11,13 +11,13 @@ import numpy as np
 from scipy.spatial.distance import pdist
 
 from sottovoce.audit.checks.result import check, verdict
-from sottovoce.facts import Category, Count, Facts, Flag, Number
-from sottovoce.facts.encodings import Encoding
+from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
+from sottovoce.inference.regression.formula import Formula
 from sottovoce.privacy.numbers import Floats
-from sottovoce.readings import Look
-from sottovoce.readings.held_records import as_columns
-from sottovoce.regression.adaptive_looks import AdaptiveLooks
-from sottovoce.regression.formula import Formula
+from sottovoce.records.facts import Category, Count, Facts, Flag, Number
+from sottovoce.records.facts.encodings import Encoding
+from sottovoce.records.readings import Look
+from sottovoce.records.readings.held_records import as_columns
 
 __all__ = ["movements", "shares"]
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from sottovoce.audit.checks.result import check, verdict
-from sottovoce.metric import distinguishability
-from sottovoce.metric.networks import network_privacy
-from sottovoce.metric.posterior_pairs import BinomialProportion, ExponentialRate, NormalPrecision
+from sottovoce.theory.metric import distinguishability
+from sottovoce.theory.metric.networks import network_privacy
+from sottovoce.theory.metric.posterior_pairs import BinomialProportion, ExponentialRate, NormalPrecision
 
 __all__ = ["adversaries", "distances", "networks"]
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.answers.cell_noise import cell_noises, cell_profile
 from sottovoce.audit.checks.result import check, verdict
-from sottovoce.facts import Flag, Number
-from sottovoce.facts.encodings import Encoding
+from sottovoce.inference.cells.cell_noise import cell_noises, cell_profile
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import PersonCells, PersonLook, PersonMoments, PersonRows, Statistics
+from sottovoce.records.facts import Flag, Number
+from sottovoce.records.facts.encodings import Encoding
+from sottovoce.records.readings import PersonCells, PersonLook, PersonMoments, PersonRows, Statistics
 
 __all__ = ["choices", "movements"]
 

@@ -10,19 +10,19 @@ from scipy import stats
 
 from sottovoce.audit.checks.fits import ALARM
 from sottovoce.audit.checks.result import check, verdict
+from sottovoce.inference.regression import tries as counts
+from sottovoce.inference.regression.best_of import BestRegression
+from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.filtered import FilteredRegression
+from sottovoce.inference.regression.losses import Logistic, Squared
+from sottovoce.inference.regression.softmax import Softmax
+from sottovoce.inference.regression.sums import Sum, ask
 from sottovoce.mechanisms.exact_normals import noise_cells
 from sottovoce.privacy.best_of import TRIES, BestOfProfile, Tries
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
-from sottovoce.readings import Rows
-from sottovoce.regression import tries as counts
-from sottovoce.regression.best_of import BestRegression
-from sottovoce.regression.design import Design
-from sottovoce.regression.filtered import FilteredRegression
-from sottovoce.regression.losses import Logistic, Squared
-from sottovoce.regression.softmax import Softmax
-from sottovoce.regression.sums import Sum, ask
+from sottovoce.records.readings import Rows
 
 __all__ = ["looks_move_by_one", "looks_noise", "search_parts", "tries_cost"]
 

@@ -10,15 +10,21 @@ import numpy as np
 
 from sottovoce.audit.check_reading import ODD
 from sottovoce.audit.checks.result import check, verdict
-from sottovoce.latent.fields import Bounded, Field
-from sottovoce.local import ProfileGraph
-from sottovoce.local.mechanism import ProfileMechanism
+from sottovoce.inference.latent.fields import Bounded, Field
 from sottovoce.mechanisms import DirectPosterior
+from sottovoce.mechanisms.conjugate import (
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaExponential,
+    GammaPoisson,
+    NormalMean,
+)
+from sottovoce.mechanisms.conjugate.laws import exact_total
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import ClassMoments
-from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
-from sottovoce.systems.laws import exact_total
+from sottovoce.records.readings import ClassMoments
+from sottovoce.theory.local import ProfileGraph
+from sottovoce.theory.local.mechanism import ProfileMechanism
 
 __all__ = ["moments", "odd_records", "row_sums", "sums"]
 

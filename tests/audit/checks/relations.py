@@ -12,6 +12,7 @@ from audit.cases.relation import secret_cells, secret_looks
 from sottovoce.audit.check_reading import typical_records
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.mechanisms import DirectPosterior
+from sottovoce.mechanisms.conjugate import BetaBernoulli, DirichletCategorical
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.composition import compose
 from sottovoce.privacy.errors import IncompatibleNotions
@@ -22,7 +23,6 @@ from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import ApproxDP, Promise, PureDP
 from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE
-from sottovoce.systems import BetaBernoulli, DirichletCategorical
 
 __all__ = ["group_of_two", "moved_cells", "one_more", "read_back"]
 

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sottovoce.audit.checks.result import check, verdict
-from sottovoce.curator import Curator, records
-from sottovoce.facts import Facts, Number
-from sottovoce.facts.formulas import parse_formula
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.promises import PureDP
-from sottovoce.tables import open_table
+from sottovoce.records.facts import Facts, Number
+from sottovoce.records.facts.formulas import parse_formula
+from sottovoce.records.tables import open_table
+from sottovoce.service.curator import Curator, records
 
 __all__ = ["formulas", "lakes", "late", "out_of_reach"]
 

@@ -8,17 +8,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sottovoce.amplification.diffusion import BoundedMean, OrnsteinUhlenbeck
-from sottovoce.amplification.sgd import NoisyProjectedSGD, drift
 from sottovoce.audit.checks.result import check, verdict
+from sottovoce.inference.regression import exact_sums, posterior
+from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.losses import Huber, Logistic
+from sottovoce.inference.regression.noisy_moments import NoisyMoments
+from sottovoce.inference.regression.row_maps import Flattening
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.shares import percent
-from sottovoce.readings import ClippedSum
-from sottovoce.regression import exact_sums, posterior
-from sottovoce.regression.design import Design
-from sottovoce.regression.losses import Huber, Logistic
-from sottovoce.regression.noisy_moments import NoisyMoments
-from sottovoce.regression.row_maps import Flattening
+from sottovoce.records.readings import ClippedSum
+from sottovoce.theory.amplification.diffusion import BoundedMean, OrnsteinUhlenbeck
+from sottovoce.theory.amplification.sgd import NoisyProjectedSGD, drift
 
 __all__ = ["mapped_rows", "rounding_claimed"]
 

@@ -13,15 +13,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from sottovoce.answers.card import card
-from sottovoce.answers.explaining import explain
 from sottovoce.audit.checks.result import check, verdict
-from sottovoce.curator import Curator, records
-from sottovoce.facts import Category, Facts, Flag, Number
 from sottovoce.mechanisms import DirectPosterior, NoisyStatistics
+from sottovoce.mechanisms.conjugate import BetaBernoulli
 from sottovoce.privacy.errors import SottovoceError
 from sottovoce.privacy.promises import ApproxDP
-from sottovoce.systems import BetaBernoulli
+from sottovoce.records.facts import Category, Facts, Flag, Number
+from sottovoce.service.answers.card import card
+from sottovoce.service.answers.explaining import explain
+from sottovoce.service.curator import Curator, records
 
 __all__ = ["secret_n"]
 

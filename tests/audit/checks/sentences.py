@@ -9,9 +9,9 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from sottovoce.answers import card
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.privacy.promises import ApproxDP
+from sottovoce.service.answers import card
 
 __all__ = ["ADDED", "EXCEEDING", "least_noise", "sentences", "true_of"]
 

@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sottovoce.audit.checks.result import check, verdict
-from sottovoce.curator import Curator
 from sottovoce.mechanisms import DiffusedPosterior
+from sottovoce.mechanisms.conjugate import BetaBernoulli
 from sottovoce.privacy.errors import SottovoceError
 from sottovoce.privacy.promises import RenyiDP
-from sottovoce.readings import CategoryCounts, ClippedSum
-from sottovoce.systems import BetaBernoulli
-from sottovoce.tables import delimited, open_table, text_files
+from sottovoce.records.readings import CategoryCounts, ClippedSum
+from sottovoce.records.tables import delimited, open_table, text_files
+from sottovoce.service.curator import Curator
 
 __all__ = ["failing", "live_records", "one_budget", "one_effort", "out_of_reach", "public_facts"]
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sottovoce.tables import table
-from sottovoce.tables.plans import KeptPlans
+from sottovoce.records.tables import table
+from sottovoce.records.tables.plans import KeptPlans
 
 __all__ = ["Fault", "all_faults", "fault", "planted"]
 

@@ -141,4 +141,4 @@ def _refund(patch: Patch) -> None:
 
 @fault("a negative cost taken by the ledger", "ledger", COSTS)
 def _ledger_refund(patch: Patch) -> None:
-    patch.setattr("sottovoce.ledger.charging.checked_cost", lambda cost: cost)
+    patch.setattr("sottovoce.service.ledger.charging.checked_cost", lambda cost: cost)

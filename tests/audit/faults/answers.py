@@ -16,7 +16,7 @@ SENTENCES = "what a card says of its budget is true of Gaussian noise"
 
 @fault("squares of a measure left out of the sensitivity", "noisy cells", CELLS)
 def _no_squares(patch: Patch) -> None:
-    from sottovoce.answers import cell_noise
+    from sottovoce.inference.cells import cell_noise
 
     honest = cell_noise._moves
 
@@ -28,14 +28,14 @@ def _no_squares(patch: Patch) -> None:
 
 @fault("a record that changes its end of the bounds moves one half", "noisy cells", CELLS)
 def _half_turn(patch: Patch) -> None:
-    from sottovoce.answers import cell_noise
+    from sottovoce.inference.cells import cell_noise
 
     patch.setattr(cell_noise, "_turned", lambda b, c, power: b**power)
 
 
 @fault("a missing number counts as the middle of its bounds", "noisy cells", OUTSIDE)
 def _filled(patch: Patch) -> None:
-    from sottovoce.readings import group_moments
+    from sottovoce.records.readings import group_moments
 
     honest = group_moments.as_numbers
 
@@ -48,7 +48,7 @@ def _filled(patch: Patch) -> None:
 
 @fault("δ said to bound how often the loss exceeds ε", "privacy card", SENTENCES)
 def _exceptions(patch: Patch) -> None:
-    from sottovoce.answers import card
+    from sottovoce.service.answers import card
 
     honest = card.texts
 

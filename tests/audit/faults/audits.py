@@ -11,12 +11,12 @@ from audit.checks import CheckResult, run_check
 from audit.faults import relations, served
 from audit.faults.served import SURE
 from sottovoce.audit import AuditReport, Verdict, audit
+from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.losses import Logistic
+from sottovoce.inference.regression.posterior import DiffusedRegression
 from sottovoce.mechanisms import DirectPosterior, NoisyStatistics
-from sottovoce.readings import Rows
-from sottovoce.regression.design import Design
-from sottovoce.regression.losses import Logistic
-from sottovoce.regression.posterior import DiffusedRegression
-from sottovoce.systems import BetaBernoulli, DirichletCategorical, NormalMean
+from sottovoce.mechanisms.conjugate import BetaBernoulli, DirichletCategorical, NormalMean
+from sottovoce.records.readings import Rows
 
 __all__ = ["AUDITS", "run"]
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from audit.faults import Patch, fault
 from sottovoce.mechanisms import ChoiceChain, ExponentialChoice
+from sottovoce.mechanisms.conjugate.exponential_family import ExponentialFamily
 from sottovoce.privacy import composition, subsampled
 from sottovoce.privacy.slack import SlackProfile
 from sottovoce.privacy.subsampled import SubsampledProfile
-from sottovoce.readings import functions
-from sottovoce.systems.exponential_family import ExponentialFamily
+from sottovoce.records.readings import functions
 
 PARTS = "a part of the records costs its curve"
 

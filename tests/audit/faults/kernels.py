@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from audit.faults import Patch, fault
-from sottovoce.amplification import iteration, mixing
-from sottovoce.amplification.diffusion import OrnsteinUhlenbeck
-from sottovoce.amplification.kernels import FiniteKernel
 from sottovoce.mechanisms import ChoiceChain
 from sottovoce.privacy import concentrated, convert
 from sottovoce.privacy.laplace import DiscreteLaplaceProfile
 from sottovoce.privacy.pure import BoundedRangeProfile, PureProfile
+from sottovoce.theory.amplification import iteration, mixing
+from sottovoce.theory.amplification.diffusion import OrnsteinUhlenbeck
+from sottovoce.theory.amplification.kernels import FiniteKernel
 
 KERNELS, COEFFICIENTS = (
     "what a kernel leaves covers the law behind it",

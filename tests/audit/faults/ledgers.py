@@ -6,10 +6,10 @@ import math
 from fractions import Fraction
 
 from audit.faults import Patch, fault
-from sottovoce.ledger import Head, charging
-from sottovoce.ledger.anchor import Anchor
-from sottovoce.ledger.files import Files
-from sottovoce.ledger.ledger import Ledger
+from sottovoce.service.ledger import Head, charging
+from sottovoce.service.ledger.anchor import Anchor
+from sottovoce.service.ledger.files import Files
+from sottovoce.service.ledger.ledger import Ledger
 
 SWAPPED, RESTORED = "a swapped ledger charges nothing", "an anchor elsewhere finds a restored backup"
 
@@ -41,7 +41,7 @@ def _once(patch: Patch) -> None:
 
 @fault("a checkpoint's seal not looked at", "ledger", "a forged checkpoint opens no ledger")
 def _unsealed(patch: Patch) -> None:
-    patch.setattr("sottovoce.ledger.checkpoint.hmac.compare_digest", lambda seal, other: True)
+    patch.setattr("sottovoce.service.ledger.checkpoint.hmac.compare_digest", lambda seal, other: True)
 
 
 @fault("a cost below zero charged", "ledger", "no cost below zero is charged")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from audit.faults import Patch, fault
-from sottovoce.amplification import convex_sets, densities
-from sottovoce.amplification.minibatch import MinibatchSGD
-from sottovoce.metric import approximate
-from sottovoce.regression import gibbs_rules, nearness, potential
-from sottovoce.systems import BetaBernoulli
+from sottovoce.inference.regression import gibbs_rules, nearness, potential
+from sottovoce.mechanisms.conjugate import BetaBernoulli
+from sottovoce.theory.amplification import convex_sets, densities
+from sottovoce.theory.amplification.minibatch import MinibatchSGD
+from sottovoce.theory.metric import approximate
 
 MINIBATCHES, NEAR = "minibatches cost their curve", "near neighbours cost what is claimed"
 GIBBS, CHAINS = "Gibbs posteriors cost what is claimed", "a chain is as near as it says"

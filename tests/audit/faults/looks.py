@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from audit.faults import Patch, fault
-from sottovoce.readings import Look, binary_families, families
-from sottovoce.regression import adaptive_looks, shares
-from sottovoce.regression.adaptive_looks import AdaptiveLooks
+from sottovoce.inference.regression import adaptive_looks, shares
+from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
+from sottovoce.records.readings import Look, binary_families, families
 
 MOVES, COST = "no record moves a look farther than its noise is made for", "looks cost together what is charged"
 

@@ -8,16 +8,16 @@ from fractions import Fraction
 import numpy as np
 
 from audit.faults import Patch, fault
-from sottovoce.local import one_bit
-from sottovoce.local.exact import exp_below
-from sottovoce.local.local import LocalMechanism
-from sottovoce.local.mechanism import ProfileMechanism
-from sottovoce.local.one_bit import OneBitCluster
-from sottovoce.local.randomized_response import RandomizedResponse
-from sottovoce.metric import distinguishability
-from sottovoce.metric.metric import MetricDP, squares_distance
-from sottovoce.metric.networks import NetworkMetric
-from sottovoce.metric.posterior_pairs import NormalPrecision
+from sottovoce.theory.local import one_bit
+from sottovoce.theory.local.exact import exp_below
+from sottovoce.theory.local.local import LocalMechanism
+from sottovoce.theory.local.mechanism import ProfileMechanism
+from sottovoce.theory.local.one_bit import OneBitCluster
+from sottovoce.theory.local.randomized_response import RandomizedResponse
+from sottovoce.theory.metric import distinguishability
+from sottovoce.theory.metric.metric import MetricDP, squares_distance
+from sottovoce.theory.metric.networks import NetworkMetric
+from sottovoce.theory.metric.posterior_pairs import NormalPrecision
 
 DISTANCES, NETWORKS = (
     "posteriors move no farther than their distance allows",

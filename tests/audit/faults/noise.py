@@ -7,12 +7,12 @@ from fractions import Fraction
 import numpy as np
 
 from audit.faults import Patch, fault
-from sottovoce.local.exact import on_grid
-from sottovoce.local.mechanism import ProfileMechanism
 from sottovoce.mechanisms import IntegerNoise, NoisyStatistics
 from sottovoce.privacy.errors import InvalidData
-from sottovoce.readings import CategoryCounts, ClippedSum, Statistics
-from sottovoce.readings.base import Movement
+from sottovoce.records.readings import CategoryCounts, ClippedSum, Statistics
+from sottovoce.records.readings.base import Movement
+from sottovoce.theory.local.exact import on_grid
+from sottovoce.theory.local.mechanism import ProfileMechanism
 
 MOMENTS = "bounded numbers move their moments no more than is claimed"
 HISTOGRAM = "audit of a noisy histogram"
@@ -112,7 +112,7 @@ def _first_table(patch: Patch) -> None:
     "cliques charged only where they share nothing", "random fields", "cliques that share variables are charged each"
 )
 def _disjoint_cliques(patch: Patch) -> None:
-    from sottovoce.latent import MarkovRandomField
+    from sottovoce.inference.latent import MarkovRandomField
     from sottovoce.mechanisms import NoisyStatistics
 
     honest = NoisyStatistics.blocks.func
@@ -130,7 +130,7 @@ def _disjoint_cliques(patch: Patch) -> None:
 
 @fault("only one node of a network charged", "tempered network", "tempered tables stay in their window")
 def _one_node(patch: Patch) -> None:
-    from sottovoce.latent import tempered_network
+    from sottovoce.inference.latent import tempered_network
 
     honest = tempered_network._bounds
     patch.setattr(tempered_network, "_bounds", lambda network, floor: honest(network, floor)[:1])
@@ -139,7 +139,9 @@ def _one_node(patch: Patch) -> None:
 @fault("repair of the solver's matrices skipped", "profile graphs", "profile matrices keep every edge")
 def _unrepaired(patch: Patch) -> None:
     for room in ("smooth_categorical", "one_bit"):
-        patch.setattr(f"sottovoce.local.{room}.repair", lambda graph, matrices, epsilon: (on_grid(matrices), 0.0))
+        patch.setattr(
+            f"sottovoce.theory.local.{room}.repair", lambda graph, matrices, epsilon: (on_grid(matrices), 0.0)
+        )
     patch.setattr(ProfileMechanism, "_check", lambda self: None)
 
 
@@ -168,12 +170,12 @@ def _far_from_zero(patch: Patch) -> None:
     def rounded(statistics):
         return tuple(Fraction(entry) for entry in statistics.total.tolist())
 
-    patch.setattr("sottovoce.systems.normal_mean.exact_total", rounded)
+    patch.setattr("sottovoce.mechanisms.conjugate.normal_mean.exact_total", rounded)
 
 
 @fault("bounded numbers measured from their middle", "bounded numbers", MOMENTS)
 def _from_the_middle(patch: Patch) -> None:
-    from sottovoce.readings import class_moments
+    from sottovoce.records.readings import class_moments
 
     def centred(values, low, high, missing):
         x = np.clip(np.nan_to_num(np.asarray(values, dtype=float)), low, high)
@@ -186,7 +188,7 @@ def _from_the_middle(patch: Patch) -> None:
 def _one_class(patch: Patch) -> None:
     from dataclasses import replace
 
-    from sottovoce.readings import class_moments
+    from sottovoce.records.readings import class_moments
 
     honest = class_moments._MOVED
     patch.setattr(class_moments, "_MOVED", replace(honest, squares=honest.squares / 2, total=honest.total / 2))
@@ -199,9 +201,11 @@ def _refused(patch: Patch) -> None:
             raise InvalidData("records must be numbers")
         return float(value)
 
-    patch.setattr("sottovoce.readings.columns._number", number)
+    patch.setattr("sottovoce.records.readings.columns._number", number)
 
 
 @fault("row sums that wrap around 64 bits", "profile graphs", "matrices whose rows do not sum to one are refused")
 def _wrapped(patch: Patch) -> None:
-    patch.setattr("sottovoce.local.mechanism._sum_to_one", lambda steps: bool(np.all(steps.sum(axis=2) == 2**53)))
+    patch.setattr(
+        "sottovoce.theory.local.mechanism._sum_to_one", lambda steps: bool(np.all(steps.sum(axis=2) == 2**53))
+    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from audit.faults import Patch, fault
-from sottovoce.readings import Movement, person_cells, person_look, persons
-from sottovoce.readings.person_cells import PersonPlaces
+from sottovoce.records.readings import Movement, person_cells, person_look, persons
+from sottovoce.records.readings.person_cells import PersonPlaces
 
 MOVES, CHOICE = "a person moves an answer no farther than is claimed", "rows of a person are chosen by what they hold"
 

@@ -6,6 +6,11 @@ import numpy as np
 
 from audit.faults import Patch, fault
 from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.conjugate import BetaBernoulli
+from sottovoce.mechanisms.conjugate.conjugate import Conjugate
+from sottovoce.mechanisms.conjugate.dirichlet_categorical import DirichletCategorical
+from sottovoce.mechanisms.conjugate.distributions import NormalVector
+from sottovoce.mechanisms.conjugate.normal_mean import NormalMean
 from sottovoce.mechanisms.exact_sampling import released
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
@@ -14,12 +19,7 @@ from sottovoce.mechanisms.tempered import TemperedPosterior
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.pairs import BetaPairs, LikelihoodRatioProfile
 from sottovoce.privacy.tail_integrals import BetaTail, GammaTail
-from sottovoce.readings import BallSum, ClippedSum, Statistics
-from sottovoce.systems import BetaBernoulli
-from sottovoce.systems.conjugate import Conjugate
-from sottovoce.systems.dirichlet_categorical import DirichletCategorical
-from sottovoce.systems.distributions import NormalVector
-from sottovoce.systems.normal_mean import NormalMean
+from sottovoce.records.readings import BallSum, ClippedSum, Statistics
 
 SAMPLE, VECTOR = "audit of a posterior sample", "audit of a sampled vector"
 FIRST = "the budget is spent before the first read"
@@ -239,7 +239,7 @@ def _hasty_edge(patch: Patch) -> None:
 
 @fault("a record's fit to a state rounded past its bound", "tempered chains", "tempered states stay in their window")
 def _loose_fit(patch: Patch) -> None:
-    from sottovoce.latent import tempered_hidden_markov
+    from sottovoce.inference.latent import tempered_hidden_markov
 
     honest = tempered_hidden_markov.whole_misfits
 

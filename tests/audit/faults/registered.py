@@ -8,12 +8,12 @@ import numpy as np
 
 from audit.faults import Patch, fault
 from sottovoce.audit.checks import registered
-from sottovoce.ledger.ledger import Ledger
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.privacy.registry import Registry
-from sottovoce.readings import BallSum, CategoryCounts, CrossCounts, FunctionSum, Joint, Movement, Reading
-from sottovoce.readings import columns as cells
+from sottovoce.records.readings import BallSum, CategoryCounts, CrossCounts, FunctionSum, Joint, Movement, Reading
+from sottovoce.records.readings import columns as cells
+from sottovoce.service.ledger.ledger import Ledger
 
 READINGS = "every registered reading does what all must"
 MECHANISMS = "every registered mechanism does what all must"

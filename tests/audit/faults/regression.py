@@ -8,13 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from audit.faults import Patch, fault
-from sottovoce.amplification.diffusion import OrnsteinUhlenbeck
-from sottovoce.amplification.sgd import NoisyProjectedSGD
-from sottovoce.estimators import pipeline_guard
-from sottovoce.privacy.best_of import BestOfProfile, Tries
-from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.readings import ClippedRows, rows
-from sottovoce.regression import (
+from sottovoce.faces.estimators import pipeline_guard
+from sottovoce.inference.regression import (
     best_of,
     certificate,
     exact_sums,
@@ -27,12 +22,17 @@ from sottovoce.regression import (
     tries,
     unit_rows,
 )
-from sottovoce.regression.certificate import Chain
-from sottovoce.regression.design import Design
-from sottovoce.regression.posterior import DiffusedRegression
-from sottovoce.regression.refined import RefinedRegression
-from sottovoce.regression.residuals import Classes, Line
-from sottovoce.regression.row_maps import Flattening
+from sottovoce.inference.regression.certificate import Chain
+from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.posterior import DiffusedRegression
+from sottovoce.inference.regression.refined import RefinedRegression
+from sottovoce.inference.regression.residuals import Classes, Line
+from sottovoce.inference.regression.row_maps import Flattening
+from sottovoce.privacy.best_of import BestOfProfile, Tries
+from sottovoce.privacy.gaussian import GaussianProfile
+from sottovoce.records.readings import ClippedRows, rows
+from sottovoce.theory.amplification.diffusion import OrnsteinUhlenbeck
+from sottovoce.theory.amplification.sgd import NoisyProjectedSGD
 
 STEP, EXACT = "a chain takes the step it certifies", "certificates are exact on a quadratic"
 ODD = "odd records move a chain no further than others"

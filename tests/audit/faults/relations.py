@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from audit.faults import Patch, fault
-from sottovoce.answers import cell_noise
-from sottovoce.answers.noisy_cells import NoisyCells
 from sottovoce.audit.checks import CheckResult
 from sottovoce.audit.checks.result import attempt, verdict
-from sottovoce.curator import Curator
+from sottovoce.inference.cells import cell_noise
+from sottovoce.inference.cells.noisy_cells import NoisyCells
+from sottovoce.mechanisms.conjugate import BetaBernoulli
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.group_of_two import GroupOfTwo
@@ -26,9 +26,9 @@ from sottovoce.privacy.pairs import GammaShapePairs, LikelihoodRatioProfile
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE
-from sottovoce.readings import Look
-from sottovoce.systems import BetaBernoulli
-from sottovoce.tables.table import Table
+from sottovoce.records.readings import Look
+from sottovoce.records.tables.table import Table
+from sottovoce.service.curator import Curator
 
 SAMPLE, SUMS = "one record more costs a sample what is claimed", "one record more moves noisy sums as far as is claimed"
 GROUP, KEPT = "replacing is a group of two", "a claim keeps its relation"
@@ -50,10 +50,10 @@ budgets = { patients = "50%" }
 
 def _told(n: int) -> list[str]:
     """Return what a server tells of a data set, but for what it releases."""
-    from sottovoce.server import read_config
-    from sottovoce.server.meaning import Imagining, balance, explanation
-    from sottovoce.server.questions import Question
-    from sottovoce.server.service import Service
+    from sottovoce.faces.server import read_config
+    from sottovoce.faces.server.meaning import Imagining, balance, explanation
+    from sottovoce.faces.server.questions import Question
+    from sottovoce.faces.server.service import Service
 
     question = Question(system={"kind": "beta-bernoulli", "alpha": 9, "beta": 9}, target="renyi:4,0.5", column="smoker")
     with tempfile.TemporaryDirectory() as name:
@@ -179,7 +179,7 @@ def _in_a_log(patch: Patch) -> None:
 
     def read(self, *arguments, **options):
         seen = honest(self, *arguments, **options)
-        logging.getLogger("sottovoce.tables").debug("read %d records", seen.n)
+        logging.getLogger("sottovoce.records.tables").debug("read %d records", seen.n)
         return seen
 
     patch.setattr(Table, "read", read)
@@ -223,7 +223,7 @@ def _noted(patch: Patch) -> None:
 
 @fault("n told in a server's schema", "server", SERVED)
 def _in_a_schema(patch: Patch) -> None:
-    from sottovoce.server.datasets import Dataset
+    from sottovoce.faces.server.datasets import Dataset
 
     honest = Dataset.facts
     patch.setattr(Dataset, "facts", lambda self: honest(self) | {"n": self.curator._table.count()})
@@ -231,7 +231,7 @@ def _in_a_schema(patch: Patch) -> None:
 
 @fault("a server plans with the true n", "server", SERVED)
 def _served_plan(patch: Patch) -> None:
-    from sottovoce.server import service
+    from sottovoce.faces.server import service
 
     honest = service.choice_of
 

@@ -18,14 +18,14 @@ import pyarrow.parquet as pq
 from audit.faults import Patch, fault
 from sottovoce.audit import AuditReport, audit
 from sottovoce.audit.checks import CheckResult
+from sottovoce.faces.server import read_config
+from sottovoce.faces.server.pacing import Grid
+from sottovoce.faces.server.questions import Question
+from sottovoce.faces.server.service import Service
 from sottovoce.mechanisms import DiffusedPosterior, DirectPosterior
+from sottovoce.mechanisms.conjugate import BetaBernoulli
 from sottovoce.privacy.errors import SottovoceError
 from sottovoce.privacy.promises import RenyiDP
-from sottovoce.server import read_config
-from sottovoce.server.pacing import Grid
-from sottovoce.server.questions import Question
-from sottovoce.server.service import Service
-from sottovoce.systems import BetaBernoulli
 
 __all__ = ["answers", "refusals"]
 
@@ -137,4 +137,4 @@ def _one_pool(patch: Patch) -> None:
         POOL[:] = [self._makers.pool]
 
     patch.setattr(Service, "__init__", opened)
-    patch.setattr("sottovoce.server.lines.Line.run", run)
+    patch.setattr("sottovoce.faces.server.lines.Line.run", run)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from audit.faults import Patch, fault
-from sottovoce.curator import Curator
-from sottovoce.ledger import Ledger, Reservation
 from sottovoce.privacy.gaussian import GaussianProfile
+from sottovoce.service.curator import Curator
+from sottovoce.service.ledger import Ledger, Reservation
 
 FIRST, KEYS = "the budget is spent before the first read", "a key is charged once and answers one question"
 
@@ -53,7 +53,7 @@ def _pending_free(patch: Patch) -> None:
         row = transaction.row(query, budget)
         return Fraction(0) if row is None or row[0] is None else Fraction(row[0])
 
-    patch.setattr("sottovoce.ledger.queries.lock_budget", only_committed)
+    patch.setattr("sottovoce.service.ledger.queries.lock_budget", only_committed)
 
 
 @fault("a request with a key charged nothing", "ledger", KEYS)
@@ -68,9 +68,9 @@ def _free_with_key(patch: Patch) -> None:
 
 @fault("a key opens any question", "ledger", KEYS)
 def _any_question(patch: Patch) -> None:
-    patch.setattr("sottovoce.ledger.changes.answered", lambda entry, asked: entry)
+    patch.setattr("sottovoce.service.ledger.changes.answered", lambda entry, asked: entry)
 
 
 @fault("a retry charged again", "ledger", KEYS)
 def _again(patch: Patch) -> None:
-    patch.setattr("sottovoce.ledger.queries.earlier_entry", lambda transaction, budget, key: None)
+    patch.setattr("sottovoce.service.ledger.queries.earlier_entry", lambda transaction, budget, key: None)

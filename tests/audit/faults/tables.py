@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from audit.faults import Patch, fault
-from sottovoce.curator import Curator
-from sottovoce.curator.source import Source
-from sottovoce.tables import Table, delimited, sources
-from sottovoce.tables.columns import field
-from sottovoce.tables.delimited import cells
-from sottovoce.tables.folders import NamedFiles
-from sottovoce.tables.origin import Origin
-from sottovoce.tables.quotes import SEPARATOR
+from sottovoce.records.tables import Table, delimited, sources
+from sottovoce.records.tables.columns import field
+from sottovoce.records.tables.delimited import cells
+from sottovoce.records.tables.folders import NamedFiles
+from sottovoce.records.tables.origin import Origin
+from sottovoce.records.tables.quotes import SEPARATOR
+from sottovoce.service.curator import Curator
+from sottovoce.service.curator.source import Source
 
 PUBLIC, FAILS, ONE, WORK, LIVE, REACH = (
     "no record changes what is public of a table",
@@ -64,7 +64,7 @@ def _cell_by_cell(patch: Patch) -> None:
 
 @fault("a line read to its end, however long", "tables", WORK)
 def _endless(patch: Patch) -> None:
-    patch.setattr("sottovoce.tables.text_files.longest_line", lambda names: 2**30)
+    patch.setattr("sottovoce.records.tables.text_files.longest_line", lambda names: 2**30)
 
 
 @fault("files read that their table's log has struck off", "tables", LIVE)
@@ -74,7 +74,7 @@ def _struck_off(patch: Patch) -> None:
 
 @fault("hidden files read", "tables", LIVE)
 def _hidden(patch: Patch) -> None:
-    patch.setattr("sottovoce.tables.folders._is_hidden", lambda path, root: False)
+    patch.setattr("sottovoce.records.tables.folders._is_hidden", lambda path, root: False)
 
 
 @fault("what partitions hold left out", "tables", LIVE)
@@ -101,7 +101,7 @@ def _gives_up(patch: Patch) -> None:
 
 @fault("an unsigned column compared as it is", "tables", FAILS)
 def _unsigned(patch: Patch) -> None:
-    patch.setattr("sottovoce.tables.conditions.whole", lambda engine, table, name: field(table, name))
+    patch.setattr("sottovoce.records.tables.conditions.whole", lambda engine, table, name: field(table, name))
 
 
 @fault("data known by the name of the file", "curator", ONE)
@@ -114,7 +114,7 @@ def _base_name(patch: Patch) -> None:
 
 @fault("a second name for the same data", "curator", ONE)
 def _second_name(patch: Patch) -> None:
-    patch.setattr("sottovoce.curator.opening.same_data", lambda *_, named: None)
+    patch.setattr("sottovoce.service.curator.opening.same_data", lambda *_, named: None)
 
 
 @fault("a key that answers for other data", "curator", ONE)

@@ -15,10 +15,10 @@ from sottovoce.audit.checks.result import check, verdict
 from sottovoce.mechanisms.balls import Ball, ball, ball_function, precision
 from sottovoce.mechanisms.cell_table import CellTable
 from sottovoce.mechanisms.cells import Cells, EvenCells, FloatingCells, UnitCells, exact
+from sottovoce.mechanisms.conjugate.laws import BetaLaw, DirichletLaw, GammaLaw, NormalLaw
 from sottovoce.mechanisms.exact_normals import exact_normals
 from sottovoce.mechanisms.exact_sampling import cells_of, draw, samples
 from sottovoce.privacy.randomness import secure_rng
-from sottovoce.systems.laws import BetaLaw, DirichletLaw, GammaLaw, NormalLaw
 
 __all__ = [
     "claims_of_cells",

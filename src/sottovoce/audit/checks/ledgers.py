@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.audit.checks.result import check, verdict
-from sottovoce.ledger import Ledger, charging
-from sottovoce.ledger.chain import canonical
 from sottovoce.privacy.errors import SottovoceError
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
+from sottovoce.service.ledger import Ledger, charging
+from sottovoce.service.ledger.chain import canonical
 
 __all__ = ["checkpointed", "costs", "restored", "swapped"]
 

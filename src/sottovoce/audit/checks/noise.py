@@ -13,10 +13,16 @@ from sottovoce.audit.checks.fits import ALARM, chi_square, independence, kolmogo
 from sottovoce.audit.checks.quadrature import hockey_stick
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.mechanisms import IntegerNoise, NoisyStatistics
+from sottovoce.mechanisms.conjugate import (
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaExponential,
+    GammaPoisson,
+    NormalMean,
+)
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
-from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
 
 __all__ = ["afterwards", "generators", "hockey_sticks", "law", "noisy_claims", "noisy_releases"]
 

@@ -12,7 +12,7 @@ from sottovoce.audit.checks.result import CheckResult, check, verdict
 from sottovoce.mechanisms.mechanism import MECHANISMS
 from sottovoce.privacy.errors import NotInstalled
 from sottovoce.privacy.registry import Registry
-from sottovoce.readings import READINGS
+from sottovoce.records.readings import READINGS
 
 __all__ = ["mechanisms", "readings"]
 

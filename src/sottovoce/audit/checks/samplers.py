@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from sottovoce.amplification.diffusion import BoundedMean, OrnsteinUhlenbeck
 from sottovoce.audit.cases_conjugate import Small, small_cases, stated
 from sottovoce.audit.checks.fits import ALARM, independence, kolmogorov, uniforms
 from sottovoce.audit.checks.quadrature import nodes
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.audit.low_bits import lowest_bit
+from sottovoce.mechanisms.conjugate.distributions import Dirichlet, NormalVector
+from sottovoce.mechanisms.conjugate.laws import DirichletLaw
 from sottovoce.mechanisms.exact_sampling import cells_of
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
-from sottovoce.readings import ClippedSum
-from sottovoce.systems.distributions import Dirichlet, NormalVector
-from sottovoce.systems.laws import DirichletLaw
+from sottovoce.records.readings import ClippedSum
+from sottovoce.theory.amplification.diffusion import BoundedMean, OrnsteinUhlenbeck
 
 __all__ = ["grids", "samplers"]
 

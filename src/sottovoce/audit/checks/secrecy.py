@@ -13,8 +13,8 @@ import numpy as np
 from sottovoce.audit.cases_conjugate import small_cases
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.mechanisms import Mechanism, NoisyStatistics
+from sottovoce.mechanisms.conjugate import BetaBernoulli, NormalMean
 from sottovoce.privacy.randomness import is_secure, secure_rng, seeded_rng
-from sottovoce.systems import BetaBernoulli, NormalMean
 
 __all__ = ["forks", "secure_releases"]
 

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from sottovoce.audit.checks.result import check, verdict
-from sottovoce.curator import Curator
-from sottovoce.ledger import Ledger, State
 from sottovoce.mechanisms import DiffusedPosterior
+from sottovoce.mechanisms.conjugate import BetaBernoulli
 from sottovoce.privacy.errors import BudgetExceeded, InvalidData, InvalidValue, SottovoceError
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import GaussianDP, RenyiDP
-from sottovoce.readings import Statistics
-from sottovoce.systems import BetaBernoulli
+from sottovoce.records.readings import Statistics
+from sottovoce.service.curator import Curator
+from sottovoce.service.ledger import Ledger, State
 
 __all__ = ["failures_stay_spent", "keys", "pending", "spend_first"]
 
@@ -58,7 +58,7 @@ class _Watched:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keep the ledger from warning of entries that are pending on purpose."""
-    log = logging.getLogger("sottovoce.ledger")
+    log = logging.getLogger("sottovoce.service.ledger")
     level = log.level
     log.setLevel(logging.ERROR)
     try:

@@ -1,0 +1,1 @@
+"""Command line, server, client and estimators: thin views of the curator."""

@@ -1,0 +1,90 @@
+"""`sottovoce again`: an answer that was paid for before, and what follows from it; free."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sottovoce.faces.cli import shared
+from sottovoce.faces.cli.console import AsJson, console, emit
+from sottovoce.faces.cli.showing import Told, of_regression, of_rows, show, table_file
+from sottovoce.faces.cli.writing import check_places, written
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.shares import read_share
+
+if TYPE_CHECKING:
+    from sottovoce.service.ledger import Budget, Entry, Ledger
+
+__all__ = ["again"]
+
+
+def again(
+    place: Annotated[str, typer.Argument(metavar="LEDGER", help="The ledger: a path or a database address.")],
+    entry: Annotated[int | None, typer.Argument(help="The number of its entry, as `ledger show` lists it.")] = None,
+    idempotency_key: Annotated[str | None, typer.Option(help="Instead of the number: the name of the request.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Whose answer, where several data sets used one key.")] = None,
+    level: shared.Level = "95%",
+    compare: shared.Compare = None,
+    probability: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CLAIM", help="Also say how likely a claim is: 'A > B', 'A >= 0.3'; repeat for several."),
+    ] = None,
+    predict: shared.Predicting = None,
+    contrast: shared.Contrasts = None,
+    plot: Annotated[Path | None, typer.Option(help="Also draw the answer into this file (PNG, SVG, PDF).")] = None,
+    csv: shared.Csv = None,
+    anchor: Annotated[
+        str | None, typer.Option(help="Also check the note kept there: a path, or the URL of another ledger.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell an answer that was paid for again, and what follows from it: nothing is read, and nothing spent."""
+    from sottovoce.inference.cells.intervals import checked_level  # noqa: PLC0415
+    from sottovoce.service.answers.again import answer_again  # noqa: PLC0415 - needs the data extra
+    from sottovoce.service.ledger import Ledger  # noqa: PLC0415
+
+    certain = checked_level(read_share("--level", level))
+    if (entry is None) == (idempotency_key is None):
+        raise InvalidValue("say which answer: the number of its entry, as ledger show lists it, or --idempotency-key")
+    check_places(csv, plot=plot, kept=[place])
+    with Ledger(place, anchor=anchor) as ledger:
+        found, budget = _found(ledger, entry, idempotency_key, dataset)
+    answer = answer_again(found, budget, certain)
+    beside = _beside(answer, compare, probability or (), predict or (), contrast or ())
+    with written((csv, table_file(answer)), (plot, lambda file: answer.plot().savefig(file))):
+        if as_json:
+            notes = list(getattr(answer, "notes", ()))
+            emit(answer.to_dict() | {"notes": notes, "dataset": budget.dataset} | beside.values)
+        else:
+            show(answer, f"Asked of {budget.dataset} on {found.at[:10]}; told again, nothing was spent.")
+            for line in beside.lines:
+                console.print(line, markup=False)
+
+
+def _found(ledger: Ledger, entry: int | None, key: str | None, dataset: str | None) -> tuple[Entry, Budget]:
+    from sottovoce.service.answers.again import entry_of, entry_under  # noqa: PLC0415 - needs the data extra
+
+    every = ledger.budgets()
+    if dataset is not None:
+        mine = ledger.budget(dataset).id
+        every = [one for one in every if mine in (one.id, one.whole)]
+    return entry_under(ledger, key, every) if entry is None else entry_of(ledger, entry, every)  # type: ignore[arg-type]
+
+
+def _beside(
+    answer: Any,
+    compare: tuple[str, str] | None,
+    claims: Sequence[str],
+    rows: Sequence[str],
+    contrasts: Sequence[str],
+) -> Told:
+    """Return what follows from an answer, in lines and in plain values."""
+    regression = hasattr(answer, "contrast")
+    wrong = (compare is not None or claims) if regression else (rows or contrasts)
+    if wrong:
+        kind, right = ("a regression", "--predict, --contrast") if regression else ("rows", "--compare, --probability")
+        raise InvalidValue(f"this answer is {kind}: what follows from it is asked with {right}")
+    return of_regression(answer, rows, contrasts) if regression else of_rows(answer, compare, claims)

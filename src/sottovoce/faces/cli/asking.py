@@ -1,0 +1,132 @@
+"""`sottovoce ask`: a question in words, answered from a table and charged to its ledger."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sottovoce.faces.cli import shared
+from sottovoce.faces.cli.console import AsJson, console, emit, waiting
+from sottovoce.faces.cli.showing import of_rows, row_places, show, table_file
+from sottovoce.faces.cli.writing import check_places, written
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.shares import read_share
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sottovoce.mechanisms import Mechanism
+    from sottovoce.service.answers import Question
+    from sottovoce.service.answers.paid_verbs import PaidVerbs
+    from sottovoce.service.curator.protected import Protected
+    from sottovoce.service.curator.records import Records
+
+__all__ = ["ask"]
+
+
+def ask(
+    data: shared.Data,
+    question: Annotated[
+        str | None, typer.Argument(help="Such as 'mean of sbp by ward where age >= 40'; or say it with the options.")
+    ] = None,
+    facts: shared.PublicFacts = None,
+    ledger: shared.Beside = None,
+    budget: shared.Opening = None,
+    n: shared.SecretN = None,
+    protect: shared.Protect = None,
+    spend: shared.Spend = "5%",
+    verb: Annotated[str | None, typer.Option(help="proportion, mean, rate, counts or quantiles.")] = None,
+    column: Annotated[list[str] | None, typer.Option(help="The column asked about; repeat it for counts.")] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(help="Group by this column, or by bands such as 'age: under 18, 18-64, 65+'; repeat for several."),
+    ] = None,
+    where: Annotated[str | None, typer.Option(help="Ask only about records for which this holds.")] = None,
+    exposure: Annotated[str | None, typer.Option(help="Divide a rate by the sum of this column.")] = None,
+    at: Annotated[list[str] | None, typer.Option(help="Which quantile, such as 90%; repeat for several.")] = None,
+    bins: shared.Bins = 0,
+    cut: Annotated[
+        list[str] | None,
+        typer.Option(help="How counts cut a column: age=12 (cells) or days=0,7,30,inf (edges); repeat for several."),
+    ] = None,
+    missing_cell: Annotated[bool, typer.Option(help="Count missing values in cells of their own.")] = False,
+    pool: Annotated[bool, typer.Option(help="Let groups share strength.")] = False,
+    level: shared.Level = "95%",
+    dataset: shared.DatasetName = None,
+    idempotency_key: shared.Key = None,
+    again: shared.Again = False,
+    who: shared.Who = None,
+    purpose: shared.Purpose = None,
+    compare: shared.Compare = None,
+    plot: Annotated[Path | None, typer.Option(help="Also draw the answer into this file (PNG, SVG, PDF).")] = None,
+    csv: shared.Csv = None,
+    as_json: AsJson = False,
+) -> None:
+    """Answer a question with an interval in every row. The budget is charged, durably, before any record is read."""
+    from sottovoce.inference.cells.intervals import checked_level  # noqa: PLC0415 - needs the data extra
+    from sottovoce.inference.cells.questions import Question  # noqa: PLC0415
+    from sottovoce.records.facts import Cells, Facts  # noqa: PLC0415
+    from sottovoce.records.facts.conditions import check_levels  # noqa: PLC0415
+
+    wanted = tuple(read_share("--at", one) for one in at or ())
+    given = {"by": tuple(by or ()), "where": where, "exposure": exposure, "at": wanted, "bins": bins, "pool": pool}
+    asked = _parts_of(question, verb, column, {name: value for name, value in given.items() if value})
+    paid, certain = shared.paid(spend), checked_level(read_share("--level", level))
+    check_places(csv, plot=plot, kept=shared.places(data, facts, ledger))
+
+    def asking_of(known: Facts) -> Question:
+        parts = dict(asked)
+        if cut or missing_cell:
+            missing = "cell" if missing_cell else "out"
+            parts["cells"] = Cells.parse(known, parts["columns"], "; ".join(cut or []), missing)
+        return Question(parts.pop("verb"), parts.pop("columns"), known, **parts)
+
+    def check(whom: Protected) -> Callable[[Records], Callable[[PaidVerbs], Mechanism]]:
+        asking = asking_of(whom.facts or Facts({}))
+        check_levels(asking.where, asking.facts)
+        if compare is not None:
+            row_places(asking, compare)
+
+        def with_records(records: Records) -> Callable[[PaidVerbs], Mechanism]:
+            records.check(asking, asking.columns, where=asking.where, **whom.asked)
+            return lambda purse: purse.mechanism_for(asking, paid)
+
+        return with_records
+
+    options: dict[str, Any] = {"dataset": dataset, "n": n, "protect": protect, "who": who}
+    with shared.curator_beside(data, facts, ledger, budget, check, **options) as curator:
+        asking = asking_of(curator.facts or Facts({}))
+        named: dict[str, Any] = {"idempotency_key": idempotency_key, "purpose": purpose, "again": again}
+        with waiting("asking"):
+            answer = curator.answer(asking, spend=paid, level=certain, **named)
+        left, whom = curator.left(), curator.whom
+    beside = of_rows(answer, compare)
+    with written((csv, table_file(answer)), (plot, lambda file: answer.plot().savefig(file))):
+        if as_json:
+            told = {"dataset": curator.dataset, "left": left, "protects": whom}
+            emit(answer.to_dict() | {"notes": answer.notes} | told | beside.values)
+        else:
+            show(answer, f"{left}." + ("" if curator.person is None else f" {whom}."))
+            for line in beside.lines:
+                console.print(line, markup=False)
+
+
+def _parts_of(
+    question: str | None, verb: str | None, column: list[str] | None, asked: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the parts of a question that is said in words, or by options."""
+    from sottovoce.service.answers import parse_question  # noqa: PLC0415 - needs the data extra
+
+    if question is not None:
+        if verb or column:
+            raise InvalidValue("say the question in words or with --verb and --column, not both")
+        words = parse_question(question)
+        if twice := [name for name in ("by", "where", "exposure") if name in words and name in asked]:
+            raise InvalidValue(f"the question has a {twice[0]!r} of its own; say it there, and leave out --{twice[0]}")
+        return words | asked
+    if not (verb and column):
+        raise InvalidValue("ask a question, such as 'mean of sbp by ward', or give --verb and --column")
+    at = {"at": (0.25, 0.5, 0.75)} if verb == "quantiles" else {}
+    return at | asked | {"verb": verb, "columns": tuple(column)}

@@ -1,0 +1,232 @@
+"""`sottovoce ledger`: open a budget, look at it, check it, export it, close what a crash left."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sottovoce.faces.cli import shared
+from sottovoce.faces.cli.console import AsJson, console, emit, escape, table
+from sottovoce.faces.cli.specs import parse_types
+from sottovoce.mechanisms.conjugate.naming import system_from
+from sottovoce.privacy.errors import InvalidValue, SottovoceError
+from sottovoce.privacy.filter import GAUSSIAN, Order
+from sottovoce.privacy.promises import ApproxDP, parse_promise
+from sottovoce.privacy.shares import percent
+from sottovoce.service.ledger import Budget, Entry, Ledger
+from sottovoce.service.ledger.chain import EMPTY
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Open, show, verify and export a ledger.", no_args_is_help=True)
+
+Place = Annotated[str, typer.Argument(help="The ledger: a path, sqlite:///…, or postgresql+psycopg://…")]
+Elsewhere = Annotated[
+    str | None, typer.Option("--anchor", help="Also check the note kept there: a path, or the URL of another ledger.")
+]
+
+
+@app.command("open")
+def open_budget(
+    place: Place,
+    data: Annotated[str, typer.Option(help="The data whose budget this is.")],
+    budget: Annotated[str, typer.Option(help="Such as approx:1,1e-6. It never changes.")],
+    facts: shared.PublicFacts = None,
+    protect: shared.Protect = None,
+    dataset: shared.DatasetName = None,
+    n: shared.SecretN = None,
+    types: Annotated[str | None, typer.Option(help="The types of a CSV file's columns, such as age=int64.")] = None,
+    order: Annotated[
+        str | None, typer.Option(help="Rényi order that an approx budget is counted at, or gaussian to count μ².")
+    ] = None,
+    anchor: Elsewhere = None,
+    as_json: AsJson = False,
+) -> None:
+    """Open the budget of a data set, creating the ledger if need be."""
+    from sottovoce.service.curator import Curator  # noqa: PLC0415 - needs the data extra
+
+    near = shared.beside(data, ".facts.toml")
+    options: dict[str, Any] = {
+        "facts": near if facts is None and near.is_file() else facts,
+        "protect": protect,
+        "dataset": dataset,
+        "n": n,
+        "types": parse_types(types),
+        "order": _order(order),
+        "anchor": anchor,
+    }
+    with Curator(data, place, parse_promise(budget), **options) as curator:
+        opened = curator.budget
+    if as_json:
+        emit({"dataset": opened.dataset, "n": opened.n, "schema": dict(opened.schema)} | dict(opened.filter))
+        return
+    many = "n a secret" if opened.n is None else f"n = {opened.n}"
+    whose = f"[bold]{escape(opened.dataset)}[/] ({many}) in {escape(place)}"
+    console.print(f"budget [bold]{opened.promise}[/] opened for {whose}")
+    console.print(f"it counts {opened.counted}, fixed for good")
+
+
+def _order(text: str | None) -> Order | None:
+    if text is None or text == GAUSSIAN:
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidValue(f"--order is a number > 1, or {GAUSSIAN}. Got {text!r}") from None
+
+
+@app.command()
+def show(place: Place, anchor: Elsewhere = None, as_json: AsJson = False) -> None:
+    """Show budgets, what is left of them, and every entry."""
+    with Ledger(place, anchor=anchor) as ledger:
+        budgets, entries = ledger.budgets(), ledger.entries()
+        left = {b.id: ledger.remaining(b) for b in budgets}
+        shares = {b.id: max(0.0, 1 - b.share(float(ledger.spent(b)))) for b in budgets}
+    if as_json:
+        emit(
+            {
+                "budgets": [
+                    {"dataset": b.dataset, "promise": str(b.promise), "n": b.n, "limit": b.limit, "at": b.at}
+                    | {"remaining": str(left[b.id]), "left": shares[b.id]}
+                    | {"filter": dict(b.filter), "counted": b.counted}
+                    for b in budgets
+                ],
+                "entries": [entry.to_dict() for entry in entries],
+            }
+        )
+        return
+    rows = [(b.dataset, _budget(b, budgets), percent(shares[b.id]), _n(b), _minute(b.at)) for b in budgets]
+    console.print(table("Budgets", ("data set", "budget", "left", "n", "opened"), rows, left=3))
+    ways = dict.fromkeys(b.counted for b in budgets)
+    console.print(f"counted: {', '.join(ways)}")
+    console.print()
+    columns = ("entry", "state", "what", "who", "when", "cost", "basis")
+    by_number = {b.id: b for b in budgets}
+    console.print(table("Entries", columns, [_row(e, by_number) for e in entries], left=5))
+    if any(e.state == "pending" for e in entries):
+        console.print(
+            "\n[yellow]pending entries count as spent; close one left by a crash with[/] sottovoce ledger recover"
+        )
+
+
+def _n(budget: Budget) -> str:
+    return "secret" if budget.n is None else str(budget.n)
+
+
+def _minute(at: str) -> str:
+    return at[:16].replace("T", " ")
+
+
+def _what(request: Mapping[str, Any]) -> str:
+    """Return a question in words: those it was asked in, or the mechanism, the columns, the condition."""
+    mechanism, column = request.get("mechanism") or {}, request.get("column")
+    asked = mechanism.get("system") if isinstance(mechanism, Mapping) else None
+    if isinstance(asked, Mapping) and asked.get("system") in ("question", "formula"):
+        with contextlib.suppress(SottovoceError, ImportError):  # a formula needs an extra
+            return str(system_from(asked).describe())
+    name = mechanism.get("mechanism", "?") if isinstance(mechanism, Mapping) else str(mechanism)
+    about, where, draws = column, request.get("where"), request.get("draws", 1)
+    if isinstance(column, list | tuple):
+        system = mechanism.get("system", {}) if isinstance(mechanism, Mapping) else {}
+        about = f"{system.get('system', 'columns')} ({', '.join(map(str, column))})"
+    words = [
+        name,
+        f"of {about}" if about else "",
+        f"where {where}" if where else "",
+        f"× {draws}" if draws != 1 else "",
+    ]
+    return " ".join(filter(None, words))
+
+
+def _budget(budget: Budget, budgets: Sequence[Budget]) -> str:
+    """Return the promise, or the share of a whole that is counted alike."""
+    whole = next((b for b in budgets if b.id == budget.whole), None)
+    if whole is not None and whole.counted == budget.counted and not isinstance(budget.promise, ApproxDP):
+        return f"{percent(whole.share(budget.limit))} of {whole.dataset}"
+    return str(budget.promise)
+
+
+def _row(entry: Entry, budgets: Mapping[int, Budget]) -> tuple[str, ...]:
+    what = _what(entry.request)
+    if len(budgets) > 1:
+        what = f"{entry.dataset}: {what}"
+    cost = percent(budgets[entry.budget].share(entry.cost))
+    return (str(entry.id), str(entry.state), what, entry.who, _minute(entry.at), cost, str(entry.basis))
+
+
+@app.command()
+def verify(
+    place: Place,
+    anchor: Elsewhere = None,
+    since_checkpoint: Annotated[
+        bool, typer.Option("--since-checkpoint", help="Only what came after the last checkpoint, as on opening.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check the whole hash chain; fails with exit code 6 on any alteration, gap or truncation.
+
+    A long ledger then has a checkpoint, sealed for its owner, from which it opens at once.
+    """
+    with Ledger(place, anchor=anchor) as ledger:
+        since, head = ledger.opened
+        if since.count and not since_checkpoint:
+            since, head = EMPTY, ledger.verify()
+    verified = head.count - since.count
+    if as_json:
+        emit({"ok": True, "events": head.count, "head": head.hash, "verified": verified, "checkpoint": since.count})
+        return
+    if since.count:
+        console.print(
+            f"[green]sound since its checkpoint[/]: {verified} of {head.count} events verified; the {since.count} "
+            f"before it were verified when it was sealed, and not now; head {head.hash}"
+        )
+        return
+    console.print(f"[green]sound[/]: {head.count} events, all of them verified, head {head.hash}")
+
+
+@app.command()
+def export(
+    place: Place,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The JSON file to write. (By default standard output.)")
+    ] = None,
+    anchor: Elsewhere = None,
+) -> None:
+    """Write every budget and entry as JSON, with the verified head of the chain."""
+    with Ledger(place, anchor=anchor) as ledger:
+        head = ledger.verify()
+        content = {
+            "head": {"count": head.count, "hash": head.hash},
+            "budgets": [{"dataset": b.dataset, "who": b.who, "at": b.at} | b.facts() for b in ledger.budgets()],
+            "entries": [entry.to_dict() for entry in ledger.entries()],
+        }
+    if output is None:
+        emit(content)
+        return
+    try:
+        output.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InvalidValue(f"cannot write {output}: {error.strerror}") from None
+    console.print(f"{len(content['entries'])} entries written to {output}", markup=False)
+
+
+@app.command()
+def recover(
+    place: Place,
+    entry: Annotated[int, typer.Argument(help="The number of the pending entry.")],
+    note: Annotated[str | None, typer.Option(help="Why it is closed: needed, and kept in the ledger.")] = None,
+    anchor: Elsewhere = None,
+    as_json: AsJson = False,
+) -> None:
+    """Close an entry that a dead process left pending. It stays spent."""
+    with Ledger(place, anchor=anchor) as ledger:
+        ledger.recover(entry, note=note or "")
+    if as_json:
+        emit({"entry": entry, "state": "lost"})
+        return
+    console.print(f"entry {entry} closed; its cost stays spent")

@@ -1,0 +1,34 @@
+"""`sottovoce plan --system regression:… --within 0.1`: a chain whose sample is provably near the posterior."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sottovoce.faces.cli.console import console, emit, number, table
+from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.nearness import distance, near_posterior
+from sottovoce.mechanisms.choices import DELTAS
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.promises import Promise
+
+__all__ = ["plan_chain"]
+
+
+def plan_chain(system: Any, n: int, promise: Promise, within: float, precision: float, *, as_json: bool) -> None:
+    """Say which chain is so near, how long it is and what it promises; nothing is read."""
+    if not isinstance(system, Design):
+        raise InvalidValue("--within is about the chain of a regression: --system regression:features=a/b,label=c")
+    made = near_posterior(system, n, promise, prior_precision=precision, within=within)
+    length, bound = math.sqrt(system.dimension / precision), distance(made)
+    if as_json:
+        told = {"distance": bound, "within": bound / length, "steps": made.n_steps, "target": promise.to_dict()}
+        emit({"mechanism": made.to_dict()} | told)
+        return
+    rows = [
+        ("data weight ρ", number(made.data_weight)),
+        ("steps, each so long", f"{made.n_steps:,} of {number(made.chain.step)}"),
+        ("W₂ to the posterior, at most", f"{number(bound)}: {number(bound / length, 3)} of the prior's length"),
+        *((f"ε at δ = {delta:g}", number(made.profile.epsilon(delta))) for delta in DELTAS),
+    ]
+    console.print(table(f"A sample that is proven near, n = {n:,}, promise {promise}", ("", ""), rows, left=2))

@@ -1,0 +1,137 @@
+"""`sottovoce plan "mean of sbp by ward" --width 2`: what a question's answer will be worth, and what it costs."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sottovoce.faces.cli.console import console, emit, escape, number, table, waiting
+from sottovoce.inference.cells.intervals import checked_level
+from sottovoce.inference.cells.questions import Question
+from sottovoce.mechanisms.expected import cautions
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.shares import in_hundred, percent
+from sottovoce.records.facts import Facts, Flag
+from sottovoce.records.facts.imagined import parse_imagined
+from sottovoce.service.answers import parse_question, parse_spend
+from sottovoce.service.answers.balance import Balance
+from sottovoce.service.curator.protected import Protected
+
+__all__ = ["plan_question"]
+
+
+def plan_question(
+    text: str,
+    n: int | None,
+    facts: Facts | None,
+    budget: Promise,
+    width: str | None,
+    spend: str | None,
+    plot: Path | None,
+    said: Mapping[str, Any],
+    protect: str | None = None,
+    imagine: Sequence[str] = (),
+    kept: float = 1.0,
+    level: float = 0.95,
+    bins: int = 0,
+    *,
+    as_json: bool,
+) -> None:
+    """Say what shares of a budget buy, and which one an accuracy needs.
+
+    `said` has the family, condition, prior and misses of a formula, None where nothing was said.
+    """
+    said = {name: value for name, value in said.items() if value is not None}
+    if n is None or facts is None:
+        raise InvalidValue("to plan a question say --n and --facts FILE: how many records, and what is public of them")
+    if width is not None and spend is not None:
+        raise InvalidValue("say --width or --spend: each follows from the other")
+    whom = Protected.of(facts, protect)
+    facts, budget = whom.facts or facts, whom.meant(budget)
+    if "~" in text:
+        from sottovoce.faces.cli.planning_regressions import plan_formula  # noqa: PLC0415 - needs the regression extra
+        from sottovoce.inference.regression.formula import Formula  # noqa: PLC0415
+
+        if width is not None or plot is not None:
+            raise InvalidValue("each term of a regression has a width of its own: say --spend, and read them all")
+        if bins:
+            raise InvalidValue("--bins are of quantiles; a regression has none")
+        imagined = parse_imagined(imagine, facts, kept=kept)
+        plan_formula(
+            Formula(text, facts, **said),
+            n,
+            budget,
+            spend or "5%",
+            imagined,
+            checked_level(level),
+            as_json=as_json,
+        )
+        return
+    if said:
+        words = "--family, --where, --prior and --misses are of a formula"
+        raise InvalidValue(f"{words}; write a condition into the question: ... where ...")
+    asked = parse_question(text)
+    question = Question(asked.pop("verb"), asked.pop("columns"), facts, bins=bins, **asked)
+    imagined = parse_imagined(imagine, question.grouped_facts, kept=kept)
+    balance = Balance(question, n, budget, imagined=imagined, level=level)
+    share = None if spend is None else parse_spend(spend)
+    if isinstance(share, str):
+        raise InvalidValue(f"say a share of the budget such as 5%. Got {spend!r}")
+    with waiting("imagining answers"):
+        chosen = balance.for_width(width) if width is not None else balance.at(0.05 if share is None else share)
+        rare = _if_rare(balance, chosen.share)
+        offers = [] if as_json else [*(balance.at(one) for one in (0.01, 0.05, 0.2, 1.0)), chosen]
+    if plot is not None:
+        try:
+            balance.plot(chosen).savefig(plot)
+        except (OSError, ValueError) as error:
+            raise InvalidValue(f"cannot write {plot}: {error}") from None
+    beware = list(cautions(budget, n))
+    if as_json:
+        told = {"question": balance.question.describe(), "n": n, "budget": str(budget), "level": balance.level}
+        emit(told | chosen.to_dict() | {"rare": rare, "cautions": beware})
+        return
+    for caution in beware:
+        console.print(f"[yellow]beware:[/] {escape(caution)}")
+    offers.sort(key=lambda offer: offer.share)
+    rows = [
+        ("→" if one.share == chosen.share else "", percent(one.share), f"± {number(one.width, 3)}")
+        for one in {offer.share: offer for offer in offers}.values()
+    ]
+    row = "" if not chosen.of else "each group " if chosen.of.startswith("each") else "widest row "
+    console.print(table(balance.question.describe(), ("", "share of the budget", f"{row}known to"), rows))
+    held = "" if balance.question.where is None else f", if the condition holds for {percent(kept)} of them"
+    but = ", but for what was imagined" if imagine else ""
+    whose = f" for {chosen.of}" if chosen.of else ""
+    few = "" if rare is None else _of_a_small_group(rare, chosen.width, balance.question)
+    console.print(
+        f"\n{percent(chosen.share)} of {budget} buys ± {number(chosen.width, 3)}{whose}, in "
+        f"{in_hundred(balance.level)} of 100 answers, of {whom.many(n)}{held}, if flags are even and numbers spread "
+        f"over a quarter of their bounds{but}.{escape(few)} Nothing was read."
+    )
+
+
+def _if_rare(balance: Balance, share: float) -> float | None:
+    """Return the width of the widest row if one group is small; None without groups, or where it is said how small."""
+    imagined, question = balance.imagined, balance.question
+    groups = question.groups
+    if len(question.kept) < 2 or any(name in imagined.columns for name in groups.names):
+        return None
+    return replace(balance, imagined=replace(imagined, smallest=1 / (4 * len(question.kept)))).at(share).width
+
+
+def _of_a_small_group(rare: float, width: float, question: Question) -> str:
+    """Say how well a small group is known, unless as well as any: noise alone is as wide for all."""
+    if rare <= 1.01 * width:
+        return ""
+    known = f" A group with a quarter of an even part is known to ± {number(rare, 3)}"
+    return f"{known}; say --imagine {shlex.quote(_hint(question))} if you know how small."
+
+
+def _hint(question: Question) -> str:
+    name, value = question.groups.names[0], question.groups.labels[question.kept[-1]][0]
+    return f"{name}=10%" if isinstance(question.facts[name], Flag) else f"{name}:{value}=10%"

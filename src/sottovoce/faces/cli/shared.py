@@ -1,0 +1,156 @@
+"""Options that several commands take, and the curator that they describe."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.promises import Promise, parse_promise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sottovoce.mechanisms import Mechanism
+    from sottovoce.records.facts import Facts
+    from sottovoce.service.answers.paid_verbs import PaidVerbs
+    from sottovoce.service.curator import Curator
+    from sottovoce.service.curator.protected import Protected
+    from sottovoce.service.curator.records import Records
+
+__all__ = ["beside", "check_payable", "curator_beside", "paid", "places"]
+
+
+Data = Annotated[str, typer.Argument(help="A Parquet, CSV or Arrow file, or a database address.")]
+PublicFacts = Annotated[
+    Path | None, typer.Option(help="The TOML file that says what is public of the columns. (By default beside DATA.)")
+]
+FactsFile = Annotated[Path | None, typer.Option(help="The facts, a TOML file: bounds and categories.")]
+Beside = Annotated[str | None, typer.Option(help="The ledger: a path or a database address. (By default beside DATA.)")]
+Opening = Annotated[str | None, typer.Option(help="Opens the budget the first time, such as approx:1,1e-6.")]
+SecretN = Annotated[
+    str | None, typer.Option(help="'private' where how many records there are is a secret; fixed with the budget.")
+]
+PublicN = Annotated[int | None, typer.Option(help="The number of records, which is public.")]
+Protect = Annotated[
+    str | None,
+    typer.Option(help="'rows' where a row is to be protected, not a person, though the facts say whose it is."),
+]
+Spend = Annotated[str, typer.Option(help="A share of the budget such as 5%, or a promise.")]
+Level = Annotated[str, typer.Option(help="How often intervals are to hold the truth, such as 80%.")]
+Baseline = Annotated[str, typer.Option(help="How often a guess comes true without it, such as 1%.")]
+Kept = Annotated[str, typer.Option(help="Imagined: the part of the records that the condition keeps, such as 30%.")]
+Bins = Annotated[int, typer.Option(help="Of quantiles: into how many bins the column is cut; 0 as noise allows.")]
+DatasetName = Annotated[str | None, typer.Option(help="The name of the data in the ledger.")]
+Key = Annotated[
+    str | None, typer.Option(help="A name for this request: asked again under it, it is answered and charged once.")
+]
+Again = Annotated[
+    bool, typer.Option("--again", help="Tell the earlier answer to this very question, free, where there is one.")
+]
+Who = Annotated[str | None, typer.Option(help="Who asks. (By default your user name.)")]
+Purpose = Annotated[str | None, typer.Option(help="What the answer is for; recorded, and on the card.")]
+Compare = Annotated[
+    tuple[str, str] | None,
+    typer.Option(metavar="ROW ROW", help="Also say how two rows differ, such as A B or 'A / yes' 'B / yes'."),
+]
+Predicting = Annotated[
+    list[str] | None,
+    typer.Option(help="Also say what is expected of such a row: 'age=70, ward=Surgery'; repeat for several."),
+]
+Contrasts = Annotated[
+    list[str] | None,
+    typer.Option(help="Also combine terms: 'age=10, sex=1', or one less another, 'age - sex'; repeat for several."),
+]
+Csv = Annotated[Path | None, typer.Option(help="Also write the table to this CSV file.")]
+
+
+def beside(data: str, ending: str) -> Path:
+    """Return the file of such an ending that lies beside some data: a file, a folder, or whatever has an address.
+
+    >>> beside("stays/patients.parquet", ".facts.toml").as_posix()
+    'stays/patients.facts.toml'
+    """
+    path = Path(data) if Path(data).name not in ("", "..") else Path(data).resolve()
+    if not data or not path.name:
+        raise InvalidValue(f"name the data: a file, a folder or the address of a table. Got {data!r}")
+    return path.with_suffix(ending)
+
+
+def places(data: str, facts: Path | None, ledger: str | None) -> tuple[str, Path, str]:
+    """Return where the data, their facts and their ledger lie: beside one another unless said otherwise."""
+    known = beside(data, ".facts.toml") if facts is None else facts
+    return data, known, str(beside(data, ".ledger")) if ledger is None else ledger
+
+
+def paid(spend: str) -> float | Promise:
+    """Return what a question may cost: a share of the budget, or a promise."""
+    from sottovoce.service.answers import parse_spend  # noqa: PLC0415 - needs the data extra
+
+    share = parse_spend(spend)
+    return parse_promise(share) if isinstance(share, str) else share
+
+
+def check_payable(
+    data: str,
+    dataset: str | None,
+    records: Records,
+    ledger: str,
+    promise: Promise,
+    whom: Protected,
+    n: str | None,
+    mechanism_for: Callable[[PaidVerbs], Mechanism],
+    draws: int = 1,
+) -> None:
+    """Raise where a budget that would be opened now could not pay for a mechanism."""
+    from sottovoce.service.curator.opening import has_budget  # noqa: PLC0415 - needs the data extra
+    from sottovoce.service.curator.unopened import Unopened  # noqa: PLC0415
+
+    if not has_budget(ledger, dataset, records):
+        purse = Unopened(dataset or data, promise, whom, n)
+        purse.check(mechanism_for(purse), draws)
+
+
+@contextlib.contextmanager
+def curator_beside(
+    data: str,
+    facts: Path | None,
+    ledger: str | None,
+    budget: str | None,
+    check: Callable[[Protected], Callable[[Records], Callable[[PaidVerbs], Mechanism]]],
+    protect: str | None = None,
+    **options: Any,
+) -> Iterator[Curator]:
+    """Give the curator of a table; its facts and its ledger lie beside it unless said otherwise.
+
+    What is to be asked is put to `check` first: beside the facts alone, so that a slip in a name is told at once, for
+    to open a table takes seconds; then with the table, of which nothing but its schema is read; and it says which
+    mechanism a budget would pay. A question that makes no sense, or that could not be paid for, opens no budget.
+    """
+    from sottovoce.records.facts import read_facts  # noqa: PLC0415
+    from sottovoce.service.curator.protected import Protected  # noqa: PLC0415 - needs the data extra
+
+    _, place, kept = places(data, facts, ledger)
+    with contextlib.ExitStack() as opened:
+        if facts is None and not place.is_file():
+            _records(data, None, opened)  # data that are not there lack more than facts
+            raise InvalidValue(f"say --facts FILE, or put the facts beside the data in {place.name}")
+        known = read_facts(place)
+        whom, promise = Protected.of(known, protect), None if budget is None else parse_promise(budget)
+        checked = check(whom)
+        from sottovoce.service.curator import Curator  # noqa: PLC0415 - opens databases
+
+        records = _records(data, whom.facts, opened)
+        mechanism_for = checked(records)
+        if promise is not None:
+            check_payable(data, options.get("dataset"), records, kept, promise, whom, options.get("n"), mechanism_for)
+        yield opened.enter_context(Curator(records, kept, promise, facts=known, protect=protect, **options))
+
+
+def _records(data: str, facts: Facts | None, opened: contextlib.ExitStack) -> Records:
+    from sottovoce.service.curator.records import open_records  # noqa: PLC0415 - opens databases
+
+    return open_records(data, facts, None, opened)

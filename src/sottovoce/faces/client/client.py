@@ -1,0 +1,301 @@
+"""The client: a curator's verbs, asked of a server over HTTP."""
+
+from __future__ import annotations
+
+import html
+import secrets
+import ssl
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sottovoce.faces.client.errors import NotAllowed, NotFound, ServerUnreachable
+from sottovoce.faces.client.reach import LIMITED, covers, reach
+from sottovoce.faces.client.wire import Wire
+from sottovoce.inference.cells.intervals import checked_level
+from sottovoce.inference.cells.noisy_cells import NoisyCells
+from sottovoce.inference.cells.questions import Question
+from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
+from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.relation import REPLACE_ONE
+from sottovoce.privacy.shares import percent
+from sottovoce.records.facts import Facts
+from sottovoce.records.facts.imagined import Imagined, imagined_of
+from sottovoce.service.answers.answer import Answer
+from sottovoce.service.answers.balance import Offer
+from sottovoce.service.answers.catalogue import CATALOGUE, Verb, spend_of
+from sottovoce.service.answers.explaining import Explanation, explain
+from sottovoce.service.answers.purse import Spend
+from sottovoce.service.answers.regression import Regression
+from sottovoce.service.answers.verbs import Verbs, check_options, regression_room
+from sottovoce.service.ledger import Budget
+
+if TYPE_CHECKING:  # the room needs an extra
+    from sottovoce.inference.regression.formula import Formula
+    from sottovoce.inference.regression.planned import RegressionPlan
+
+__all__ = ["Client"]
+
+
+class Client(Verbs):
+    """A data set behind a server, asked as a `Curator` is: the data stay there, whole posteriors come back.
+
+    A question is checked here first, from the facts, which costs nothing. It is sent under a key of its own: where the
+    network fails it is sent again, and charged once.
+
+    Parameters
+    ----------
+    url
+        Where the server is, such as ``https://register.example``. Without TLS only on this very machine.
+    token
+        What `sottovoce tokens create` showed.
+    dataset
+        Which data set; may be left out where the token reaches one.
+    timeout, tries
+        Seconds to wait for a reply, and how often to try a server that does not answer.
+    context
+        For a certificate of one's own: what `ssl.create_default_context(cafile=...)` returns.
+
+    Attributes
+    ----------
+    facts
+        What is public of the columns.
+    n
+        How many records there are.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        dataset: str | None = None,
+        *,
+        timeout: float = 60.0,
+        tries: int = 5,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
+        self._wire = Wire(url, token, timeout=timeout, tries=tries, context=context)
+        self._about = self._chosen(dataset)
+        try:
+            self.dataset, n = str(self._about["name"]), self._about["n"]
+            self.n = None if n is None else int(n)  # a secret, or public
+            self.facts: Facts = Facts.from_dict({one["name"]: one["facts"] for one in self._about["columns"]})
+        except (KeyError, TypeError, ValueError) as error:
+            raise ServerUnreachable(f"what answers at {url} is no server of ours: {error}") from None
+
+    def _chosen(self, dataset: str | None) -> Mapping[str, Any]:
+        if dataset is not None:
+            found: Mapping[str, Any] = self._wire.get("datasets", dataset)
+            return found
+        known = self._wire.get("datasets")
+        names = [one["name"] for one in known]
+        if len(known) != 1:
+            raise InvalidValue(f"say dataset=..., one of {', '.join(names)}" if names else "the token reaches no data")
+        one: Mapping[str, Any] = known[0]
+        return one
+
+    def answer(
+        self,
+        question: Question,
+        *,
+        spend: Spend = 0.05,
+        part: Budget | None = None,
+        level: float | str = 0.95,
+        idempotency_key: str | None = None,
+        purpose: str | None = None,
+        **options: Any,
+    ) -> Answer:
+        """Answer a question, as `Curator.answer` does; `spend` is a share of the token's own budget, or a promise.
+
+        Parameters
+        ----------
+        question
+            What `question` returns; every verb comes here.
+        spend, level
+            As for every verb.
+        part
+            Refused: a token pays from its own part.
+        idempotency_key
+            A name for this very question; asked again under it, also later and from elsewhere, it is charged once.
+        purpose
+            What the answer is for; recorded with it.
+        """
+        check_options(getattr(Verbs, question.verb), options)
+        _own(part, options)
+        verb: Verb = CATALOGUE[question.verb]
+        stated: dict[str, Any] = {"idempotency_key": idempotency_key, "purpose": purpose}
+        told: Answer = self.asked(verb.word, **verb.arguments_of(question), spend=spend, level=level, **stated)
+        return told
+
+    def regression(
+        self,
+        formula: Formula,
+        spend: Spend = 0.05,
+        part: Budget | None = None,
+        *,
+        level: float | str = 0.95,
+        idempotency_key: str | None = None,
+        purpose: str | None = None,
+        **options: Any,
+    ) -> Regression:
+        """Fit a regression, as `Curator.regression` does; `regress` comes here."""
+        check_options(Verbs.regress, options)
+        _own(part, options)
+        given = CATALOGUE["regress"].arguments_of(formula)
+        stated: dict[str, Any] = {"idempotency_key": idempotency_key, "purpose": purpose}
+        told: Regression = self.asked("regress", **given, spend=spend, level=level, **stated)
+        return told
+
+    def _foreseen(
+        self,
+        formula: Formula,
+        spend: Spend,
+        *,
+        part: Budget | None,
+        level: float | str,
+        records: int | None,
+        imagined: Imagined | Iterable[str] | None,
+    ) -> RegressionPlan:
+        _own(part, {})
+        said = imagined_of(imagined, self.facts)
+        body: dict[str, Any] = CATALOGUE["regress"].arguments_of(formula) | {"records": records}
+        body |= {"spend": _paid(spend), "level": checked_level(level)}
+        body |= {"imagine": said.texts, "share": said.share, "spread": said.spread, "kept": said.kept}
+        given = {name: value for name, value in body.items() if value is not None}
+        key = secrets.token_hex(16)
+        told = self._wire.post("datasets", self.dataset, "regressions", "plan", body=given, key=key)
+        if not told["covered"]:
+            raise _uncovered(told["share"], told["left"], told["whole_limits"])
+        made: RegressionPlan = regression_room().RegressionPlan.from_dict(told)
+        return made
+
+    def _offered(self, question: Question | str, offer: Offer, part: Budget | None = None) -> Offer:
+        """Return an offer that can be paid, by the token's budget and by the one that everyone shares."""
+        _own(part, {})
+        asked = self._parsed(question) if isinstance(question, str) else question
+        budgets = self._budgets()
+        purse = PrivacyFilter.from_dict(budgets["yours"]["filter"])
+        n = None if offer.promise.relation.hides_n else self.n
+        if not covers(budgets, NoisyCells.calibrate(asked, n, offer.promise, price=purse.cost).profile):
+            raise _uncovered(offer.share, *reach(budgets))
+        return offer
+
+    def asked(
+        self,
+        verb: str,
+        *,
+        spend: Spend = 0.05,
+        level: float | str = 0.95,
+        idempotency_key: str | None = None,
+        purpose: str | None = None,
+        **arguments: Any,
+    ) -> Any:
+        """Ask by the word of a verb that is registered here and there: ``client.asked("mean", column="sbp")``."""
+        known: Verb = CATALOGUE[verb]
+        body = known.checked(arguments) | {"verb": verb, "level": checked_level(level), "table": False}
+        body |= {"spend": _paid(spend)} | ({} if purpose is None else {"purpose": purpose})
+        key = secrets.token_hex(16) if idempotency_key is None else idempotency_key
+        try:
+            told = self._wire.post("datasets", self.dataset, "answers", body=body, key=key)
+        except ServerUnreachable as error:
+            once = f"ask it again with idempotency_key={key!r}, and you pay once"
+            raise ServerUnreachable(f"{error}. The question may have been charged: {once}") from None
+        return known.read(told)
+
+    def again(self, entry: int, *, level: float | str = 0.95) -> Any:
+        """Return an answer that was paid for before, by the number of its entry, with intervals of a level; free."""
+        wanted = checked_level(level)
+        state = self._wire.get("datasets", self.dataset, "answers", str(entry))
+        verb: Verb = CATALOGUE[state["verb"]]
+        return verb.read(state | {"level": wanted})
+
+    def left(self) -> str:
+        """Return what the token can still spend of its budget, in words: ``50 % left: about 10 more like the last``."""
+        words = self._wire.get("datasets", self.dataset, "left")
+        return str(words["yours"] or words["whole"])
+
+    def remaining(self) -> Promise:
+        """Return what the token can still spend: what is left of its budget, or less where the whole has less."""
+        budgets = self._budgets()
+        share, limited = reach(budgets)
+        if not limited:
+            return Promise.from_dict(budgets["yours"]["remaining"])
+        purse = PrivacyFilter.from_dict(budgets["yours"]["filter"])
+        return purse.remaining_after(Fraction(purse.limit) * (1 - Fraction(share)))
+
+    def share(self, fraction: float) -> Promise:
+        """Return the promise that costs a share of the token's budget, in the notion it is counted in."""
+        return self._purse(None)[0].share(fraction)
+
+    def _purse(self, part: Budget | None) -> tuple[PrivacyFilter, int | None]:
+        _own(part, {})
+        return PrivacyFilter.from_dict(self._budget()["filter"]), self.n
+
+    def explain(self) -> Explanation:
+        """Say what the token's budget means, in words that a patient understands."""
+        return explain(Promise.from_dict(self._budget()["budget"]))
+
+    def _budget(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self._budgets()["yours"]
+        return found
+
+    def _budgets(self) -> Mapping[str, Any]:
+        """Return what is spent of the token's own budget, and of the whole."""
+        found: Mapping[str, Any] = self._wire.get("datasets", self.dataset, "remaining")
+        if found["yours"] is None:
+            raise NotAllowed(f"the token has no budget on {self.dataset}; ask the administrator for one")
+        return found
+
+    def history(self) -> list[dict[str, Any]]:
+        """Return what was asked with this token's budget, newest first."""
+        entries: list[dict[str, Any]] = self._wire.get("datasets", self.dataset, "history")["entries"]
+        return entries
+
+    def receipt(self, entry: int) -> dict[str, Any]:
+        """Return the signed receipt of an answer; `sottovoce receipt verify` checks it."""
+        if isinstance(entry, bool) or not isinstance(entry, int) or entry < 1:
+            raise NotFound(f"an entry is numbered from 1. Got {entry!r}")
+        found: dict[str, Any] = self._wire.get("datasets", self.dataset, "answers", str(entry), "receipt")
+        return found
+
+    def dummy(self, n: int = 100, seed: int = 0, *, missing: float = 0.0) -> Any:
+        """Return a data frame of made-up records of the same shape, to try code on: from the facts alone, free."""
+        return self.facts.dummy(n, seed, missing=missing)
+
+    def __repr__(self) -> str:
+        return f"Client({self.dataset!r} at {self._wire.url}, n={'private' if self.n is None else f'{self.n:,}'})"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(name)}</td><td>{column.word}</td></tr>" for name, column in self.facts.items()
+        )
+        many = "a secret number of" if self.n is None else f"{self.n:,}"
+        head = f"<strong>{html.escape(self.dataset)}</strong> at {html.escape(self._wire.url)}, {many} records"
+        return f"<div><p>{head}</p><table><thead><tr><th>column</th><th>kind</th></tr></thead>{rows}</table></div>"
+
+
+def _own(part: Budget | None, options: Mapping[str, Any]) -> None:
+    """Refuse what only a curator takes."""
+    if part is not None or options:
+        extra = "part" if part is not None else next(iter(options))
+        raise InvalidValue(f"{extra}= is for a curator; a client pays from the part of its token")
+
+
+def _uncovered(share: float, left: float, limited: bool) -> BudgetExceeded:
+    why = f", {LIMITED}" if limited else ""
+    return BudgetExceeded(
+        f"it takes {percent(share)} of your budget, and {percent(left)} is left{why}; nothing was spent"
+    )
+
+
+def _paid(spend: Spend) -> str | float:
+    """Return what an answer may cost, as it goes over the wire."""
+    paid = spend_of(spend)
+    return _spelt(paid) if isinstance(paid, Promise) else paid
+
+
+def _spelt(promise: Promise) -> str:
+    """Return a promise as text that reads back as the very same; its `str` has six digits."""
+    text = f"{promise.word}:{','.join(repr(getattr(promise, name)) for name in promise.numbers())}"
+    return text if promise.relation == REPLACE_ONE else f"{text} {promise.relation}"

@@ -1,0 +1,63 @@
+"""An order: a question that makes sense, as a curator takes it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sottovoce.faces.server.config import DatasetConfig
+from sottovoce.mechanisms import Mechanism, Release
+from sottovoce.service.curator import Curator
+from sottovoce.service.ledger import Budget, Entry
+from sottovoce.service.ledger.chain import canonical
+
+__all__ = ["Asking", "Order", "text_of"]
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the curator is to be asked: calibrated, checked, and no record was read for it.
+
+    Attributes
+    ----------
+    mechanism, columns, where, missing, draws, purpose
+        As in `Curator.release`.
+    about
+        More of the question, in plain values, to be recorded with it.
+    then
+        What is done to the release before it is recorded.
+    """
+
+    mechanism: Mechanism
+    columns: str | list[str] | None = None
+    where: str | None = None
+    missing: Any = None
+    draws: int = 1
+    purpose: str | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
+    then: Callable[[Release], Release] | None = None
+
+
+class Asking(Protocol):
+    """A question of any kind that the service takes."""
+
+    def order(self, config: DatasetConfig, curator: Curator, part: Budget, most_draws: int) -> Order:
+        """Return the order, or raise what is wrong with the question. Reads no record."""
+
+    def told(self, release: Release, entry: Entry, part: Budget) -> dict[str, Any]:
+        """Return what is said of the answer beside the release, a function of the release alone."""
+
+
+def text_of(question: Asking) -> str | None:
+    """Return a question as one text, made once; None where it holds more than plain values."""
+    text: str | None = vars(question).get(_TEXT)
+    if text is None:
+        with contextlib.suppress(TypeError, ValueError, RecursionError):
+            text = canonical(vars(question))
+            object.__setattr__(question, _TEXT, text)
+    return text
+
+
+_TEXT = "_as_text"

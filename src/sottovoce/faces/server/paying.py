@@ -1,0 +1,251 @@
+"""Paying: a question is priced, charged, made, recorded and told, in this order."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from sottovoce.faces.server.callers import Caller
+from sottovoce.faces.server.clerk import Clerk
+from sottovoce.faces.server.config import Config
+from sottovoce.faces.server.datasets import Dataset
+from sottovoce.faces.server.errors import AnswerLost, NotAllowed
+from sottovoce.faces.server.lines import Line, Receive, while_there
+from sottovoce.faces.server.logs import log_failure, log_late
+from sottovoce.faces.server.making import Makers, quietly
+from sottovoce.faces.server.metrics import Metrics
+from sottovoce.faces.server.orders import Asking, text_of
+from sottovoce.faces.server.pacing import Grid
+from sottovoce.faces.server.questions import Question
+from sottovoce.faces.server.readiness import Readiness
+from sottovoce.faces.server.receipts import Signer
+from sottovoce.faces.server.telling import Saying
+from sottovoce.mechanisms import Release
+from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, SourceUnavailable
+from sottovoce.service.curator import Answer, Draft, Paid, Priced
+from sottovoce.service.ledger import Budget, Entry, Ledger
+from sottovoce.service.ledger.chain import Written, canonical_object
+from sottovoce.service.ledger.changes import totalling
+from sottovoce.service.ledger.grouping import Change
+
+__all__ = ["PaidAnswers", "plain_of"]
+
+_REMEMBERED = 1024
+"""How many questions are known with what was built for them."""
+_LOST = (
+    "the answer was lost after it was charged; the history has its entry. Tell your administrator before you ask "
+    "again: each try is charged"
+)
+_OUT_OF_REACH = (
+    "the records of {} are out of reach now, and nothing was charged; ask again in a moment, and tell your "
+    "administrator if it lasts"
+)
+
+
+class PaidAnswers(ABC):
+    """The part of the service that spends budget. Nothing else in it blocks the event loop, or is refused, for it."""
+
+    config: Config
+    ledger: Ledger
+    metrics: Metrics
+    grid: Grid
+    readiness: Readiness
+    signer: Signer
+    _builders: Line
+    _clerk: Clerk
+    _makers: Makers
+    _tellers: ThreadPoolExecutor
+
+    def __init__(self) -> None:
+        self._under_way: set[asyncio.Task[Any]] = set()
+        # What was built once for a question: neither data nor budgets change while the server runs.
+        self._orders: dict[tuple[int, type, str], Priced] = {}
+        self._sayings: WeakKeyDictionary[Priced, Saying] = WeakKeyDictionary()
+
+    @abstractmethod
+    def _dataset(self, caller: Caller, scope: str, name: str) -> Dataset:
+        """Return a data set, if the caller's token has this scope on it."""
+
+    async def ask(self, caller: Caller, name: str, question: Asking, key: str | None = None) -> dict[str, Any]:
+        """Answer a question: charge it durably, draw, wait for the next tick, record, and only then say so.
+
+        What was made from the data is neither recorded nor told before a whole number of ticks after the question
+        came, so that how long it took to make can be read off nothing: not its arrival, not the ledger.
+        A caller who hangs up does not stop the work: what was charged is recorded.
+        """
+        return plain_of(await self._asked(caller, name, question, key))
+
+    async def answer(
+        self, caller: Caller, name: str, question: Asking, key: str | None = None, receive: Receive | None = None
+    ) -> str:
+        """Answer a question, as `ask`, in JSON. Who hangs up before it is charged, as `receive` tells, ends it."""
+        return canonical_object(await self._asked(caller, name, question, key, receive))
+
+    async def _asked(
+        self, caller: Caller, name: str, question: Asking, key: str | None, receive: Receive | None = None
+    ) -> dict[str, Any]:
+        task = asyncio.create_task(self._ask(caller, name, question, key, receive))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return await asyncio.shield(task)
+
+    async def _ask(
+        self, caller: Caller, name: str, question: Asking, key: str | None, receive: Receive | None
+    ) -> dict[str, Any]:
+        start = self.grid.now()
+        dataset = self._dataset(caller, "ask", name)
+        part = dataset.parts.get(caller.analyst)
+        if part is None:
+            raise NotAllowed(f"you have no budget on {name}; ask the administrator for one")
+        try:
+            building = self._priced(caller, dataset, part, question)
+            priced: Priced = await (building if receive is None else while_there(receive, building))
+            if dataset.grows and not await self._asked_before(part, key):
+                start = await self._reached(dataset, start)
+            paid = await self._clerk.write(
+                lambda: dataset.curator.reserving(priced, key=key, who=caller.analyst), _same, start
+            )
+        except SourceUnavailable as error:
+            self.readiness.note_reach(name, error)
+            raise SourceUnavailable(_OUT_OF_REACH.format(name)) from None
+        entry: Entry
+        told: dict[str, Any]
+        if isinstance(paid, Answer):
+            release = paid.release
+            entry, told = await self.run(self._told_before, dataset, part, caller.analyst, paid)
+        else:
+            made = await self._makers.make(dataset.curator, paid, lambda: self._tick(name, start))
+            if isinstance(made, Exception):
+                await self.run(self._lose, dataset, paid, made)
+                raise AnswerLost(_LOST) from None
+            release = made.release
+            entry, told = await self._record(caller, dataset, part, priced, made, start)
+        if isinstance(question, Question):  # whose release says it all
+            return told
+        return told | await self._told(question.told, release, entry, part)
+
+    async def _asked_before(self, part: Budget, key: str | None) -> bool:
+        """Return whether a question was charged under this key: its answer needs no records."""
+        return key is not None and await self.run(self.ledger.find_key, part, key) is not None
+
+    async def _reached(self, dataset: Dataset, start: float) -> float:
+        """Raise, before anything is charged, where the records are out of reach; return the moment to go on from.
+
+        That is a tick: the check waits for whoever reads the records, and may count them.
+        """
+        check = dataset.curator.ensure_available
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._makers.pool, quietly, check)
+        finally:
+            await self._tick(dataset.config.name, start)
+        return self.grid.now()
+
+    async def _tick(self, dataset: str, start: float) -> None:
+        if (steps := await self.grid.wait(start)) > 1:
+            self.metrics.count("answers_late", dataset=dataset)
+            log_late(dataset, steps)
+
+    async def _priced(self, caller: Caller, dataset: Dataset, part: Budget, question: Asking) -> Priced:
+        """Return a question with its price, built on a thread of its own unless the very same one was built before."""
+        text = text_of(question)
+        known = None if text is None else (part.id, type(question), text)
+        priced = None if known is None else self._orders.get(known)
+        if priced is None:
+            turn = f"{caller.token}:{secrets.token_hex(8)}"  # questions, unlike plans, do not take turns
+            priced = await self._builders.run(turn, quietly, self._build, dataset, part, question)
+            if known is not None and len(self._orders) < _REMEMBERED:
+                self._orders[known] = priced
+        return priced
+
+    def _build(self, dataset: Dataset, part: Budget, question: Asking) -> Priced:
+        """Return a question that makes sense, with its price; raise what is wrong with another."""
+        order = question.order(dataset.config, dataset.curator, part, self.config.limits.draws)
+        return dataset.curator.price(
+            order.mechanism,
+            order.columns,
+            where=order.where,
+            missing=order.missing,
+            draws=order.draws,
+            purpose=order.purpose,
+            accept_unproven=dataset.config.accept_unproven,
+            part=part,
+            about=order.about,
+            then=order.then,
+        )
+
+    def _lose(self, dataset: Dataset, paid: Paid, error: Exception) -> None:
+        self._note_lost(dataset.config.name, error)
+        dataset.curator.give_up(paid.reservation, error)
+
+    def _note_lost(self, dataset: str, error: Exception) -> None:
+        log_failure(error, dataset=dataset)
+        self.metrics.count("answers_lost", dataset=dataset)
+        self.readiness.note_lost(dataset)
+
+    async def _record(
+        self, caller: Caller, dataset: Dataset, part: Budget, priced: Priced, made: Draft, start: float
+    ) -> tuple[Entry, dict[str, Any]]:
+        """Record an answer, and return its entry and all that is said of it."""
+
+        def change() -> Change:
+            return totalling(dataset.curator.recording(made), [part, dataset.budget])
+
+        def tell(outcome: Any) -> tuple[Entry, dict[str, Any]]:
+            entry, spent = outcome
+            self.metrics.count("answers", dataset=dataset.config.name)
+            self.readiness.note_made(dataset.config.name)
+            if (saying := self._sayings.get(priced)) is None:
+                saying = self._sayings[priced] = self._saying(dataset, caller.analyst, entry)
+            return entry, saying.told(entry, made.release.text, spent)
+
+        try:
+            return await self._clerk.write(change, tell, start)  # type: ignore[no-any-return]
+        except Exception as error:
+            await self.run(dataset.curator.give_up, made.reservation, error)
+            if isinstance(error, LedgerCorrupt | LedgerUnavailable):
+                raise
+            self._note_lost(dataset.config.name, error)  # such as an entry that an administrator closed meanwhile
+            raise AnswerLost(_LOST) from None
+
+    def _saying(self, dataset: Dataset, analyst: str, entry: Entry) -> Saying:
+        return Saying(self.signer, self.config.title, dataset, analyst, entry)
+
+    def _told_before(
+        self, dataset: Dataset, part: Budget, analyst: str, answer: Answer
+    ) -> tuple[Entry, dict[str, Any]]:
+        """Return the entry of an answer that was recorded before, and all that is said of it."""
+        entry = self.ledger.find_entry(part, answer.entry)
+        if entry is None:
+            raise LedgerCorrupt(f"entry {answer.entry} is not in the ledger")
+        self.metrics.count("answers", dataset=dataset.config.name)
+        return entry, self._said(dataset, analyst, entry, answer.release)
+
+    def _said(self, dataset: Dataset, analyst: str, entry: Entry, release: Release) -> dict[str, Any]:
+        spent = self.ledger.totals([dataset.parts[analyst], dataset.budget])
+        return self._saying(dataset, analyst, entry).told(entry, release.text, spent)
+
+    async def _told(self, work: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+        return await asyncio.get_running_loop().run_in_executor(self._tellers, quietly, work, *arguments)
+
+    async def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Run a method that blocks for a moment on a thread of its own."""
+        return await asyncio.get_running_loop().run_in_executor(None, quietly, work, *arguments)
+
+    async def drain(self) -> None:
+        """Wait for the answers under way, also those whose callers hung up."""
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+
+
+def _same(outcome: Any) -> Any:
+    return outcome
+
+
+def plain_of(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is said of an answer in plain values."""
+    return {name: json.loads(value.text) if isinstance(value, Written) else value for name, value in said.items()}

@@ -1,0 +1,301 @@
+"""The service: all that the server does, whatever face it is asked through."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Self
+
+import scipy.optimize  # noqa: F401 - which the first to ask must not wait for
+
+from sottovoce.faces.client.reach import LIMITED, reach
+from sottovoce.faces.server.callers import Caller, caller_of
+from sottovoce.faces.server.clerk import Clerk
+from sottovoce.faces.server.config import Config
+from sottovoce.faces.server.datasets import Dataset
+from sottovoce.faces.server.errors import NotAllowed, NotFound
+from sottovoce.faces.server.lines import Line
+from sottovoce.faces.server.making import Makers, quietly
+from sottovoce.faces.server.metrics import Metrics
+from sottovoce.faces.server.pacing import Grid
+from sottovoce.faces.server.paying import PaidAnswers, plain_of
+from sottovoce.faces.server.plans import choice_of, priced
+from sottovoce.faces.server.questions import Question, model_of, target_of
+from sottovoce.faces.server.readiness import Readiness
+from sottovoce.faces.server.receipts import Signer
+from sottovoce.faces.server.telling import left_of
+from sottovoce.faces.server.tokens import Tokens
+from sottovoce.faces.server.verbs import contrast_of, told_of
+from sottovoce.inference.cells.intervals import checked_level
+from sottovoce.mechanisms import Release
+from sottovoce.mechanisms.choices import imagined_mean
+from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable
+from sottovoce.privacy.shares import percent
+from sottovoce.records.facts import dummy_csv
+from sottovoce.service.answers.predictions import Row
+from sottovoce.service.answers.purse import like_the_last
+from sottovoce.service.ledger import Entry, Ledger, State
+
+__all__ = ["Caller", "Service"]
+
+_WHY = {
+    State.PENDING: "it is being made, or the process that made it died",
+    State.LOST: "it was lost while it was made",
+}
+
+
+class Service(PaidAnswers):
+    """Data sets, budgets and tokens behind one door.
+
+    Every method takes the caller and checks what their token allows; none knows of HTTP. Methods block, except
+    `ask`, which sees to it that answers leave on a grid of time; `run` runs the others from a coroutine.
+
+    Parameters
+    ----------
+    config
+        What the administrator decided. Opens the ledger and its budgets where they are not open yet.
+    """
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.config = config
+        self.metrics, self.grid = Metrics(), Grid(config.limits.answer_grid)
+        with contextlib.ExitStack() as opened:
+            self.signer = Signer(config.signing_key)
+            self.tokens = opened.enter_context(Tokens(config.tokens))
+            self.ledger = opened.enter_context(Ledger(config.ledger, create=True, anchor=config.anchor))
+            self._datasets: dict[str, Dataset] = {}
+            for name, one in config.datasets.items():
+                self._datasets[name] = Dataset(one, self.ledger, list(config.analysts.values()))
+                opened.callback(self._datasets[name].close)
+            self.readiness = Readiness(self._datasets)
+            opened.callback(self.readiness.close)
+            # Whoever is refused must not wait for work on the data: it is built, checked, charged and told elsewhere
+            # than where records are read.
+            threads = config.limits.threads
+            self._makers = Makers(threads)
+            opened.callback(self._makers.close)
+            self._clerk = Clerk(self.ledger)
+            opened.callback(self._clerk.close)
+            # What a released posterior says of every row may take a while; it is paid for and recorded by then.
+            self._tellers = ThreadPoolExecutor(min(threads, 4), thread_name_prefix="tell")
+            opened.callback(self._tellers.shutdown)
+            # Calibration takes a processor for a while and must not keep answers waiting.
+            self._builders, self._planners = Line(min(threads, 8), 4096), Line(2, config.limits.plans, apart=True)
+            opened.callback(self._builders.close)
+            opened.callback(self._planners.close)
+            self._opened = opened.pop_all()
+
+    # Who asks.
+
+    def authenticate(self, text: str) -> Caller:
+        """Return whose token this is, or raise `NotAuthenticated`."""
+        return caller_of(self.tokens.authenticate(text), self.config)
+
+    async def admitted(self, text: str) -> Caller:
+        """Return whose token this is, as `authenticate`: at once where the tokens lie in a file, else on a thread."""
+        if self.tokens.local:
+            return self.authenticate(text)
+        found: Caller = await self.run(self.authenticate, text)
+        return found
+
+    def caller(self, token: str) -> Caller:
+        """Return the caller of a token's identity, checked anew: for a session that logged in with it before."""
+        return caller_of(self.tokens.find(token), self.config)
+
+    def require(self, caller: Caller, scope: str) -> None:
+        """Raise `NotAllowed` unless the caller's token has this scope."""
+        if scope not in caller.scopes:
+            raise NotAllowed(
+                f"this takes a token with the scope {scope!r}; yours has {', '.join(sorted(caller.scopes))}"
+            )
+
+    def _dataset(self, caller: Caller, scope: str, name: str) -> Dataset:
+        self.require(caller, scope)
+        if name not in caller.datasets:
+            raise NotFound(f"there is no data set {name!r} for you")
+        return self._datasets[name]
+
+    # What is there.
+
+    def datasets(self, caller: Caller) -> list[dict[str, Any]]:
+        """Return the public facts of every data set within the caller's reach."""
+        self.require(caller, "read")
+        return [one.facts() for name, one in self._datasets.items() if name in caller.datasets]
+
+    def dataset(self, caller: Caller, name: str) -> dict[str, Any]:
+        """Return the public facts of one data set."""
+        return self._dataset(caller, "read", name).facts()
+
+    def remaining(self, caller: Caller, name: str) -> dict[str, Any]:
+        """Return what is left: of the caller's own budget, where they have one, and of the whole."""
+        return self._remaining(caller, self._dataset(caller, "read", name))
+
+    def _remaining(self, caller: Caller, dataset: Dataset) -> dict[str, Any]:
+        own = dataset.parts.get(caller.analyst)
+        *of_part, whole = self.ledger.totals([dataset.budget] if own is None else [own, dataset.budget])
+        yours = None if own is None else left_of(own, *of_part)
+        return {"yours": yours, "whole": left_of(dataset.budget, whole)}
+
+    def left(self, caller: Caller, name: str) -> dict[str, str | None]:
+        """Return what is left in words: to the caller, where they have a budget of their own, and of the whole."""
+        dataset = self._dataset(caller, "read", name)
+        return {"yours": self._left(caller, dataset), "whole": dataset.curator.left()}
+
+    def _left(self, caller: Caller, dataset: Dataset) -> str | None:
+        """Return what the caller can still spend of their own budget: no more than the whole pays for."""
+        own = dataset.parts.get(caller.analyst)
+        if own is None:
+            return None
+        share, limited = reach(self._remaining(caller, dataset))
+        if not limited:
+            return dataset.curator.left(own)
+        return f"{percent(share)} left, {LIMITED}{like_the_last(share * own.limit, self.ledger.last_cost(own))}"
+
+    def dummy(self, caller: Caller, name: str, n: int, seed: int) -> str:
+        """Return made-up records with the shape that the facts say, as CSV: nothing of the data is in them."""
+        facts = self._dataset(caller, "read", name).config.facts
+        return dummy_csv(facts, n, seed)
+
+    def history(self, caller: Caller, name: str) -> list[dict[str, Any]]:
+        """Return the caller's own entries, newest first; everyone's for an administrator."""
+        dataset = self._dataset(caller, "read", name)
+        everyone = "admin" in caller.scopes
+        mine = dataset.parts.get(caller.analyst)
+        return [
+            _shown(entry, name)
+            for entry in reversed(dataset.curator.history())
+            if everyone or (mine is not None and entry.budget == mine.id)
+        ]
+
+    def receipt(self, caller: Caller, name: str, number: int) -> dict[str, Any]:
+        """Return the signed receipt of one committed entry, the caller's own or, for an administrator, anyone's."""
+        dataset, owner, entry = self._committed(caller, name, number)
+        return self._saying(dataset, owner, entry).receipt(entry)
+
+    def _committed(self, caller: Caller, name: str, number: int) -> tuple[Dataset, str, Entry]:
+        dataset = self._dataset(caller, "read", name)
+        owners = list(dataset.parts) if "admin" in caller.scopes else [caller.analyst]
+        for owner in owners:
+            entry = self.ledger.find_entry(dataset.parts[owner], number) if owner in dataset.parts else None
+            if entry is not None and entry.state is State.COMMITTED:
+                return dataset, owner, entry
+            if entry is not None and entry.state is not State.VOID:
+                raise NotFound(f"entry {number} of {name} has no answer, and counts as spent: {_WHY[entry.state]}")
+        raise NotFound(f"there is no answer {number} of {name} for you")
+
+    # What can be asked.
+
+    def plan(
+        self,
+        caller: Caller,
+        name: str,
+        question: Question,
+        mean: Any = None,
+        only: Collection[str] | None = None,
+    ) -> dict[str, Any]:
+        """Return what each mechanism allowed would promise, cost and tell. Reads no record and spends nothing.
+
+        `only` leaves the other mechanisms out, where a caller cannot wait for all of them.
+        """
+        dataset = self._dataset(caller, "plan", name)
+        model = model_of(question.system, question.column, question.where, dataset.config)
+        target = target_of(question.target)
+        imagined = imagined_mean(model.system) if mean is None else mean
+        budgets = {"yours": dataset.parts.get(caller.analyst), "whole": dataset.budget}
+        spent = {word: self.ledger.spent(budget) for word, budget in budgets.items() if budget is not None}
+        choices = []
+        for mechanism in (m for m in dataset.config.names_for(model.system) if only is None or m in only):
+            choice, made = choice_of(mechanism, model.system, dataset.budget.n, target, imagined)
+            if made is not None:
+                choice["price"] = {
+                    word: budget and priced(made.profile, budget, spent[word]) for word, budget in budgets.items()
+                }
+            choices.append(choice)
+        choices.sort(key=_expected)
+        return {
+            "dataset": name,
+            "n": dataset.budget.n,
+            "system": model.system.to_dict(),
+            "target": target.to_dict(),
+            "mean": imagined,
+            "choices": choices,
+            "remaining": self._remaining(caller, dataset),
+        }
+
+    async def again(
+        self,
+        caller: Caller,
+        name: str,
+        number: int,
+        rows: tuple[int, int] | None = None,
+        predict: Sequence[Row] = (),
+        level: float = 0.95,
+    ) -> dict[str, Any]:
+        """Return an answer by verb that was paid for before, the caller's own or, for an administrator, anyone's.
+
+        `rows` asks for two of its rows beside each other, as ``contrast``; `predict` for what is expected of rows.
+        """
+        return await self._told(self._again, caller, name, number, rows, predict, checked_level(level))
+
+    def _again(
+        self, caller: Caller, name: str, number: int, rows: tuple[int, int] | None, predict: Sequence[Row], level: float
+    ) -> dict[str, Any]:
+        dataset, owner, entry = self._committed(caller, name, number)
+        if entry.release is None or "verb" not in entry.request:
+            raise NotFound(f"answer {number} of {name} cannot be shown again; its entry is in the history")
+        release = Release.from_json(entry.release)
+        said = plain_of(self._said(dataset, owner, entry, release))
+        said["remaining"] = self._remaining(caller, dataset)
+        said |= told_of(release, entry, dataset.parts[owner], level=level, predict=predict)
+        return said if rows is None else said | {"contrast": contrast_of(release, *rows, level)}
+
+    async def planning(self, caller: Caller, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Run long work on public things, such as `plan`: one at a time of a token, given up when nobody waits."""
+        return await self._planners.run(caller.token, quietly, work, *arguments)
+
+    def metrics_text(self) -> str:
+        """Return the counters, and how much of each budget is spent, in Prometheus' text format."""
+        gauges = []
+        for name, dataset in self._datasets.items():
+            for analyst, budget in [("", dataset.budget), *dataset.parts.items()]:
+                share = float(self.ledger.spent(budget)) / budget.limit if budget.limit else 1.0
+                gauges.append(("spent_share", "Share of a budget spent.", {"dataset": name, "analyst": analyst}, share))
+        return self.metrics.text(gauges)
+
+    def problem(self) -> str | None:
+        """Return why answers would fail: of the ledger, or of any data set's records; None where all is well."""
+        try:
+            for dataset in self._datasets.values():
+                self.ledger.spent(dataset.budget)
+        except (LedgerUnavailable, LedgerCorrupt, InvalidValue):
+            return "the ledger does not answer"
+        return self.readiness.problem()
+
+    def stop(self) -> None:
+        """Give up what was not paid for: plans, and questions still being built. Answers under way go on."""
+        self._planners.stop()
+        self._builders.stop()
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _expected(choice: dict[str, Any]) -> float:
+    """Return how far off a choice is expected to be; those without a forecast come last."""
+    forecast = choice.get("forecast")
+    return float("inf") if forecast is None or forecast["expected_kl"] is None else float(forecast["expected_kl"])
+
+
+def _shown(entry: Entry, dataset: str) -> dict[str, Any]:
+    """Return an entry without the moment it closed: with the one it opened, that would time the answer."""
+    shown = entry.to_dict() | {"dataset": dataset, "analyst": entry.who}
+    return {name: value for name, value in shown.items() if name not in ("closed_at", "who")}

@@ -1,0 +1,1 @@
+"""Observation models, likelihoods and posteriors of what was released, and the mechanisms that need them."""

@@ -1,0 +1,1 @@
+"""Posteriors of the cells of a table whose counts, sums and quantiles were released with noise."""

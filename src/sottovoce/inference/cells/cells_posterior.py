@@ -1,0 +1,421 @@
+"""The posterior of an answer: noisy cells, and what they tell of every row once the noise is taken into account."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from sottovoce.inference.cells.bin_quantiles import are_heaped, in_bins, whole_values
+from sottovoce.inference.cells.cell_noise import cell_noises
+from sottovoce.inference.cells.intervals import FAINT, FLAT, around, central, checked_level, to_the_ends
+from sottovoce.inference.cells.latent_cells import cell_draws, lone_counts, most_records
+from sottovoce.inference.cells.moments import mean_draws
+from sottovoce.inference.cells.pooling import pooled_counts, pooled_means, pooled_shares
+from sottovoce.inference.cells.questions import Question
+from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
+from sottovoce.mechanisms.intervals import reaching
+from sottovoce.privacy.errors import InvalidData
+from sottovoce.privacy.numbers import Floats, whole
+from sottovoce.privacy.plain import restoring
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.records.readings.group_moments import STEPS
+
+__all__ = ["CellsPosterior"]
+
+_DRAWS = 4000
+_FEWEST, _MOST = 1000, 4_000_000
+"""A large answer has fewer draws, as long as all of them together are so many."""
+_SEED = 20170913
+"""Draws are a function of the noisy cells alone: one release, one answer, wherever it is read."""
+_MISSING, _OUTSIDE = (0.1, 1.0), (0.5, 0.5)
+"""Beta priors of the share of records in no cell: most often few, where only missing values are; with a condition, any
+share."""
+_LEAN = -0.25
+"""Rates are rather small beside the largest count: their prior density is as rate to this power, halfway between a flat
+prior and Jeffreys'."""
+_FEW = 30
+"""Shares of fewer records than so many, of yes or of no, may be missed oftener than their prior says."""
+_ONE = 1.5
+"""A group of a noisy count below this has one record, or none."""
+_OFTENER = 3.0
+"""A pooled interval of 95 % reaches as far as the group's own of 85 % does, of which three times as many draws are left
+out. Of a group that lies off the others only one of the two ends may miss the truth: so 92 % are held, however far."""
+_VARY = 1.0
+"""Persons' shares of yes vary much beside the largest spread, for many have a row or two, which say yes or no."""
+
+
+@dataclass(frozen=True, eq=False)
+class CellsPosterior:
+    """Noisy cells of a question, and the posterior of its rows that knows of the noise: free post-processing.
+
+    Attributes
+    ----------
+    question, n
+        What was asked, of how many records; None where that is a secret, and as uncertain as all else.
+    noise, scale
+        The kind of noise and its size beside one record.
+    cells
+        The noisy counts and sums, in whole steps.
+    """
+
+    question: Question
+    n: int | None
+    noise: NoiseKind
+    scale: float
+    cells: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cells", np.asarray(self.cells, dtype=np.int64))
+        if self.cells.shape != (self.reading.size,):
+            raise InvalidData(f"this question has {self.reading.size} cells. Got {self.cells.size}")
+
+    @cached_property
+    def reading(self) -> Any:
+        """How the cells are laid out."""
+        return self.question.reading.for_size(self.n)
+
+    @cached_property
+    def noises(self) -> tuple[IntegerNoise, ...]:
+        """The noise on the counts and on each sum."""
+        return cell_noises(self.reading, self.noise, self.scale)
+
+    @cached_property
+    def draws(self) -> Floats:
+        """Joint draws of every row of the answer, (draws, rows)."""
+        return self._drawn[0]
+
+    @cached_property
+    def _drawn(self) -> tuple[Floats, Floats]:
+        draws, plain, added = self._draw(max(_FEWEST, min(_DRAWS, _MOST // self.reading.cells)), seeded_rng(_SEED))
+        # By chance of the draws, or where groups share strength, rows may be known as well as without noise, or better.
+        return draws, np.minimum(plain, draws.std(axis=0) * plain / np.hypot(plain, np.maximum(added, 1e-300)))
+
+    @property
+    def plain_sd(self) -> Floats:
+        """About how uncertain each row would be without noise."""
+        return self._drawn[1]
+
+    def _draw(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+        """Return draws of the rows, about how uncertain each would be without noise, and what noise does at least."""
+        return getattr(self, f"_{self.question.verb}")(draws, rng)  # type: ignore[no-any-return]
+
+    @property
+    def _crossed(self) -> tuple[int, ...]:
+        """How many categories each of the columns has whose groups are crossed."""
+        return tuple(self.reading.shape[: len(self.question.by)])
+
+    def _counts_of(self, alpha: Floats | float, draws: int, rng: np.random.Generator) -> Floats:
+        """Return draws of the true counts of all cells, those of no cell last."""
+        if not self.reading.counted:
+            return np.broadcast_to([float(self.n or 0), 0.0], (draws, 2))
+        # Where n is a secret, so is the share of records in no cell: it has a cell's prior.
+        alphas = np.append(np.broadcast_to(alpha, self.reading.cells), self.question.prior / 4 if self.n is None else 1)
+        outside = None if self.n is None else _MISSING if self.question.where is None else _OUTSIDE
+        noisy, noise, room = self.noisy_counts()
+        return self._unrounded(cell_draws(noisy, noise, room, alphas, draws, rng, outside), rng)
+
+    def noisy_counts(self) -> tuple[Floats, IntegerNoise, int | None]:
+        """Return noisy counts, the noise on them and what they add up to; shares of persons as if they were counts."""
+        fine = self.reading.fine
+        noisy = self.reading.split(self.cells)[0].astype(np.float64) / fine
+        room = None if self.n is None else self.reading.places(self.n) // fine
+        return noisy, IntegerNoise(self.noise, self.noises[0].scale / fine), room
+
+    def _unrounded(self, counts: Floats, rng: np.random.Generator) -> Floats:
+        """Return draws of sums of shares from draws of whole numbers: anywhere within half a person of them."""
+        return counts if self.reading.fine == 1 else np.maximum(counts + rng.random(counts.shape) - 0.5, 0.0)
+
+    def _counts(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+        if self.question.pool:
+            noisy, noise, room = self.noisy_counts()
+            most = most_records(noisy[:-1], noise) if room is None else room
+            found = self._unrounded(pooled_counts(noisy[:-1], noise, most, self.reading.shape, draws, rng), rng)
+        else:
+            found = self._counts_of(self.question.prior / 2, draws, rng)[:, :-1]
+        found = np.rint(found) if self.reading.fine == 1 else found  # moved to their sum, counts need not be whole
+        return found, np.zeros(found.shape[1]), np.ones(found.shape[1])
+
+    def _proportion(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+        if self.question.shares_of_yes:  # records are shares, no longer yes or no
+            return self._mean(draws, rng)
+        values = self.question.values
+        alpha = self.question.prior / values
+        counts = self._counts_of(alpha, draws, rng)[:, :-1].reshape(draws, -1, values)
+        noisy, noise, _ = self.noisy_counts()
+        if self.question.pool and counts.shape[1] > 1:
+            told = noisy[:-1].reshape(counts.shape[1:]), noise.variance
+            shares = pooled_shares(counts, alpha, rng, self._crossed, told)
+        else:
+            parts = rng.standard_gamma(counts + alpha) + 1e-300
+            shares = parts / parts.sum(axis=2, keepdims=True)
+        sizes = np.broadcast_to(counts.sum(axis=2, keepdims=True), counts.shape).mean(axis=0)
+        means = shares.mean(axis=0)
+        plain = np.sqrt(means * (1 - means) / (sizes + self.question.prior + 1))
+        added = np.sqrt(noise.variance) / (sizes + self.question.prior)
+        if not self.question.each_value:  # a flag: the share of yes
+            return shares[:, :, 1], plain[:, 1], added[:, 1]
+        return shares.reshape(draws, -1), plain.ravel(), added.ravel()
+
+    def _mean(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+        means, _, plain, added = self._means(draws, rng)
+        return means, plain, added
+
+    def _means(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return draws of the mean of the first measure, of N, and how uncertain means are without noise and by it."""
+        reading, scale = self.reading, self.reading.scales[0]
+        sizes = self._counts_of(self.question.prior / 2, draws, rng)[:, : reading.cells]
+        parts = self.reading.split(self.cells)[reading.counted :]
+        noises = self.noises[reading.counted :]
+        variances = (noises[0].variance / STEPS**2, noises[-1].variance / STEPS**2)
+        prior = (_LEAN if self.question.verb == "rate" else 0.0, _VARY if self.question.shares_of_yes else 0.0)
+        totals, squares = parts[0] / STEPS, parts[-1] / STEPS
+        found = [
+            mean_draws(sizes[:, i], totals[i], squares[i], variances, draws, rng, self.noise, *prior)
+            for i in range(reading.cells)
+        ]
+        means, spreads, numbers = (np.stack(part, axis=1) for part in zip(*found, strict=True))
+        most = np.maximum(numbers.mean(axis=0), 1.0)
+        plain, added = spreads.mean(axis=0) / np.sqrt(most), np.sqrt(variances[0]) / most
+        if self.question.pool and reading.cells > 1:
+            count = np.maximum(numbers.mean(axis=0), 0.5)
+            common = np.average((spreads**2).mean(axis=0), weights=count)
+            told = totals[: reading.cells] / count, common / count + variances[0] / count**2
+            means = pooled_means(means, rng, self._crossed, told)
+        return scale.middle + scale.half * means, numbers, scale.half * plain, scale.half * added
+
+    def _rate(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+        means, numbers, plain, added = self._means(draws, rng)
+        if self.question.exposure is None:
+            return means, plain, added
+        reading, scale = self.reading, self.reading.scales[1]
+        numbers = np.maximum(numbers, 0.01)  # of no record a rate is unknown, not zero
+        noisy = self.reading.split(self.cells)[reading.counted + 1] / STEPS
+        deviation = np.sqrt(self.noises[reading.counted + 1].variance) / STEPS
+        # Σt of the exposure: its noisy sum less noise, within what N records can have.
+        low, high = special.ndtr((-numbers - noisy) / deviation), special.ndtr((numbers - noisy) / deviation)
+        ranks = np.clip(low + (high - low) * rng.random(numbers.shape), 1e-16, 1 - 1e-16)
+        exposed = np.clip(noisy + deviation * special.ndtri(ranks), -numbers, numbers)
+        amount = np.maximum(numbers * scale.middle + scale.half * exposed, 1e-9 * scale.half)
+        per = numbers.mean(axis=0) / amount.mean(axis=0)
+        return numbers * means / amount, plain * per, added * per
+
+    def _quantiles(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+        (found, _, _), density, sizes = self._quantiles_in_bins(draws, rng)
+        edges, at = np.asarray(self.reading.edges), np.asarray(self.question.at)
+        most, density = np.maximum(sizes.mean(axis=0), 1.0)[:, None], np.maximum(density, 1e-12)
+        plain = np.minimum(np.sqrt(at * (1 - at) / most) / density, edges[-1] - edges[0])
+        added = np.sqrt(self.noises[0].variance) / most / density
+        return found, plain.ravel(), added.ravel()
+
+    def _quantiles_in_bins(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+        """Return draws of quantiles, with the least and the most that each can be, their density and groups' sizes.
+
+        A bin that stands out may hold all of its records anywhere in it, and so may every bin of a column of round
+        numbers: a quantile there may be all of the bin.
+        """
+        edges = np.asarray(self.reading.edges)
+        bins, at, whole = edges.size - 1, np.asarray(self.question.at), self.question.whole
+        counts = self._binned(draws, rng).reshape(draws, -1, bins)
+        sizes = counts.sum(axis=2)
+        counts += self.question.prior / 2 / bins
+        parts = rng.standard_gamma(counts)
+        parts += 1e-300
+        heights = np.zeros((*parts.shape[:2], bins + 1))
+        np.cumsum(parts, axis=2, out=heights[:, :, 1:])
+        heights /= heights[:, :, -1:].copy()
+        found = np.empty((3, draws, heights.shape[1], at.size))
+        density = np.empty((heights.shape[1], at.size))
+        noisy = self.reading.split(self.cells)[0][:-1].astype(np.float64).reshape(-1, bins)
+        heaped = are_heaped(noisy, float(self.noises[0].variance))
+        for place, p in enumerate(at):
+            index, inside, step, alone = in_bins(heights, p, rng)
+            alone = alone | heaped
+            width = np.diff(edges)[index]
+            heap = whole or self.question.partly_whole  # of persons' averages nobody knows how many are whole
+            kept = rng.random(inside.shape) < 0.5 if heap and not whole else None
+            for way, where in enumerate((inside, np.where(alone, 0.0, inside), np.where(alone, 1.0, inside))):
+                value = edges[index] + where * width
+                if heap:
+                    round_ = whole_values(edges, index, where)
+                    value = round_ if kept is None else np.where(kept, round_, value)
+                found[way, :, :, place] = value
+            density[:, place] = np.median(step / width, axis=0)
+        return found.reshape(3, draws, -1), density, sizes
+
+    def _binned(self, draws: int, rng: np.random.Generator) -> Floats:
+        """Return draws of the counts of bins, none below zero, whose sums from either end are biased to neither side.
+
+        Many small bins, each cut at zero on its own, would together add a crowd to every tail. So noise is taken off
+        freely, the bins are moved to their sum where it is known, and it is the cumulative curve that is made to rise:
+        halfway between the least rising curve above it and the greatest below it.
+        """
+        noise, bins = self.noises[0], len(self.reading.edges) - 1
+        noisy = self.reading.split(self.cells)[0].astype(np.float64)
+        deviation = np.sqrt(noise.variance)
+        # In place from here on: every array of this size that is made anew costs as much as what is done with it.
+        gaussian, shape = noise.kind == "gaussian", (draws, noisy.size)
+        free = rng.normal(size=shape) if gaussian else rng.laplace(size=shape)
+        free /= 1.0 if gaussian else np.sqrt(2)
+        free *= -deviation
+        free += noisy
+        if self.n is not None:
+            free += (self.n - free.sum(axis=1, keepdims=True)) / noisy.size
+        curves = np.cumsum(free[:, :-1].reshape(draws, -1, bins), axis=2)
+        total = np.clip(curves[:, :, -1:], 0.0, np.inf if self.n is None else self.n)
+        rising = np.maximum.accumulate(curves, axis=2)
+        rising += np.minimum.accumulate(curves[:, :, ::-1], axis=2)[:, :, ::-1]
+        rising /= 2
+        np.clip(rising, 0.0, total, out=rising)
+        rising[:, :, -1:] = total
+        return np.diff(rising, axis=2, prepend=0.0)
+
+    # What every posterior has.
+
+    @property
+    def mean(self) -> Floats:
+        """The posterior mean of every row."""
+        return np.asarray(self.draws.mean(axis=0))
+
+    @property
+    def sd(self) -> Floats:
+        """The posterior standard deviation of every row."""
+        return np.asarray(self.draws.std(axis=0))
+
+    def interval(self, level: float = 0.95) -> Floats:
+        """Return the interval of every row that holds `level`, with as many draws below as above, (low, high) last.
+
+        Where noise hides a row, it goes to the ends of what the row may be.
+        """
+        flat = FAINT if self.question.verb == "quantiles" else FLAT
+        ends = to_the_ends(self.draws, level, *self.public_range, flat)
+        asked = self.question
+        if asked.verb == "quantiles":
+            (_, least, most), _, _ = self._quantiles_in_bins(len(self.draws), seeded_rng(_SEED))
+            return around(ends, np.stack([central(least, level)[:, 0], central(most, level)[:, 1]], axis=-1))
+        if asked.pool:
+            apart = 1 - _OFTENER * (1 - checked_level(level))
+            return around(ends, self._unpooled.interval(apart)) if apart > 0 else ends
+        if asked.verb == "proportion" and not asked.shares_of_yes:
+            ends = around(ends, self._cautious(ends, level))
+        elif asked.verb != "counts" and asked.exposure is None:
+            ends = around(ends, self._of_one(ends, level))
+        lone = asked.verb == "counts" or (asked.verb == "proportion" and asked.values > 2)
+        if not lone or self.reading.cells == 1:
+            return ends
+        alone = to_the_ends(self._alone, level, *self.public_range)
+        # Truths lie at an end of the range: none, or all.
+        return np.where(alone == self.public_range, alone, reaching(ends, alone, asked.verb == "counts"))
+
+    @cached_property
+    def _unpooled(self) -> CellsPosterior:
+        """The same cells as if groups had nothing to do with each other."""
+        return replace(self, question=replace(self.question, pool=False))
+
+    def _cautious(self, ends: Floats, level: float) -> Floats:
+        """Return intervals of shares that miss no truth more than twice as often as they say, where records are few.
+
+        They are those of Clopper and Pearson, at each end with the share's records in place of the prior's: with one
+        record, any prior leaves out a share by which that record is still likely enough. Of many records the given ends
+        lie beyond them.
+        """
+        twice, asked = 1 - 2 * (1 - level), self.question
+        if twice <= 0:
+            return ends
+        rng = seeded_rng(_SEED)
+        counts = self._counts_of(asked.prior / asked.values, len(self.draws), rng)[:, :-1]
+        counts = counts.reshape(len(counts), -1, asked.values)
+        others = counts.sum(axis=2, keepdims=True) - counts
+        shown = slice(None) if asked.each_value else slice(1, None)
+        yes, no = (part[:, :, shown].reshape(len(part), -1) for part in (counts, others))
+        few = np.minimum(yes, no).mean(axis=0) < _FEW
+        yes, no, found = yes[:, few], no[:, few], ends.copy()
+        least, most = (_beta(yes + more, no + 1 - more, rng) for more in (0, 1))
+        found[few, 0], found[few, 1] = central(least, twice)[:, 0], central(most, twice)[:, 1]
+        return found
+
+    def _of_one(self, ends: Floats, level: float) -> Floats:
+        """Return intervals of means of one record that miss no truth more than twice as often as they say.
+
+        One record does not tell how much records vary. By Markov's inequality one as far from a bound as k times its
+        mean is, or farther, comes no oftener than once in k, whatever the law.
+        """
+        parts, (low, high) = self.reading.split(self.cells), self.public_range
+        sizes = self.noisy_counts()[0][:-1] if self.reading.counted else np.array([self.n or 0])
+        seen = (low + high) / 2 + (high - low) / 2 * np.clip(parts[self.reading.counted] / STEPS, -1, 1)
+        part = 1 - level
+        free = np.stack([low + part * (seen - low), high - part * (high - seen)], axis=-1)
+        return np.where(sizes[:, None] < _ONE, free, ends)
+
+    @cached_property
+    def _alone(self) -> Floats:
+        """Every row as its noisy count alone tells it, a share as if it were asked as yes or no.
+
+        A composition of all draws together those that noise hides; and of many categories it takes those of which it
+        has seen no record, or a few, to be the rarer the more there are.
+        """
+        noisy, noise, room = self.noisy_counts()
+        asked = self.question
+        drawn = self._counts_of(asked.prior / asked.values, len(self.draws), seeded_rng(_SEED))[:, :-1]
+        inside = drawn.sum(axis=1)
+        total = None if room is None else (float(inside.mean()), float(inside.var()))
+        most = most_records(noisy, noise) if room is None else room
+        found = lone_counts(noisy[:-1], noise, most, asked.prior / 2, total, len(self.draws))
+        if asked.verb == "counts":
+            return found
+        rng = seeded_rng(_SEED)
+        found = rng.permuted(found, axis=0)
+        sizes = drawn.reshape(len(drawn), -1, asked.values).sum(axis=2).repeat(asked.values, axis=1)
+        return _beta(found + asked.prior / 2, np.maximum(sizes - found, 0.0) + asked.prior / 2, rng)
+
+    @property
+    def public_range(self) -> tuple[float, float]:
+        """The public ends of what every row may be."""
+        if self.question.verb == "proportion":
+            return 0.0, 1.0
+        if self.question.verb == "quantiles":
+            low, high = float(self.reading.edges[0]), float(self.reading.edges[-1])
+            return (math.ceil(low), math.floor(high)) if self.question.whole else (low, high)
+        if self.question.verb == "counts":
+            return 0.0, np.inf if self.n is None else float(self.reading.places(self.n) // self.reading.fine)
+        scale = self.reading.scales[0]
+        return scale.middle - scale.half, scale.middle + scale.half if self.question.exposure is None else np.inf
+
+    def sample(self, draws: int = 1, rng: np.random.Generator | None = None) -> Floats:
+        """Return draws of every row, (draws, rows)."""
+        rng = np.random.default_rng() if rng is None else rng
+        return self.draws[rng.integers(0, len(self.draws), whole("draws", draws))]
+
+    def summary(self) -> str:
+        """Return the posterior in one line."""
+        return f"{self.question.describe()}: {self.draws.shape[1]} rows, {self.noise} noise of scale {self.scale:.4g}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the noisy cells as plain values; `from_dict` reads them back."""
+        state = {"posterior": "noisy cells", "question": self.question.to_dict(), "n": self.n}
+        return state | {"noise": self.noise, "scale": self.scale, "cells": self.cells.tolist()}
+
+    @staticmethod
+    def from_dict(state: Mapping[str, Any]) -> CellsPosterior:
+        """Read noisy cells from `to_dict`'s form."""
+        with restoring("noisy cells"):
+            question = Question.from_dict(state["question"])
+            cells = np.asarray(state["cells"], dtype=np.int64)
+            n = None if state["n"] is None else int(state["n"])
+            return CellsPosterior(question, n, state["noise"], float(state["scale"]), cells)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CellsPosterior) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _beta(yes: Floats, no: Floats, rng: np.random.Generator) -> Floats:
+    part = rng.standard_gamma(yes)
+    return np.asarray(part / (part + rng.standard_gamma(no)))

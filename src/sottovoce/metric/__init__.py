@@ -1,5 +1,0 @@
-"""Privacy under a metric on data sets, and how many answers until two can be told apart (Dimitrakakis et al. 2014)."""
-
-from sottovoce.metric import approximate, distinguishability, families, le_cam, metric, networks, relaxed_claims
-
-__all__ = ["approximate", "distinguishability", "families", "le_cam", "metric", "networks", "relaxed_claims"]

@@ -1,0 +1,24 @@
+"""Facts: what is public about a table, said once by a person and never read off the data."""
+
+from sottovoce.records.facts.cells import Cells
+from sottovoce.records.facts.columns import Category, Column, Count, Day, Flag, Number, Person, Vector
+from sottovoce.records.facts.dummy import dummy_columns, dummy_csv
+from sottovoce.records.facts.facts import Facts
+from sottovoce.records.facts.files import facts_template, read_facts
+
+__all__ = [
+    "Category",
+    "Cells",
+    "Column",
+    "Count",
+    "Day",
+    "Facts",
+    "Flag",
+    "Number",
+    "Person",
+    "Vector",
+    "dummy_columns",
+    "dummy_csv",
+    "facts_template",
+    "read_facts",
+]

@@ -1,0 +1,57 @@
+"""Readings: how records become what a mechanism may see, and how far one record can move that."""
+
+from typing import TYPE_CHECKING
+
+from sottovoce.privacy.lazily import lazily
+
+if TYPE_CHECKING:
+    from sottovoce.records.readings.ball_sum import BallSum
+    from sottovoce.records.readings.base import READINGS, Block, Looks, Movement, Reading, Seen, Statistics
+    from sottovoce.records.readings.category_counts import CategoryCounts
+    from sottovoce.records.readings.cell_counts import CellCounts
+    from sottovoce.records.readings.class_moments import ClassMoments
+    from sottovoce.records.readings.clipped_sum import ClippedSum
+    from sottovoce.records.readings.cross_counts import CrossCounts
+    from sottovoce.records.readings.function_rows import FunctionRows, ScoreRows
+    from sottovoce.records.readings.functions import FunctionSum, FunctionValue
+    from sottovoce.records.readings.group_moments import GroupMoments
+    from sottovoce.records.readings.held_records import HeldRecords
+    from sottovoce.records.readings.joint import Joint
+    from sottovoce.records.readings.look import Look
+    from sottovoce.records.readings.moments import Moments
+    from sottovoce.records.readings.person_cells import PersonCells, PersonMoments, PersonRows
+    from sottovoce.records.readings.person_look import PersonLook
+    from sottovoce.records.readings.rows import ClippedRows, Rows
+
+__all__ = [
+    "READINGS",
+    "BallSum",
+    "Block",
+    "CategoryCounts",
+    "CellCounts",
+    "ClassMoments",
+    "ClippedRows",
+    "ClippedSum",
+    "CrossCounts",
+    "FunctionRows",
+    "FunctionSum",
+    "FunctionValue",
+    "GroupMoments",
+    "HeldRecords",
+    "Joint",
+    "Look",
+    "Looks",
+    "Moments",
+    "Movement",
+    "PersonCells",
+    "PersonLook",
+    "PersonMoments",
+    "PersonRows",
+    "Reading",
+    "Rows",
+    "ScoreRows",
+    "Seen",
+    "Statistics",
+]
+
+__getattr__ = lazily(__name__)

@@ -1,0 +1,156 @@
+"""How far one record moves a look, in steps: each part alone, and all of them together in units of their noise."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats
+from sottovoce.records.readings.base import Block, Movement, Reading
+from sottovoce.records.readings.families import Family
+from sottovoce.records.readings.look_parts import Parts
+
+__all__ = ["SLACK", "LookMoves"]
+
+SLACK = 1.01
+"""Beside half a step an entry, what double precision loses before the rounding."""
+_STEPS = 4096
+"""The largest sum over cosines is looked for in so many steps from 0 to 1."""
+
+
+class LookMoves(Reading):
+    """What of a look says how far one record moves it. `Look` says what a record gives.
+
+    Attributes
+    ----------
+    bits
+        Contributions are no longer than 2ᵇ steps, before they are rounded.
+    parts
+        Which parts are taken.
+    """
+
+    bits: int
+    parts: tuple[str, ...]
+
+    @property
+    @abstractmethod
+    def model(self) -> Family:
+        """The family: with several linear predictors a record's information need not point where its score does."""
+
+    @property
+    @abstractmethod
+    def layout(self) -> Parts:
+        """Which entries of the total belong to which part."""
+
+    @property
+    @abstractmethod
+    def diameter(self) -> float:
+        """How far two contributions to the score lie apart, of which none is longer than 1."""
+
+    @property
+    def _rounding(self) -> float:
+        """How far rounding moves one contribution, in steps: half a step an entry."""
+        return math.sqrt(self.layout.dimension) / 2 * SLACK
+
+    @property
+    def _alike(self) -> bool:
+        """Whether a record's information points where its score does: there is one predictor."""
+        return self.model.outputs == 1
+
+    @property
+    def lengths(self) -> dict[str, float]:
+        """The longest contribution of one record to each part, in steps, rounding included."""
+        one, off = 2.0**self.bits, self._rounding
+        square = (one + off) ** 2
+        roots = self.model.outputs + 1
+        several = one**2 + 2 * off * one * math.sqrt(2 * roots) + roots * off**2
+        found = {"score": one + off, "information": square if roots == 2 else several, "meat": square}
+        return {part: found[part] for part in self.parts}
+
+    @property
+    def moves(self) -> dict[str, float]:
+        """How far one replaced record moves each part alone, in steps; two PSD matrices never point apart."""
+        one, off = 2.0**self.bits, self._rounding
+        moves = {part: math.sqrt(2) * length for part, length in self.lengths.items()}
+        return moves | ({"score": self.diameter * one + 2 * off} if "score" in self.parts else {})
+
+    def added(self, scales: Mapping[str, float]) -> float:
+        r"""Return how far one record added or removed moves all parts together, each in units of its noise.
+
+        That is the length of its own contribution, no difference of two: with rounding, as long as `lengths` say.
+        """
+        return math.sqrt(sum((self.lengths[part] / scales[part]) ** 2 for part in self.parts)) * (1 + 1e-12)
+
+    def joint(self, scales: Mapping[str, float]) -> float:
+        r"""Return how far one replaced record moves all parts together, each in units of its noise.
+
+        Let −g be the cosine between the two contributions to the score. Their difference has a squared length of at
+        most 2(1 + g), and of the squared `diameter` D; that of their outer products 2(1 − g²), and that of two
+        information matrices 2 max(1 − g², ½), for lengths of at most 1. With several predictors these are M ⊗ zz', and
+        g is no more than the cosine c of the two z: c²‖M − M'‖² + (1 − c²)(‖M‖² + ‖M'‖²) ≤ 2 − g² for two of them, no
+        entry of M − M' being above ¼ where κ = ½; for more, 2. The largest sum over g, and what rounding adds:
+
+        .. math:: \Delta = \max_g \sqrt{\tfrac{\min(2 + 2g, D^2)}{\sigma^2} + \tfrac{2(1-g^2)}{\tau_w^2} + \dots}
+
+        A shorter contribution moves less: for a fixed inner product every term grows with both lengths.
+        """
+        one = 2.0**self.bits
+        score = one / scales["score"] if "score" in self.parts else 0.0
+        meat = one**2 / scales["meat"] if "meat" in self.parts else 0.0
+        information = one**2 / scales["information"] if "information" in self.parts else 0.0
+        squares = max(self._squares(score**2, meat**2, information**2))
+        # Between two points of the grid the sum, of slopes at most 2·score² + 4·(…)², rises by less than this.
+        between = (2 * score**2 + 4 * meat**2 + 4 * information**2) / _STEPS
+        slack = {part: length - (one if part == "score" else one**2) for part, length in self.lengths.items()}
+        rounding = math.sqrt(sum((2 * slack[part] / scales[part]) ** 2 for part in self.parts))
+        return math.sqrt(squares + between) + rounding
+
+    def _squares(self, score: float, meat: float, information: float) -> Iterator[float]:
+        """Yield the sum at the points of a grid of g at which it may be largest: beside where one of its parabolas, of
+        which none opens upwards, turns down, and where one ends.
+        """
+        far, outputs, alike = self.diameter**2, self.model.outputs, self._alike
+        ends = [0.0, far / 2 - 1, math.sqrt(0.5)]
+        turns = [score / max(2 * (meat + part * information), 1e-300) for part in (0.0, 0.5, 1.0)]
+        below = {int(_STEPS * min(max(place, 0.0), 1.0)) for place in ends + turns}
+        for k in below | {min(k + 1, _STEPS) for k in below}:
+            g = k / _STEPS
+            curve = 1 - g * g
+            both = max(curve, 0.5) if alike else (1 + curve) / 2 if outputs == 2 else 1.0
+            yield min(2 * (1 + g), far) * score + 2 * meat * curve + 2 * information * both
+
+    def blocks(self, n: int | None) -> tuple[Block, ...]:
+        """Return each block as far as it can move alone."""
+        moves = self.lengths if n is None else self.moves
+        found = []
+        for name, size in self.layout.sizes.items():
+            part = name.removesuffix(" off")
+            half = 2.0 if name.endswith(" off") else 1.0  # what lies above the diagonal is half of what lies beside it
+            found.append(Block(size, Movement(1.0, 0, 0, moves[part] ** 2 / half)))
+        return tuple(found)
+
+    def movement(self, n: int | None) -> Movement:
+        """Return how far everything moves together, in squares."""
+        moves = self.lengths if n is None else self.moves
+        return Movement(1.0, 0, 0, sum(move**2 for move in moves.values()))
+
+    def check_sums(self, n: int) -> None:
+        """Raise unless a double holds every sum exactly."""
+        if n * max(self.lengths.values()) > 2.0**53:
+            raise InvalidValue(f"the sums of n={n} records do not fit into a double; use fewer bits")
+
+    def beside(self, gap: Floats) -> bool:
+        """Say whether one record more or less can have moved every part this far."""
+        lengths = self.lengths
+        return all(float(np.linalg.norm(part)) <= lengths[p] * (1 + 1e-9) for p, part in self.layout.split(gap).items())
+
+    def apart(self, gap: Floats) -> bool:
+        """Say whether one record can have moved every part this far."""
+        moves = self.moves
+        return all(
+            float(np.linalg.norm(found)) <= moves[part] * (1 + 1e-9) for part, found in self.layout.split(gap).items()
+        )

@@ -1,0 +1,103 @@
+"""A pandas frame as an Arrow table, whose columns of objects are text of no type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sottovoce.records.readings.persons import shortest
+from sottovoce.records.tables.agreeing import distinct
+
+__all__ = ["Frame", "from_pandas"]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A frame in Arrow's columns.
+
+    Attributes
+    ----------
+    data
+        The table, or what reads like one.
+    untyped
+        The columns of objects: text of no type, for Arrow would work a type out from their values.
+    persons
+        Of those that hold truth values, the column as it says whose a row is: True is 1, as it is in memory.
+    """
+
+    data: Any
+    untyped: frozenset[str] = frozenset()
+    persons: Mapping[str, pa.Array] = field(default_factory=dict)
+
+    def of(self, person: str) -> Any:
+        """Return the table in which a column says whose a row is."""
+        if person not in self.persons:
+            return self.data
+        return self.data.set_column(self.data.schema.get_field_index(person), person, self.persons[person])
+
+
+def from_pandas(frame: Any) -> Frame:
+    """Convert a frame."""
+    loose = [place for place, kind in enumerate(frame.dtypes) if _of_objects(kind)]
+    texts = [place for place, kind in enumerate(frame.dtypes) if kind.name == "string"]
+    names = [str(name) for name in frame.columns]
+    arrays = [
+        _text(frame.iloc[:, place]) if place in {*loose, *texts} else pa.array(frame.iloc[:, place], from_pandas=True)
+        for place in range(len(names))
+    ]
+    distinct(names, "the frame")
+    persons = {names[place]: _text(_numbered(frame.iloc[:, place])) for place in loose if _mixed(frame.iloc[:, place])}
+    return Frame(pa.table(dict(zip(names, arrays, strict=True))), frozenset(names[p] for p in loose), persons)
+
+
+def _of_objects(kind: Any) -> bool:
+    """Say whether a column, or its categories, hold objects; pandas calls objects that are all texts ``str``."""
+    if kind.name == "category":
+        return getattr(kind.categories.dtype, "kind", None) == "O"
+    return kind.name in ("object", "str")
+
+
+def _mixed(values: Any) -> bool:
+    from pandas.api.types import infer_dtype  # noqa: PLC0415 - there are frames, so pandas is there
+
+    return infer_dtype(values, skipna=True) != "string"
+
+
+def _numbered(values: Any) -> Any:
+    numbers = [int(value) if isinstance(value, bool | np.bool_) else value for value in values.astype(object)]
+    return type(values)(numbers, dtype=object)
+
+
+def _text(values: Any) -> pa.Array:
+    """Return cells as texts."""
+    values = values.astype(object)
+    try:
+        return pa.array(values, pa.string(), from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return pa.array([_word(value) for value in values], pa.string())
+
+
+def _word(value: Any) -> str | None:
+    """Return a cell as text, and what Arrow takes for text as Arrow does: one cell must not change how others read."""
+    try:
+        if isinstance(value, bytes | bytearray | memoryview):
+            return bytes(value).decode("utf-8", "replace")
+        if isinstance(value, str):
+            word = str.__str__(value)
+        elif value is None or value != value:  # noqa: PLR0124 - NaN is not itself
+            return None
+        elif isinstance(value, Real) and not isinstance(value, Integral) and float(value).is_integer():
+            word = str(int(float(value)))  # pandas reads a long file in parts, where 7 may be 7.0
+        elif isinstance(value, Decimal):  # a database may tell 7 and 7.00 of one column
+            word = shortest(value)
+        else:
+            word = str(value)
+        return word.encode("utf-8", "surrogatepass").decode("utf-8", "replace")  # "?" may be a category
+    except Exception:  # an object that cannot even be compared or written is a missing value
+        return None

@@ -1,0 +1,413 @@
+"""From whatever holds the records (a file, a frame, a database, a Spark session) to a `Table`."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import secrets
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import ibis
+import pyarrow as pa
+
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.records.facts import Facts
+from sottovoce.records.tables.agreeing import agreed, distinct, is_text, named
+from sottovoce.records.tables.availability import Link
+from sottovoce.records.tables.engine import guarded
+from sottovoce.records.tables.folders import NamedFiles, check_no_lake, named_files
+from sottovoce.records.tables.frames import Frame, from_pandas
+from sottovoce.records.tables.origin import database_origin, file_origin, scheme_of
+from sottovoce.records.tables.table import Table
+
+__all__ = ["open_table"]
+
+T = TypeVar("T")
+
+MEMORY = "SOTTOVOCE_MEMORY"
+"""The variable of the environment that says how much memory DuckDB may hold; 1GB where it is not set."""
+
+SETTINGS = {
+    # The order of the records plays no part, and keeping it costs memory.
+    "preserve_insertion_order": False,
+    # Neither a plan nor which records are read may follow from the least and largest numbers that a file notes: one
+    # record would change how long an answer takes.
+    "disabled_optimizers": "statistics_propagation,filter_pushdown,compressed_materialization",
+    # Records are counted in an array by two numbers of 8 bits (9 with null, 2 MB a thread), and not in a hash table.
+    "perfect_ht_threshold": 18,
+    # A path that looks like a web address must not make the engine fetch code or data from the network.
+    "autoinstall_known_extensions": False,
+}
+
+_PLAIN = {pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.date32()}
+_PLAIN |= {pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string()), pa.timestamp("us")}
+"""Types that every DuckDB holds, which none is asked about."""
+
+WAITS = {"connect_timeout": "10", "tcp_user_timeout": "30000", "keepalives_idle": "30"}
+"""How long PostgreSQL's client waits for a server out of reach, unless the address says otherwise: 10 s to connect,
+30 s (in milliseconds) for sent bytes to arrive, and 30 s of silence before a sign of life. By default it is hours."""
+
+_LEAST, _UNITS = 100, {"MB": 1, "GB": 1000}
+
+ENDINGS = {
+    ".parquet": "Parquet",
+    ".pq": "Parquet",
+    ".csv": "CSV",
+    ".csv.gz": "CSV",
+    ".tsv": "CSV",
+    ".tsv.gz": "CSV",
+    ".arrow": "Arrow",
+    ".feather": "Arrow",
+    ".ipc": "Arrow",
+}
+_DATABASES = {".duckdb", ".ddb"}
+_SHEETS = {".xlsx", ".xlsm", ".xls", ".ods", ".numbers"}
+
+
+def _duckdb() -> tuple[Any, Callable[[], None]]:
+    """Return a connection of our own, and how it is closed.
+
+    What memory cannot hold goes to a folder that nobody else may read, and which is gone when the table is closed:
+    whether an answer comes must not depend on how many rows one person has.
+    """
+    memory, folder = _memory(), tempfile.mkdtemp(prefix="sottovoce-")
+    connection = ibis.duckdb.connect(**({"memory_limit": memory} | SETTINGS), temp_directory=folder)
+    remove = weakref.finalize(connection, shutil.rmtree, folder, ignore_errors=True)
+
+    def close() -> None:
+        connection.disconnect()
+        remove()
+
+    return connection, close
+
+
+def _memory() -> str:
+    """Return how much memory DuckDB may hold, where fewer threads work on what would take more."""
+    said = os.environ.get(MEMORY, "1GB")
+    if (match := re.fullmatch(r"(\d+) ?(MB|GB)", said)) is None or int(match[1]) * _UNITS[match[2]] < _LEAST:
+        raise InvalidValue(f"{MEMORY} is {_LEAST} MB or more, as in {MEMORY}=250MB. Got {said!r}")
+    return said
+
+
+def open_table(source: Any, *, types: Mapping[str, str] | None = None, facts: Facts | None = None) -> Table:
+    """Open a table wherever it is; nothing but its schema is read until statistics are asked for.
+
+    Parameters
+    ----------
+    source
+        A path to Parquet (a file, a folder, a pattern with ``*``), CSV (``.csv``, ``.tsv``, also ``.gz``, with names
+        in the first line) or Arrow (``.arrow``, ``.feather``, ``.ipc``); a pandas, polars or pyarrow frame; a
+        Spark data frame; an Ibis table; or an address such as ``postgresql://user@host/db?table=patients``
+        (any address that Ibis knows, with ``table=`` and, if need be, ``schema=`` added).
+    types
+        For CSV only: the type of each column that is not text, such as ``{"age": "int64"}``. A cell that does
+        not fit counts as missing. A column without a type is text, whatever it holds, and is read as numbers where a
+        question asks for numbers.
+    facts
+        What is public of the columns: where the source is CSV, it gives their types; anywhere, text is read as truth
+        values where it is a flag.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sottovoce.records.readings import ClippedSum
+    >>> with open_table(pd.DataFrame({"smoker": [True, False, True]})) as table:
+    ...     table.read(ClippedSum(0, 1, integer=True), "smoker")
+    Statistics(n=3, total=array([2.]))
+    """
+    if isinstance(source, str) and "://" in source:
+        opened = _address(source)
+    elif isinstance(source, str | Path):
+        return _path(str(source), types, facts).know(facts)
+    elif isinstance(source, ibis.Table):
+        connection = guarded(source.get_backend, "the Ibis table belongs to no single connection")
+        opened = Table("the Ibis table", source, connection, link=Link(connection, source))
+    elif type(source).__module__.startswith("pyspark.sql"):
+        opened = _spark(source)
+    else:
+        opened = _frame(source)
+    _or_close(opened.close, lambda: named(opened.schema, opened.name), f"{opened.name} does not say what it holds")
+    _or_close(opened.close, opened.check_engine, f"{opened.name} cannot be asked")
+    if types:
+        opened.close()
+        raise InvalidData("types= is for CSV files; every other source has types of its own")
+    return opened.know(facts)
+
+
+def _path(path: str, types: Mapping[str, str] | None, facts: Facts | None) -> Table:
+    place = Path(path)
+    name = place.name or place.resolve().name  # of "." and ".."
+    kind = next((kind for ending, kind in ENDINGS.items() if path.lower().endswith(ending)), None)
+    kind = "Parquet" if place.is_dir() else kind
+    if kind is None:
+        raise InvalidData(_unread(path, place))
+    if types and kind != "CSV":
+        raise InvalidData("types= is for CSV files; every other source has types of its own")
+    if facts is not None and kind == "CSV":  # text stays untyped: its categories may be numbers
+        types = {name: word for name, word in facts.types.items() if word != "string"} | dict(types or {})
+    paths = named_files(path)
+    files = paths.files
+    if kind == "Parquet":
+        check_no_lake(path, files)
+    if not files or not all(Path(file).is_file() for file in files):
+        raise InvalidData(f"there is no {kind} file at {place}")
+    if kind == "CSV" and (keys := paths.keys):
+        raise InvalidData(
+            f"these CSV files lie in folders such as {keys[0]}=..., which is read of Parquet and Arrow files alone: "
+            f"write {keys[0]} as a column"
+        )
+    connection, close = _duckdb()
+    complaint = f"{name} cannot be read as {kind}; it is damaged or of another kind"
+    readers: dict[str, Callable[[], Found]] = {
+        "Parquet": lambda: _parquet(connection, paths),
+        "CSV": lambda: _csv(connection, files, types or {}, None if facts is None else facts.person),
+        "Arrow": lambda: Found(_register(connection, _arrow_files(paths)), untyped=frozenset(paths.keys)),
+    }
+    found = _or_close(close, readers[kind], complaint)
+    origin = replace(file_origin(path, files), is_text=kind == "CSV")
+    records, texts = found.records.unbind(), None if found.texts is None else found.texts.unbind()
+    counted = records if found.counted else None  # a Parquet file says how many records it has
+    return Table(name, records, connection, close, texts, found.untyped, origin, counted, found.batches)
+
+
+def _unread(path: str, place: Path) -> str:
+    """Return why a file of another kind is not read, and what to say or do instead."""
+    ending = place.suffix.lower()
+    if ending in _DATABASES:
+        return f"{place.name} is a database; say which of its tables: duckdb://{path}?table=NAME"
+    if ending in _SHEETS:
+        return f"{place.name} is a spreadsheet, with more in it than one table; save the sheet as CSV or Parquet"
+    return f"cannot tell what {place.name} holds; save it as CSV or Parquet (read are {', '.join(ENDINGS)})"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A table's records; the same records read another way where a question looks at text; its columns of no type;
+    whether the number of records is known without reading them; and the data set that the texts are read from.
+    """
+
+    records: Any
+    texts: Any = None
+    untyped: frozenset[str] = frozenset()
+    counted: bool = False
+    batches: Any = None
+
+
+def _or_close(close: Callable[[], None], work: Callable[[], T], complaint: str) -> T:
+    try:
+        return guarded(work, complaint)
+    except BaseException:
+        close()
+        raise
+
+
+def _csv(connection: Any, files: Sequence[str], types: Mapping[str, str], person: str | None) -> Found:
+    from sottovoce.records.tables.text_files import read_csv  # noqa: PLC0415 - it brings pandas and 45 MB along
+
+    records = read_csv(connection, files, types, person)
+    return Found(records, untyped=frozenset(records.columns).difference(types))
+
+
+def _partitioned(paths: NamedFiles, schema: pa.Schema, kind: Any) -> Any:
+    """Return a data set of files in folders that say what a column holds: as text, whatever it is that they say.
+
+    A type read off the folders' names would be a type read off the records.
+    """
+    import pyarrow.dataset as ds  # noqa: PLC0415 - it brings pandas and 45 MB along
+
+    keys = [pa.field(key, pa.string()) for key in paths.keys]
+    distinct([*schema.names, *paths.keys], "the table, with the columns that its folders name,")
+    ways = {"partitioning": ds.partitioning(pa.schema(keys), flavor="hive"), "partition_base_dir": str(paths.root)}
+    return ds.dataset(list(paths.files), schema=pa.schema([*schema, *keys]), format=kind, **ways)
+
+
+def _parquet(connection: Any, paths: NamedFiles) -> Found:
+    """Read numbers with DuckDB, and text with Arrow: DuckDB gives up at the first text that is not UTF-8."""
+    import pyarrow.dataset as ds  # noqa: PLC0415 - it brings pandas and 45 MB along
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    files = paths.files
+    schema = pq.read_schema(files[0])
+    known = readable(connection, schema, parquet=True)
+    complete = len(files) == 1 or agreed(ds.dataset(list(files), schema=known, format="parquet"))
+    if paths.keys:
+        listed = pa.schema([_coded(field) for field in known])
+        return Found(_register(connection, _partitioned(paths, listed, "parquet")), untyped=frozenset(paths.keys))
+    if any(_overflows(leaf, True) for field in schema for leaf in _leaves(field.type)):
+        # DuckDB looks at the least and the largest of every column, and ends the query where one is such a moment.
+        return Found(_register(connection, ds.dataset(list(files), schema=known, format="parquet")))
+    # A column that a file lacks is missing in all of its records, and folders say nothing here (see above).
+    every = [glob.escape(file) for file in files]
+    ways = {"union_by_name": not complete, "hive_partitioning": False}
+    records = connection.read_parquet(every, table_name="numbers", **ways)
+    if records.columns != tuple(known.names):
+        records = records.select(known.names)
+    texts = [name for name, kind in records.schema().items() if kind.is_string()]
+    if not texts:
+        return Found(records, counted=True)
+    # Each different text once, and where it stands: so it lies in most files, and so it is compared fastest.
+    coded = pa.schema([_coded(field) if field.name in texts else field for field in known])
+    # A local file need not be fetched ahead in large pieces.
+    how = ds.ParquetFileFormat(
+        dictionary_columns=texts, default_fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=False)
+    )
+    data = ds.dataset(list(files), schema=coded, format=how)
+    return Found(records, _register(connection, data), counted=True, batches=data)
+
+
+def _coded(field: pa.Field) -> pa.Field:
+    """Return a column of texts by their places; those of another file may be more than the first file's places hold."""
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    if not is_text(kind) or pa.types.is_large_string(field.type):
+        return field
+    texts = pa.large_string() if pa.types.is_large_string(kind) else pa.string()
+    return field.with_type(pa.dictionary(pa.int32(), texts))
+
+
+def _arrow_files(paths: NamedFiles) -> Any:
+    import pyarrow.dataset as ds  # noqa: PLC0415 - it brings pandas and 45 MB along
+
+    files = list(paths.files)
+    data = ds.dataset(files, format="ipc")
+    if len(files) == 1 and not paths.keys:
+        return data
+    listed = pa.schema([_coded(field) if pa.types.is_dictionary(field.type) else field for field in data.schema])
+    data = ds.dataset(files, schema=listed, format="ipc")
+    agreed(data)
+    return _partitioned(paths, listed, "ipc") if paths.keys else data
+
+
+def readable(connection: Any, schema: pa.Schema, *, parquet: bool = False) -> pa.Schema:
+    """Return the fields whose types DuckDB can hold: a decimal of 50 digits, for one, it takes for another number."""
+    distinct(schema.names, "the table")
+    fields = [field for field in schema if _reads(field, parquet)]
+    if _PLAIN.issuperset(field.type for field in fields) or _holds(connection, fields):
+        return pa.schema(fields)  # as nearly always: to try each alone takes a millisecond a column
+    return pa.schema([field for field in fields if _holds(connection, [field])])
+
+
+def _reads(field: pa.Field, parquet: bool) -> bool:
+    leaves = list(_leaves(field.type))
+    if any(_overflows(leaf, parquet) for leaf in leaves):
+        return False  # turned into microseconds, a moment of the year 300,000 ends the query
+    # Nested text is read by DuckDB, which gives up at the first that is not UTF-8.
+    return not (parquet and pa.types.is_nested(field.type) and any(is_text(leaf) for leaf in leaves))
+
+
+def _holds(connection: Any, fields: Sequence[pa.Field]) -> bool:
+    try:
+        connection.con.register("probe", pa.schema(fields).empty_table())
+        connection.con.unregister("probe")
+    except Exception:  # a type of such a field's kind is not known; no record is looked at
+        return False
+    return True
+
+
+def _leaves(kind: pa.DataType) -> Iterator[pa.DataType]:
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        yield from _leaves(kind.value_type)
+    elif pa.types.is_nested(kind):
+        for place in range(kind.num_fields):
+            yield from _leaves(kind.field(place).type)
+    else:
+        yield kind
+
+
+def _overflows(kind: pa.DataType, parquet: bool) -> bool:
+    coarse = (pa.types.is_timestamp(kind) or pa.types.is_duration(kind)) and kind.unit in ("s", "ms")
+    return coarse and (parquet or pa.types.is_duration(kind) or kind.tz is not None)
+
+
+def _register(connection: Any, data: Any) -> Any:
+    known = readable(connection, data.schema)
+    if len(known) < len(data.schema):
+        data = data.select(known.names) if isinstance(data, pa.Table) else data.replace_schema(known)
+    if any(map(pa.types.is_dictionary, known.types)):
+        from sottovoce.records.tables.listed import Listed  # noqa: PLC0415 - it brings pandas and 45 MB along
+
+        data = Listed(data)
+    connection.con.register("records", data)
+    return connection.table("records")
+
+
+def _frame(source: Any) -> Table:
+    kind = f"a {type(source).__module__.partition('.')[0]} {type(source).__name__}"
+    frame = guarded(lambda: _arrow(source), f"{kind} could not be read; its columns are of unknown types")
+    if frame is None:
+        raise InvalidData(
+            f"cannot read a table from {kind}; give a path, an address, an Ibis table, "
+            "or a pandas, polars, pyarrow or Spark frame"
+        )
+    if not frame.data.schema.names:
+        raise InvalidData(f"{kind} has no columns")
+    connection, close = _duckdb()
+    records = _or_close(close, lambda: _register(connection, frame.data), f"{kind} could not be read")
+
+    def settle(person: str) -> None:
+        if person in frame.persons:
+            _register(connection, frame.of(person))
+
+    name = f"the {type(source).__name__}"
+    return Table(name, records.unbind(), connection, close, untyped=frame.untyped, settle=settle)
+
+
+def _arrow(source: Any) -> Frame | None:
+    if isinstance(source, pa.Table) or type(source).__module__ == "pyarrow._dataset":
+        return Frame(source)
+    if isinstance(source, pa.RecordBatch):
+        return Frame(pa.Table.from_batches([source]))
+    package = type(source).__module__.partition(".")[0]
+    if package == "pandas" and hasattr(source, "columns"):
+        return from_pandas(source)
+    if package == "polars" and type(source).__name__ == "DataFrame":
+        return Frame(source.to_arrow())
+    return None
+
+
+def _spark(frame: Any) -> Table:
+    distinct(frame.columns, "the Spark data frame")
+    if any("${" in name for name in frame.columns):
+        raise InvalidData("Spark takes ${...} in the name of a column for a setting of its own; rename the column")
+    view = f"sottovoce_{secrets.token_hex(8)}"
+    session = frame.sparkSession
+    frame.createTempView(view)
+    connection = ibis.pyspark.connect(session)
+    records = connection.table(view)
+    link = Link(connection, records, grows=False)
+    return Table("the Spark data frame", records, connection, lambda: session.catalog.dropTempView(view), link=link)
+
+
+def _address(address: str) -> Table:
+    parts = urlsplit(address)
+    options = dict(parse_qsl(parts.query))
+    table, schema = options.pop("table", None), options.pop("schema", None)
+    scheme = scheme_of(parts)
+    place = f"{scheme}://{parts.hostname or ''}{parts.path}"  # without the user's name and password
+    if table is None:
+        raise InvalidData(f"the address {place} names no table; add ?table=NAME")
+    if scheme == "postgresql":
+        options["options"] = "-c default_transaction_read_only=on"
+        options = WAITS | options
+    url = urlunsplit((scheme, parts.netloc, parts.path, urlencode(options), ""))
+    connection = guarded(
+        lambda: ibis.connect(url),
+        f"cannot connect to {place}; check the address, and that the extra is installed",
+    )
+
+    def look_up() -> Any:
+        return connection.table(table, database=schema)
+
+    records = _or_close(connection.disconnect, look_up, f"there is no table {table!r} at {place}")
+    if scheme == "postgresql" and schema is None:
+        schema = guarded(lambda: str(connection.current_database), f"{place} does not say which schema is its own")
+    origin = database_origin(parts, table, schema)
+    link = Link(connection, records, look_up=look_up)
+    return Table(f"{place}?table={table}", records, connection, connection.disconnect, origin=origin, link=link)

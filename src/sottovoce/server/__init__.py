@@ -1,6 +1,0 @@
-"""The server: analysts ask over the network, the data stays behind."""
-
-from sottovoce.server.config import Config, read_config
-from sottovoce.server.service import Service
-
-__all__ = ["Config", "Service", "read_config"]

@@ -1,0 +1,21 @@
+"""Answers: the questions people ask, and what they get back."""
+
+from sottovoce.inference.cells.cells_posterior import CellsPosterior
+from sottovoce.inference.cells.noisy_cells import NoisyCells
+from sottovoce.inference.cells.questions import VERBS, Question
+from sottovoce.service.answers.answer import Answer, Comparison
+from sottovoce.service.answers.asking import parse_question, parse_spend
+from sottovoce.service.answers.regression import Contrast, Regression
+
+__all__ = [
+    "VERBS",
+    "Answer",
+    "CellsPosterior",
+    "Comparison",
+    "Contrast",
+    "NoisyCells",
+    "Question",
+    "Regression",
+    "parse_question",
+    "parse_spend",
+]

@@ -1,0 +1,352 @@
+"""An answer: a table one can read, with an interval in every row, and what follows from its posterior."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import operator
+import re
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sottovoce.inference.cells.cells_posterior import CellsPosterior
+from sottovoce.inference.cells.intervals import central, compared
+from sottovoce.inference.cells.questions import Question
+from sottovoce.inference.figures import COLOURS, figure, titled, words
+from sottovoce.mechanisms.release import Release
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.plain import restoring
+from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.shares import percent
+from sottovoce.service.answers.display import PART, drowned, footing, formatted, html_table, privacy_part, shown
+from sottovoce.service.answers.forest import forest
+from sottovoce.service.answers.left_out import left_out_note
+from sottovoce.service.answers.protection import protection_note
+from sottovoce.service.answers.row_names import row_name, row_of
+
+__all__ = ["Answer", "Comparison"]
+
+_MARK = re.compile(r"^(?P<left>.+?)\s*(?P<sign><=|>=|<|>)\s*(?P<right>.+)$")
+_SIGNS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+_NO_END = float(np.finfo(np.float64).max / 2)
+"""What a ratio to nothing is told as: two of them can still be added."""
+_DROWNED = "? where noise hides a row: its range is all that there can be"
+_SUMS = "do not add rows up, small ones come to too much: ask for a total as a question of its own, with fewer columns"
+_SEVERAL = 3
+_ENDLESS = 1e15
+"""A ratio beyond this is one to nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """One number made of two rows of an answer, with its interval."""
+
+    what: str
+    draws: Floats = field(repr=False)
+    level: float = 0.95
+    ends: Callable[[float], Floats] | None = field(default=None, repr=False)
+    """The interval of a level, where it is not that of the draws alone."""
+    told: bool = True
+    """Whether noise hides neither row."""
+
+    @property
+    def estimate(self) -> float:
+        """The posterior median; NaN where noise hides a row: it would be the middle of all that there can be."""
+        return float(np.median(self.draws)) if self.told else math.nan
+
+    def interval(self, level: float | None = None) -> Floats:
+        """Return (low, high) of the interval that holds `level`, with as many draws below as above.
+
+        It is drawn out as far as the intervals of both rows are where noise hides one of them.
+        """
+        level = self.level if level is None else level
+        if self.ends is not None:
+            return np.asarray(self.ends(level))
+        return np.asarray(central(self.draws[:, None], level)[0] if self.told else [-_NO_END, _NO_END])
+
+    @property
+    def low(self) -> float:
+        """The lower end of the interval."""
+        return float(self.interval()[0])
+
+    @property
+    def high(self) -> float:
+        """The upper end of the interval."""
+        return float(self.interval()[1])
+
+    @property
+    def row(self) -> dict[str, float | None]:
+        """The numbers as plain values, as in a row of an answer: the estimate is None where it is not told."""
+        return {"estimate": self.estimate if self.told else None, "low": self.low, "high": self.high}
+
+    def __repr__(self) -> str:
+        if max(abs(self.low), abs(self.high)) < _NO_END:
+            middle, low, high = formatted(self.row)
+        else:
+            middle, low, high = (_told(value) for value in (self.estimate, self.low, self.high))
+        return f"{self.what}: {middle} ({low} to {high})"
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a question came back with.
+
+    Attributes
+    ----------
+    release
+        What left the house: noisy cells, their cost and how they were made.
+    entry
+        The number of its entry in the ledger; None where none was kept.
+    share
+        The share of the budget that it cost, where that is known.
+    level
+        How often the intervals of `table` hold the truth.
+    """
+
+    release: Release
+    entry: int | None = None
+    share: float | None = None
+    level: float = 0.95
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.release.value, CellsPosterior):
+            raise InvalidData("an answer is made from noisy cells; this release holds something else")
+
+    @property
+    def posterior(self) -> CellsPosterior:
+        """What is known of every row: `mean`, `sd`, `interval`, `sample`, `draws`."""
+        value: CellsPosterior = self.release.value
+        return value
+
+    @property
+    def question(self) -> Question:
+        """What was asked."""
+        return self.posterior.question
+
+    @property
+    def cost(self) -> Profile:
+        """What the answer provably cost: a whole privacy curve."""
+        return self.release.profile
+
+    @functools.cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of `table` as plain values; the estimate of a row that noise hides is None."""
+        posterior = self.posterior
+        middle, ends = np.median(posterior.draws, axis=0), posterior.interval(self.level)
+        plain = np.divide(posterior.plain_sd, posterior.sd, out=np.ones(middle.size), where=posterior.sd > 0)
+        rows = []
+        for place, label in zip(self.question.places, self.question.labels, strict=True):
+            row: dict[str, Any] = dict(zip(self.question.label_names, label, strict=True))
+            low, high = map(float, ends[place])
+            told = not drowned(low, high, posterior.public_range)
+            row |= {"estimate": float(middle[place]) if told else None, "low": low, "high": high}
+            rows.append(row | {"privacy_share": float(1 - plain[place]) if told and low < high else None})
+        return rows
+
+    @property
+    def table(self) -> Any:
+        """A data frame: the group columns under their own names, then estimate, low, high and privacy_share.
+
+        An estimate is missing where noise hides the row, and its range is all that there can be. `privacy_share` is the
+        part of the interval's width that the noise added, about: 1 where without noise the number would be known, and
+        missing where an interval has no width, and where noise hides the row.
+        """
+        import pandas as pd  # noqa: PLC0415 - an extra
+
+        return pd.DataFrame(self.rows).astype({"estimate": float, "privacy_share": float})
+
+    def summary(self) -> str:
+        """Return the question and its rows as text."""
+        names = self.question.label_names
+        lines = [self.question.describe()]
+        for row in self.rows:
+            where = " / ".join(shown(row[name]) for name in names)
+            lines.append(f"  {where + ': ' if where else ''}{self._sentence(row)}")
+        notes = [line for note in self.notes for line in textwrap.wrap(note, 80)]
+        return "\n".join([*lines, *notes, self._costing()])
+
+    def _sentence(self, row: Mapping[str, Any]) -> str:
+        ends = self.formatted(row)
+        return f"{ends[0]} ({ends[1]} to {ends[2]})"
+
+    def formatted(self, row: Mapping[str, Any]) -> list[str]:
+        """Return estimate, low and high with as many digits as the interval bears out."""
+        return formatted(row, counts=self._whole)
+
+    @property
+    def _whole(self) -> bool:
+        """Whether its numbers are whole: counts of records, and quantiles of counts."""
+        return self.question.verb == "counts" or (self.question.verb == "quantiles" and self.question.whole)
+
+    def lines(self) -> tuple[list[str], list[list[str]]]:
+        """Return the header and the cells of the table as text."""
+        names = self.question.label_names
+        body = [[*(shown(row[name]) for name in names), *self.formatted(row), privacy_part(row)] for row in self.rows]
+        return [*names, "estimate", "low", "high", PART], body
+
+    def footing(self) -> str:
+        """Return what holds for every row, in one line."""
+        return "; ".join([*self.notes, self._costing()])
+
+    @property
+    def notes(self) -> list[str]:
+        """What one must know to read the rows, in words."""
+        hidden = _DROWNED if any(row["estimate"] is None for row in self.rows) else None
+        asked = self.question
+        said = (left_out_note(self.posterior), hidden, self._summing(), asked.bounded, asked.whose, asked.ruled_out)
+        return [note for note in (*said, protection_note(self.cost)) if note is not None]
+
+    def _summing(self) -> str | None:
+        """What one must know before adding up counts of several columns: noise can hide that a cell is empty."""
+        asked = self.question
+        crossed = asked.verb == "counts" and len(asked.label_names) > 1
+        return _SUMS if crossed and sum(row["low"] <= 0 < row["high"] for row in self.rows) >= _SEVERAL else None
+
+    def _costing(self) -> str:
+        return footing(self.level, self.share, self.entry)
+
+    def __repr__(self) -> str:
+        rows = self.rows
+        first = self._sentence(rows[0])
+        return f"Answer({self.question.describe()!r}: " + (first if len(rows) == 1 else f"{len(rows)} rows") + ")"
+
+    def _repr_html_(self) -> str:
+        return html_table(self.rows, self.question.describe(), self.footing(), counts=self._whole)
+
+    def draws(self, *label: Any) -> Floats:
+        """Return the draws of one row, named by its group: its values in the order of the table's first columns.
+
+        They are NaN where noise hides the row: they would be draws of what was believed beforehand.
+        """
+        return np.asarray(self._told_draws[:, row_of(self.question, label)])
+
+    @property
+    def _every_draw(self) -> Floats:
+        """The draws of the rows of `table`, of those that noise hides, too."""
+        return np.asarray(self.posterior.draws[:, self.question.places])
+
+    @functools.cached_property
+    def _told_draws(self) -> Floats:
+        """The draws of the rows of `table`, NaN for those that noise hides."""
+        hidden = [row["estimate"] is None for row in self.rows]
+        return np.where(hidden, math.nan, self._every_draw)
+
+    def difference(self, first: Any, second: Any) -> Comparison:
+        """Return the first row less the second, from their joint posterior.
+
+        A row of several groups is a tuple, or called as `summary` calls it, ``"A / 2024-01"``. Where noise hides one of
+        the two, estimate and draws are NaN, and the interval is all that there can be.
+        """
+        return self._compared(f"{row_name(first)} - {row_name(second)}", first, second, np.subtract)
+
+    def ratio(self, first: Any, second: Any) -> Comparison:
+        """Return the first row over the second, from their joint posterior."""
+        return self._compared(f"{row_name(first)} / {row_name(second)}", first, second, _over)
+
+    def _compared(self, what: str, first: Any, second: Any, made: Callable[[Any, Any], Any]) -> Comparison:
+        rows = [row_of(self.question, one) for one in (first, second)]
+        draws, places = self._every_draw[:, rows], [self.question.places[row] for row in rows]
+
+        def ends(level: float) -> Floats:
+            return compared(made, draws, self.posterior.interval(level)[places], level)
+
+        rises = made is np.subtract or draws.min() >= 0  # a ratio to what may be below zero has no such ends
+        told = all(self.rows[row]["estimate"] is not None for row in rows)
+        found = made(draws[:, 0], draws[:, 1]) if told else np.full(len(draws), math.nan)
+        return Comparison(f"{self.question.describe()}, {what}", found, self.level, ends if rises else None, told)
+
+    def probability(self, claim: str) -> float:
+        """Return how likely a claim is, ``"A > B"`` or ``"A >= 0.3"``; NaN where noise hides a row that it names."""
+        found = _MARK.match(claim.strip()) if isinstance(claim, str) else None
+        if found is None:
+            raise InvalidValue(f'a claim compares two rows, or a row and a number: "A > B". Got {claim!r}')
+        left, right = self._side(found["left"]), self._side(found["right"])
+        if np.isnan(left).any() or np.isnan(right).any():
+            return math.nan
+        return float(np.mean(_SIGNS[found["sign"]](left, right)))
+
+    def _side(self, text: str) -> Any:
+        try:
+            return self.draws(text.strip())
+        except InvalidValue:
+            with contextlib.suppress(ValueError):
+                if not math.isnan(number := float(text)):
+                    return number
+            raise
+
+    def plot(self, *, densities: bool = False) -> Any:
+        """Return a figure: an interval for every row, or the posterior density of every row.
+
+        Of a row that noise hides the range alone is drawn, and that it is not known is written there.
+        """
+        names = [" / ".join(map(shown, label)) or self.question.parameter for label in self.question.labels]
+        if densities:
+            return self._densities(names)
+        rows = self.rows
+        ends = np.array([[row["low"], row["high"]] for row in rows])
+        middle = np.array([math.nan if row["estimate"] is None else row["estimate"] for row in rows])
+        drawing, axes = forest(names, middle, ends, width=6.0)
+        axes.set_xlabel(words(self.question.parameter))
+        titled(drawing, f"{self.question.describe()} ({percent(self.level)} intervals)")
+        return drawing
+
+    def _densities(self, names: Sequence[str]) -> Any:
+        drawing, axes = figure(width=6.0, height=3.6)
+        for place, name in enumerate(names[: len(COLOURS)]):
+            if self.rows[place]["estimate"] is None:
+                axes.plot([], [], label=words(f"{name}: not known"), color=COLOURS[place])
+                continue
+            draws = self._told_draws[:, place]
+            heights, edges = np.histogram(draws, bins=30, density=True)
+            axes.plot((edges[1:] + edges[:-1]) / 2, heights, label=words(name), color=COLOURS[place])
+        axes.set_xlabel(words(self.question.parameter))
+        few = f" (the first {len(COLOURS)} of {len(names)} rows)" if len(names) > len(COLOURS) else ""
+        titled(drawing, self.question.describe() + few)
+        axes.legend()
+        return drawing
+
+    def to_arviz(self) -> Any:
+        """Return the draws as an ArviZ `InferenceData`, rows under their names; NaN of a row that noise hides."""
+        import arviz  # noqa: PLC0415 - an extra
+
+        rows = [" / ".join(map(shown, label)) or "all" for label in self.question.labels]
+        name = self.question.parameter.replace(" ", "_")
+        attributes = {"profile": self.cost.to_json(), "question": self.question.describe()}
+        return arviz.from_dict(
+            posterior={name: self._told_draws[None, ...]},
+            coords={"row": rows},
+            dims={name: ["row"]},
+            attrs=attributes,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as plain values, its table among them; `from_dict` reads it back."""
+        state = {"question": self.question.describe(), "table": self.rows, "release": self.release.to_dict()}
+        return state | {"entry": self.entry, "share": self.share, "level": self.level}
+
+    @staticmethod
+    def from_dict(state: Mapping[str, Any]) -> Answer:
+        """Read an answer from `to_dict`'s form."""
+        with restoring("an answer"):
+            release = Release.from_dict(state["release"])
+            return Answer(release, state["entry"], state["share"], float(state["level"]))
+
+
+def _over(first: Any, second: Any) -> Any:
+    """Return one number over another, as large as two of them can be added where the second is nothing beside it."""
+    tiny = np.finfo(np.float64).tiny
+    with np.errstate(over="ignore"):
+        found = first / np.where(np.abs(second) < tiny, tiny, second)
+    return np.where(np.abs(found) > _ENDLESS, np.copysign(_NO_END, found), found)
+
+
+def _told(value: float) -> str:
+    if math.isnan(value):
+        return "?"
+    return f"{value:.3g}" if abs(value) < _NO_END else "∞" if value > 0 else "-∞"

@@ -1,0 +1,192 @@
+"""The verbs of a curator: each answer is paid from its purse."""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sottovoce.inference.cells.intervals import checked_level
+from sottovoce.inference.cells.noisy_cells import NoisyCells
+from sottovoce.inference.cells.questions import Question
+from sottovoce.mechanisms import Mechanism
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.numbers import shown
+from sottovoce.privacy.profile import Profile
+from sottovoce.records.facts.imagined import Imagined
+from sottovoce.service.answers.answer import Answer
+from sottovoce.service.answers.balance import Offer
+from sottovoce.service.answers.purse import Purse, Spend
+from sottovoce.service.answers.regression import Regression
+from sottovoce.service.answers.verbs import Verbs, check_options, regression_room
+from sottovoce.service.ledger import Budget
+from sottovoce.service.ledger.charging import price
+
+if TYPE_CHECKING:  # the room needs an extra
+    from sottovoce.inference.regression.formula import Formula
+    from sottovoce.inference.regression.planned import RegressionPlan
+
+__all__ = ["PaidVerbs"]
+
+_log = logging.getLogger(__name__)
+
+
+class PaidVerbs(Verbs, Purse):
+    """The verbs of a `Curator`, who has the budget that they are paid from."""
+
+    def mechanism_for(self, question: Question, spend: Spend = 0.05, part: Budget | None = None) -> NoisyCells:
+        """Return the mechanism that would answer a question: the quietest for what the budget's accounting charges."""
+        budget = self.budget if part is None else part
+        target = self.share(spend, part)
+        charged = [self.budget] if part is None else [self.budget, part]
+
+        def share(profile: Profile) -> float:
+            return max(one.share(price(one, self.claimed(profile))) for one in charged)
+
+        return NoisyCells.calibrate(question, budget.n, target, price=share)
+
+    def answer(
+        self,
+        question: Question,
+        *,
+        spend: Spend = 0.05,
+        part: Budget | None = None,
+        level: float | str = 0.95,
+        **options: Any,
+    ) -> Answer:
+        """Answer a question: charged durably before any record is read, recorded before anyone sees it."""
+        check_options(getattr(Verbs, question.verb), options)
+        level = checked_level(level)  # before anything is spent
+        if (earlier := self._told_before(question, part, level, options)) is not None:
+            told: Answer = earlier
+            return told
+        mechanism = self.mechanism_for(question, spend, part)
+        done = self.answered(mechanism, where=question.where, part=part, **options)
+        budget = self.budget if part is None else part
+        share = budget.share(price(budget, done.release.profile))
+        return Answer(done.release, done.entry, share, level)
+
+    def looks_for(self, formula: Formula, spend: Spend = 0.05, part: Budget | None = None) -> Any:
+        """Return the mechanism that would fit a regression."""
+        budget = self.budget if part is None else part
+        return regression_room().AdaptiveLooks.calibrate(formula, budget.n, self.share(spend, part))
+
+    def regression(
+        self,
+        formula: Formula,
+        spend: Spend = 0.05,
+        part: Budget | None = None,
+        *,
+        level: float | str = 0.95,
+        **options: Any,
+    ) -> Regression:
+        """Fit a regression: charged once, durably, before any record is read, however often it looks at them."""
+        check_options(Verbs.regress, options)
+        level = checked_level(level)
+        if (earlier := self._told_before(formula, part, level, options)) is not None:
+            told: Regression = earlier
+            return told
+        budget = self.budget if part is None else part
+        mechanism = self.looks_for(formula, spend, part)
+        done = self.answered(mechanism, where=formula.where, part=part, **options)
+        return Regression(done.release, done.entry, budget.share(price(budget, done.release.profile)), level)
+
+    def _told_before(
+        self, question: Question | Formula, part: Budget | None, level: float, options: dict[str, Any]
+    ) -> Any:
+        """Return the earlier answer to this very question where `again` asks for it; else note it before charging."""
+        again = options.pop("again", False)
+        if not isinstance(again, bool):
+            raise InvalidValue(f"again= is True or False. Got {shown(again)}")
+        if not again and options.get("idempotency_key") is not None:  # a retry under its key is free anyway
+            return None
+        entry = self.answered_before(question, part)
+        if entry is None:
+            return None
+        if again:
+            return self.again(entry, level=level)
+        _log.warning("entry %d answered this very question; with again it is told for nothing, and this pays", entry)
+        return None
+
+    @abstractmethod
+    def answered_before(self, question: Any, part: Budget | None = None) -> int | None:
+        """Return the entry of an answer that these data gave to a question lately, if there is one: `again` is free."""
+
+    @abstractmethod
+    def again(self, entry: int, *, level: float | str = 0.95) -> Any:
+        """Return an answer that was paid for before, by the number of its entry; free."""
+
+    @abstractmethod
+    def ensure_covered(self, mechanism: Mechanism, *, where: str | None = None, part: Budget | None = None) -> None:
+        """Raise what asking this would raise now, of the question, the table or the budgets. Nothing is spent."""
+
+    def _offered(self, question: Question | str, offer: Offer, part: Budget | None = None) -> Offer:
+        asked = self._parsed(question) if isinstance(question, str) else question
+        self.ensure_covered(self.mechanism_for(asked, offer.share, part), where=asked.where, part=part)
+        return offer
+
+    def _foreseen(
+        self,
+        formula: Formula,
+        spend: Spend,
+        *,
+        part: Budget | None,
+        level: float | str,
+        records: int | None,
+        imagined: Imagined | Iterable[str] | None,
+    ) -> RegressionPlan:
+        mechanism = self.looks_for(formula, spend, part)
+        self.ensure_covered(mechanism, where=formula.where, part=part)
+        made: RegressionPlan = regression_room().plan_looks(
+            mechanism, self.share(spend, part), records, checked_level(level), imagined
+        )
+        return made
+
+    def _purse(self, part: Budget | None) -> tuple[PrivacyFilter, int | None]:
+        budget = self.budget if part is None else self._part(part)
+        return PrivacyFilter.from_dict(budget.filter), budget.n
+
+    def fit(
+        self,
+        estimator: Any,
+        features: Sequence[str],
+        label: str | None = None,
+        *,
+        spend: Spend | None = None,
+        part: Budget | None = None,
+        **options: Any,
+    ) -> Any:
+        """Fit an estimator to the table: one release of its mechanism, charged as every other is.
+
+        Parameters
+        ----------
+        estimator
+            What has ``mechanism_for(n, promise, facts=, features=, label=)`` and ``keep(release)``, as every estimator
+            of `sottovoce.faces.estimators` has. Bounds and classes that it was not given come from the facts.
+        features, label
+            The columns.
+        spend
+            The promise, or a share of the budget (or of the part); left out, the estimator's own promise.
+        part
+            The budget to charge: a part of the data set's.
+        options
+            As in `release`: ``where``, ``missing``, ``rng``, ``idempotency_key``, ``accept_unproven``.
+        """
+        if not (hasattr(estimator, "mechanism_for") and hasattr(estimator, "keep")):
+            raise InvalidValue(f"a curator fits estimators of sottovoce. Got a {type(estimator).__name__}")
+        if self.budget.n is None:
+            raise InvalidValue(
+                "an estimator must know how many records there are, and here that is a secret; ask for a regression by "
+                "formula, which need not: curator.regress(...)"
+            )
+        names = [features] if isinstance(features, str) else list(features)
+        promise = self.promise(spend, part)
+        if promise is not None:  # it is shown one record a person, and speaks of records
+            promise = promise.under(replace(promise.relation, unit="record"))
+        mechanism = estimator.mechanism_for(self.budget.n, promise, facts=self.facts, features=names, label=label)
+        columns = mechanism.columns or [*names, *([] if label is None else [label])]
+        columns = columns[0] if len(columns) == 1 else columns
+        return estimator.keep(self.answered(mechanism, columns, part=part, **options).release)

@@ -1,0 +1,215 @@
+"""What a regression expects of new rows: made of its posterior and public bounds alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sottovoce.inference.cells.intervals import checked_level
+from sottovoce.inference.figures import COLOURS, figure, titled, words
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.privacy.shares import percent
+from sottovoce.records.facts.columns import Category, Column, Flag
+from sottovoce.records.facts.encodings import levels_of
+from sottovoce.records.facts.row_words import parse_row, refuse_unknown
+from sottovoce.records.readings.columns import as_codes, as_numbers
+from sottovoce.service.answers.display import formatted, shown
+
+if TYPE_CHECKING:  # the room needs an extra
+    from sottovoce.inference.regression.coefficients import Coefficients
+    from sottovoce.inference.regression.formula import Formula
+
+__all__ = ["Row", "effect", "expected", "parse_rows", "plot_effect", "predict", "sentence"]
+
+Row = str | Mapping[str, Any]
+"""What to predict for, in words or by name."""
+
+_DRAWS = 2000
+
+
+def predict(posterior: Coefficients, frame: Any, level: float, draws: int = _DRAWS) -> Any:
+    """Return the expected response of each row of a frame, see `Regression.predict`."""
+    rows, held = _rows(posterior, frame)
+    found = _means(posterior, rows, draws)
+    import pandas as pd  # noqa: PLC0415 - an extra
+
+    wanted = checked_level(level)
+    ends = np.quantile(found, [(1 - wanted) / 2, (1 + wanted) / 2], axis=0)
+    middle = np.median if posterior.formula.model.boundless else np.mean
+    table = {"estimate": middle(found, axis=0), "low": ends[0], "high": ends[1]}
+    note: dict[str, Any] = {"held": held} if any(held) else {}
+    if found.ndim == 2:
+        return pd.DataFrame(table | note)
+    n, levels = found.shape[1:]
+    names = levels_of(posterior.formula.response)
+    assert names is not None
+    which = {"row": np.repeat(np.arange(n), levels), posterior.formula.parsed.response: list(names) * n}
+    note = {name: np.repeat(said, levels) for name, said in note.items()}
+    return pd.DataFrame(which | {name: value.ravel() for name, value in table.items()} | note)
+
+
+def parse_rows(formula: Formula, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return the rows to predict for, or raise what is wrong with one: what they are of is public, so before payment.
+
+    Words and names are those of `parse_row`.
+    """
+    return [parse_row(row, _columns(formula)) for row in rows]
+
+
+def _columns(formula: Formula) -> dict[str, Column]:
+    return dict(zip(formula.encoding.names, formula.encoding.columns, strict=True))
+
+
+def expected(posterior: Coefficients, rows: Sequence[Row], level: float) -> list[dict[str, Any]]:
+    """Return what is expected of each row, as plain values: ``row`` in words, and ``expected``, one a class."""
+    given = parse_rows(posterior.formula, rows)
+    if not given:
+        return []
+    names = posterior.formula.encoding.names
+    found = predict(posterior, {name: [row[name] for row in given] for name in names} if names else given, level)
+    told = [
+        {name: value for name, value in one.items() if name != "row" and (name != "held" or value)}
+        for one in found.to_dict("records")
+    ]
+    each = len(told) // len(given)
+    return [{"row": _in_words(row), "expected": told[each * i : each * (i + 1)]} for i, row in enumerate(rows)]
+
+
+def _in_words(row: Row) -> str:
+    return row.strip() if isinstance(row, str) else ", ".join(f"{name}={shown(value)}" for name, value in row.items())
+
+
+def sentence(response: str, level: float, said: Mapping[str, Any]) -> str:
+    """Return what is expected of a row (`expected`), with its interval, in words."""
+    told = []
+    for row in said["expected"]:
+        estimate, low, high = formatted(row)
+        name = f"{response} {shown(row[response])}" if response in row else response
+        told.append(f"{name} {estimate} ({percent(level)} interval {low} to {high})")
+    held = said["expected"][0].get("held")
+    return f"{said['row'] or 'any row'}: expected {', '.join(told)}" + (f"; with {held}" if held else "")
+
+
+def _means(posterior: Coefficients, rows: Floats, draws: int) -> Floats:
+    """Return the mean response: draws first, then rows, then classes where there are several.
+
+    The draws are always the same, so that an answer does not flicker.
+    """
+    A, b = posterior.formula.units
+    thetas = np.linalg.solve(A, (posterior.sample(draws, seeded_rng(0)) - b).T).T
+    family = posterior.formula.model
+    if family.outputs == 1:
+        return family.expected(thetas @ rows.T)
+    t = np.einsum("skd,nd->snk", thetas.reshape(len(thetas), family.outputs, -1), rows)
+    rest = family.mean(t)
+    return np.concatenate([1 - rest.sum(axis=-1, keepdims=True), rest], axis=-1)
+
+
+def _rows(posterior: Coefficients, frame: Any) -> tuple[Floats, list[str]]:
+    """Return the rows of a frame, and of each what is held at its public bounds."""
+    encoding = posterior.formula.encoding
+    named = getattr(frame, "column_names", getattr(frame, "columns", ()))  # as Arrow and as pandas call them
+    refuse_unknown(frame if isinstance(frame, Mapping) else named, _columns(posterior.formula))
+    values: list[Any] = []
+    ones: list[bool] = []
+    for name, column in zip(encoding.names, encoding.columns, strict=True):
+        try:
+            given = frame[name]
+        except (KeyError, TypeError, IndexError, ValueError):
+            raise InvalidData(f"to predict, give the columns {', '.join(encoding.names)}") from None
+        ones.append(given is None or isinstance(given, str | int | float | np.generic))
+        given = [given] if ones[-1] else given
+        values.append(as_codes(given, column.categories, -1) if isinstance(column, Category) else as_numbers(given))
+    if not values:
+        count = max(len(frame) if hasattr(frame, "__len__") else 1, 1)
+        return encoding.rows([], count)[0], [""] * count
+    sizes = {name: len(v) for name, v, one in zip(encoding.names, values, ones, strict=True) if not one}
+    if len(set(sizes.values())) > 1:
+        said = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        raise InvalidData(f"to predict, give columns of one length, or one value for all rows. Got {said}")
+    n = next(iter(sizes.values()), 1)
+    values = [np.repeat(v, n) if one else v for v, one in zip(values, ones, strict=True)]
+    rows, known = encoding.rows(values)
+    if not known.all():
+        where = _first(encoding, values)
+        raise InvalidData(f"a row to predict for has a value that the facts do not allow, or none: {where}")
+    return rows, _held(posterior, values)
+
+
+def _first(encoding: Any, values: list[Floats]) -> str:
+    """Return the place of the first value that stands for nothing, in words."""
+    for place, (name, column) in enumerate(zip(encoding.names, encoding.columns, strict=True)):
+        absent = values[place] < 0 if isinstance(column, Category) else np.isnan(values[place])
+        if encoding.default(place) is None and absent.any():
+            levels = f"; there are {', '.join(map(str, column.categories))}" if isinstance(column, Category) else ""
+            return f"{name} of row {int(np.argmax(absent))}{levels}"
+    raise AssertionError("every value is known")
+
+
+def _held(posterior: Coefficients, values: list[Floats]) -> list[str]:
+    """Return for each row which columns are held at which bound: nothing, where none is."""
+    encoding = posterior.formula.encoding
+    said: list[list[str]] = [[] for _ in values[0]]
+    for place, (name, column) in enumerate(zip(encoding.names, encoding.columns, strict=True)):
+        if levels_of(column) is not None:
+            continue
+        scale = encoding.scale(place)
+        for row in np.flatnonzero((values[place] < scale.low) | (values[place] > scale.high)):
+            said[row].append(f"{name} at {scale.low if values[place][row] < scale.low else scale.high:g}")
+    return [", ".join(row) for row in said]
+
+
+def effect(posterior: Coefficients, column: str, at: Mapping[str, Any], level: float) -> Any:
+    """Return what one column does, see `Regression.effect`."""
+    import pandas as pd  # noqa: PLC0415 - an extra
+
+    encoding = posterior.formula.encoding
+    if column not in encoding.names:
+        raise InvalidValue(f"no term has the column {column!r}; there are {', '.join(encoding.names)}")
+    if unknown := [name for name in at if name not in encoding.names or name == column]:
+        raise InvalidValue(f"no term has the column {unknown[0]!r} to be held")
+    held: dict[str, Any] = {}
+    for name, fact in zip(encoding.names, encoding.columns, strict=True):
+        levels = levels_of(fact)
+        span = None if levels is not None else encoding.scale(encoding.names.index(name))
+        if name == column:
+            held[name] = list(levels) if levels is not None else np.linspace(span.low, span.high, 41).tolist()  # type: ignore[union-attr]
+        elif name in at:
+            held[name] = at[name]
+        else:
+            held[name] = levels[0] if levels is not None else (span.low + span.high) / 2  # type: ignore[union-attr]
+    size = len(held[column])
+    found = predict(posterior, held, level)
+    given = np.array(held[column], dtype=object)
+    times = len(found) // size
+    found.insert(0, column, pd.Series(np.repeat(given, times)).infer_objects())
+    return found.drop(columns=["row"], errors="ignore")
+
+
+def plot_effect(posterior: Coefficients, column: str, at: Mapping[str, Any], level: float) -> Any:
+    """Return a figure of `effect`."""
+    found = effect(posterior, column, at, level)
+    response = posterior.formula.parsed.response
+    drawing, axes = figure(width=5.6, height=3.6)
+    groups = [(None, found)] if response not in found else list(found.groupby(response, sort=False))
+    numbers = not isinstance(posterior.formula.facts[column], Category | Flag)
+    for k, (name, part) in enumerate(groups):
+        x = part[column].to_numpy(dtype=float) if numbers else np.arange(len(part)) + 0.08 * k
+        colour = COLOURS[k % len(COLOURS)]
+        if numbers:
+            axes.fill_between(x, part["low"], part["high"], color=colour, alpha=0.2)
+            axes.plot(x, part["estimate"], color=colour, label=words(name))
+        else:
+            off = np.maximum([part["estimate"] - part["low"], part["high"] - part["estimate"]], 0)
+            axes.errorbar(x, part["estimate"], yerr=off, fmt="o", color=colour, capsize=3, label=words(name))
+            axes.set_xticks(np.arange(len(part)), [words(value) for value in part[column]])
+    if len(groups) > 1:
+        axes.legend(title=words(response))
+    axes.set_xlabel(words(column))
+    axes.set_ylabel(f"expected {words(response)}")
+    titled(drawing, f"{posterior.formula.describe()} ({percent(level)} intervals)")
+    return drawing

@@ -1,0 +1,106 @@
+"""Regressions in the catalogue of verbs: what `Curator.regress` takes, for every face."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from sottovoce.mechanisms import Mechanism, Release
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.promises import Promise
+from sottovoce.records.facts import Category, Facts
+from sottovoce.records.facts.conditions import check_levels
+from sottovoce.service.answers.catalogue import WHERE, Argument, Verb
+from sottovoce.service.answers.paid_verbs import PaidVerbs
+from sottovoce.service.answers.predictions import Row, expected, parse_rows
+from sottovoce.service.answers.regression import Regression
+from sottovoce.service.answers.verbs import regression_room
+from sottovoce.service.ledger import Budget
+
+__all__ = ["REGRESS", "RegressVerb"]
+
+_FAMILIES = ("logistic", "probit", "linear", "poisson", "multinomial")
+_LOOKS = "looks"
+_MOST = 20_000
+
+
+class RegressVerb(Verb):
+    """A regression by formula: terms with intervals, from a few noisy looks at score and information."""
+
+    def serves(self, allowed: Collection[str] | None = None) -> bool:
+        """Say whether its mechanism is among those that are allowed."""
+        return allowed is None or _LOOKS in allowed
+
+    def question(self, facts: Facts, given: Mapping[str, Any]) -> Any:
+        """Return the formula, with the facts of the columns it names."""
+        asked = self.checked(given)
+        _check_size(asked["formula"], facts)
+        made = regression_room().Formula(asked.pop("formula"), facts, **asked)
+        check_levels(made.where, facts)
+        return made
+
+    def arguments_of(self, question: Any) -> dict[str, Any]:
+        """Return what the formula was made of."""
+        found = {"formula": question.text, "family": question.family, "prior": question.prior, "where": question.where}
+        found["misses"] = question.stated
+        return {name: value for name, value in found.items() if value is not None}
+
+    def mechanism(
+        self,
+        curator: PaidVerbs,
+        question: Any,
+        spend: Promise | float,
+        part: Budget | None = None,
+        allowed: Collection[str] | None = None,
+    ) -> Mechanism:
+        """Return the mechanism that would fit it."""
+        if not self.serves(allowed):
+            raise InvalidValue(f"regress is answered by {_LOOKS}, which is not allowed here")
+        made: Mechanism = curator.looks_for(question, spend, part)
+        return made
+
+    def answer(self, release: Release, entry: int | None, share: float | None, level: float = 0.95) -> Any:
+        """Return the regression: a table of terms, contrasts, predictions."""
+        return Regression(release, entry, share, level)
+
+    def check_rows(self, question: Any, rows: Sequence[Row]) -> None:
+        """Refuse rows to predict for that do not say all that the formula names."""
+        parse_rows(question, rows)
+
+    def expected(self, answer: Any, rows: Sequence[Row]) -> list[dict[str, Any]]:
+        """Return what is expected of rows, each with its interval."""
+        return expected(answer.posterior, rows, answer.level)
+
+
+def _check_size(text: str, facts: Facts) -> None:
+    """Refuse products of so many categories that writing their terms down would take minutes, before any is written."""
+    plain = not re.search(r"\*\*|\^|\((?!\s*1\s*\|)(?<!C\()", text)
+    for piece in text.split("+") if plain else [text]:
+        named = [name.strip("`") for name in dict.fromkeys(re.findall(r"`[^`]+`|[^\W\d]\w*", piece))]
+        columns = [facts[name] for name in named if name in facts]
+        sizes = [len(column.categories) for column in columns if isinstance(column, Category)]
+        if math.prod(sizes) > _MOST:
+            raise InvalidValue(f"a formula has at most 400 terms, and {piece.strip()[:60]!r} has far more")
+
+
+_MISSES = (
+    "Leave it empty unless you know that the formula is right, as of an experiment: then 0, and ranges are mostly "
+    "narrower. If it is not right, they are too narrow. Other numbers: how much it may miss, as a part of how far "
+    "what is explained varies (0.1 or 0.15 by default)."
+)
+
+REGRESS = RegressVerb(
+    "regress",
+    "What goes with what",
+    (
+        Argument(
+            "formula", "text", "Formula", "Such as smoker ~ age + C(ward): what is explained, and by what.", needed=True
+        ),
+        WHERE,
+        Argument("family", "choice", "Family", "By the kind of what is explained, unless given.", choices=_FAMILIES),
+        Argument("prior", "number", "Prior spread", "The prior standard deviation of the linear predictor."),
+        Argument("misses", "number", "How much it may miss", _MISSES),
+    ),
+)

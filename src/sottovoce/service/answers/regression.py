@@ -1,0 +1,402 @@
+"""A regression as a statistician expects it: a table of terms with intervals, predictions, contrasts and plots."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import sys
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sottovoce.inference.cells.intervals import checked_level
+from sottovoce.inference.figures import titled
+from sottovoce.mechanisms.release import Release
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.plain import json_object, restoring
+from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.shares import percent
+from sottovoce.records.facts.encodings import levels_of
+from sottovoce.service.answers import predictions
+from sottovoce.service.answers.beyond import beyond_note
+from sottovoce.service.answers.display import PART, footing, formatted, is_minute, privacy_part, sure
+from sottovoce.service.answers.forest import forest, view
+from sottovoce.service.answers.protection import protection_note
+
+if TYPE_CHECKING:  # the room needs an extra
+    from sottovoce.inference.regression.coefficients import Coefficients
+    from sottovoce.inference.regression.formula import Formula
+
+__all__ = ["Contrast", "Regression"]
+
+_DRAWS = 2000
+_KNOWN = math.log(1e6)
+"""A ratio that may be a million times as large as it may be small is not told: its middle alone would look like one."""
+_FAR = math.log(sys.float_info.max) / 2
+"""A coefficient farther from zero has no ratio that is told: its square is no double, and an axis needs room."""
+_ALONE = math.log(10.0)
+"""Where no ratio is told, the axis goes from a tenth to ten."""
+_APART = 1.05
+"""How much more uncertain than with noise an estimate may seem without, by the numbers that compute it."""
+_FITTING = "a formula that misses a little is allowed for; where it misses much, an ordinary regression may lie outside"
+"""Said unless one column of levels is all that explains, which fits whatever the rows weigh."""
+_UNFITTING = (
+    "the formula seems to fit badly: records with unusual values point elsewhere than the others. Intervals are wider "
+    "for it, which the column privacy holds as well, and may still miss what an ordinary regression finds; let a "
+    "number bend (its square as a column of its own, in the file) or ask by its bands"
+)
+"""Said where much more is missed than formulas miss on average."""
+_STATED = (
+    "a formula that misses {:g} of how far responses vary is allowed for; where it misses more, an ordinary regression "
+    "may lie outside"
+)
+"""Said instead where who asked said how much."""
+_RIGHT = "the formula was taken to be right; where it is not, intervals hold less often"
+"""Said where who asked said so."""
+_WRONG = (
+    "the formula seems to fit badly: records with unusual values point elsewhere than the others. With misses={:g} "
+    "intervals do not allow for it and hold less often; without it they do"
+)
+"""Said where who asked trusted it more than formulas deserve."""
+_BADLY = 1.5
+"""So many times as much."""
+_HIDDEN = (
+    "noise hides {}: for all that is seen values may be nearly alike and a coefficient large, as intervals allow; "
+    "what is predicted of {} stays within its bounds, and more records or a larger share tell more. So it looks, too, "
+    "where no record has such a value, or the data write it otherwise than the facts do: compare their words"
+)
+"""Said where intervals are wide for what is believed of columns beforehand; of no records they are that alone."""
+_OFTEN = 0.05
+_REACHING = (
+    "many counts reach their public bound, {:g}, or by how they vary much lies beyond it, and they are taken to be cut "
+    "there: where none can be larger, as of so many out of {:g}, rates are told too high, and where few counts are far "
+    "larger, too low. Then state a bound that lies farther out"
+)
+"""Said where more than this part of counts would reach it, or of all that is counted would lie beyond it, by the law
+that is told of them."""
+_NAMED = 6
+"""So many terms are named that noise hides."""
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One combination of coefficients, with its interval and how likely it is to have the sign that it shows."""
+
+    what: str
+    estimate: float
+    sd: float
+    low: float
+    high: float
+    probability: float
+
+    def __repr__(self) -> str:
+        return f"{self.what}: {self.estimate:.4g} ({self.low:.4g} to {self.high:.4g})"
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """What a regression came back with.
+
+    Attributes
+    ----------
+    release
+        What left the house: the posterior of the coefficients, its cost and how it was made.
+    entry, share, level
+        The number of its entry in the ledger, the share of the budget that it cost, and how often intervals hold.
+    """
+
+    release: Release
+    entry: int | None = None
+    share: float | None = None
+    level: float = 0.95
+
+    def __post_init__(self) -> None:
+        checked_level(self.level)
+        if not hasattr(self.release.value, "combined"):
+            raise InvalidData("a regression is made from coefficients; this release holds something else")
+
+    @property
+    def posterior(self) -> Coefficients:
+        """What is known of the coefficients: `mean`, `sd`, `covariance`, `interval`, `sample`."""
+        value: Coefficients = self.release.value
+        return value
+
+    @property
+    def question(self) -> Formula:
+        """What was asked."""
+        return self.posterior.formula
+
+    @property
+    def cost(self) -> Profile:
+        """What the regression provably cost: a whole privacy curve."""
+        return self.release.profile
+
+    @property
+    def ratio(self) -> str | None:
+        """What e^coefficient is called: an odds ratio, a rate ratio; None where it is nothing."""
+        return self.question.model.ratio
+
+    @functools.cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of `table` as plain values."""
+        posterior, rows = self.posterior, []
+        name = None if self.ratio is None else self.ratio.replace(" ", "_")
+        for place, term in enumerate(posterior.terms):
+            one = np.zeros(len(posterior.terms))
+            one[place] = 1.0
+            median, sd, low, high = posterior.combined(one, self.level)
+            up = posterior.probability_positive(one)
+            row: dict[str, Any] = {"term": term, "estimate": median, "low": low, "high": high, "sd": sd}
+            plain = float(posterior.plain_sd[place]) / sd if sd > 0 else 0.0
+            # Of groups that an earlier version released the part cannot be told.
+            told = 1 - min(plain, 1.0) if plain <= _APART else None  # NaN where noise hides the column
+            row |= {"probability": max(up, 1 - up), "privacy_share": told}
+            if name is not None:
+                ends = np.exp(np.clip([median, low, high], -_FAR, _FAR)).tolist()
+                row |= dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
+            rows.append(row)
+        return rows
+
+    @property
+    def table(self) -> Any:
+        """A data frame, one row a term.
+
+        After term, estimate, low and high come sd, the probability of the sign, the part of the interval's width that
+        privacy added (missing where it cannot be told), and the odds or rate ratio with its ends. Privacy adds noise,
+        and doubt of the formula: rows are weighed for the noise's sake alone, and what a formula misses counts then.
+        """
+        import pandas as pd  # noqa: PLC0415 - an extra
+
+        return pd.DataFrame(self.rows)
+
+    def formatted(self, row: Mapping[str, Any]) -> list[str]:
+        """Return estimate, sd, low and high with as many digits as the interval bears out."""
+        names = ("estimate", "sd", "low", "high")
+        if is_minute([row[name] for name in names]):
+            return [f"{row[name]:.2g}" for name in names]
+        digits = int(np.clip(1 - np.floor(np.log10(max(row["high"] - row["low"], 1e-12))), 0, 8))
+        return [f"{row[name]:z.{digits}f}" for name in names]  # z: never "-0"
+
+    def lines(self) -> tuple[list[str], list[list[str]]]:
+        """Return the header and the cells of the table as text."""
+        head = ["term", "estimate", "sd", "low", "high", "P(sign)", PART]
+        name = None if self.ratio is None else self.ratio.replace(" ", "_")
+        head += [] if name is None else [str(self.ratio)]
+        body = []
+        for row in self.rows:
+            cells = [row["term"], *self.formatted(row), sure(row["probability"]), privacy_part(row, "?")]
+            body.append(cells if name is None else [*cells, _ratio(row, name) if ratio_is_told(row) else "?"])
+        return head, body
+
+    def summary(self) -> str:
+        """Return the regression as text: the table, and what holds for all of it."""
+        head, body = self.lines()
+        wide = [max(len(line[k]) for line in [head, *body]) for k in range(len(head))]
+        shown = [
+            "  ".join([line[0].ljust(wide[0]), *(c.rjust(w) for c, w in zip(line[1:], wide[1:], strict=True))])
+            for line in [head, *body]
+        ]
+        notes = [line for note in self._footnotes() for line in textwrap.wrap(note, 80)]
+        return "\n".join([self.question.describe(), *(line.rstrip() for line in shown), *notes])
+
+    def footing(self) -> str:
+        """Return what holds for every row, in one line."""
+        return "; ".join(self._footnotes())
+
+    def _footnotes(self) -> list[str]:
+        hidden = any("?" in line[-2:] for line in self.lines()[1])
+        told = ["? where noise hides too much to tell"] if hidden else []
+        return [*self.notes, *told, footing(self.level, self.share, self.entry)]
+
+    @property
+    def notes(self) -> list[str]:
+        """What one must know to read the coefficients, in words."""
+        question, cut, found = self.question, self.posterior.cut, []
+        if question.modelled:
+            found.append(f"positive where {question.modelled} is likelier")
+        if question.reference:
+            found.append(f"each beside {question.reference}")
+        if cut is not None:
+            said = question.model.cutting if question.sees_tails else question.model.unmeasured
+            found.append(said.format(cut))
+        if (self.posterior.full or 0.0) > _OFTEN:
+            high = float(question.response.high)  # type: ignore[attr-defined]
+            found.append(_REACHING.format(high, high))
+        if len(question.encoding.names) > 1 or any(levels_of(one) is None for one in question.encoding.columns):
+            allowed, usual = question.misses or 0.0, question.model.missed
+            if (self.posterior.misses or 0.0) > _BADLY * max(allowed, usual):
+                found.append(_WRONG.format(allowed) if allowed < usual else _UNFITTING)
+            elif question.stated is None:
+                found.append(_FITTING)
+            else:
+                found.append(_STATED.format(question.stated) if question.stated else _RIGHT)
+        if hidden := [row["term"] for row in self.rows if row["privacy_share"] is None]:
+            more = f" and {len(hidden) - _NAMED} more" if len(hidden) > _NAMED else ""
+            found.append(_HIDDEN.format(", ".join(hidden[:_NAMED]) + more, question.parsed.response))
+        if (beyond := beyond_note(self.posterior)) is not None:
+            found.append(beyond)
+        if question.whose is not None:
+            found.append(question.whose)
+        if (row := protection_note(self.cost)) is not None:
+            found.append(row)
+        return found
+
+    def __repr__(self) -> str:
+        return f"Regression({self.question.describe()!r}: {len(self.rows)} terms)"
+
+    def _repr_html_(self) -> str:
+        head, body = self.lines()
+        top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
+        rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in body)
+        title = f"<caption>{escape(self.question.describe())}</caption>"
+        foot = f"<p><small>{escape(self.footing())}</small></p>"
+        return f"<table>{title}<thead><tr>{top}</tr></thead><tbody>{rows}</tbody></table>{foot}"
+
+    # What follows from the posterior.
+
+    def contrast(self, first: Any, second: Any = None) -> Contrast:
+        """Return a combination of coefficients: a term, a term less another, or weights by term.
+
+        ``contrast("C(ward)[T.B]", "C(ward)[T.C]")`` compares two wards; ``contrast({"age": 10, "sex": 1})`` is ten
+        years and the other sex.
+        """
+        weights = {first: 1.0} if isinstance(first, str) else first
+        if not (isinstance(weights, Mapping) and weights and isinstance(second, str | None)):
+            raise InvalidValue("a contrast is a term, two terms, or a mapping from terms to weights")
+        if second is not None and second in weights:
+            raise InvalidValue(f"a contrast names {second!r} twice; say its weight once")
+        weights = dict(weights) | ({} if second is None else {second: -1.0})
+        terms, row = self.posterior.terms, np.zeros(len(self.posterior.terms))
+        for term, weight in weights.items():
+            if term not in terms:
+                raise InvalidValue(f"no term is called {term!r}; there are {', '.join(terms[:20])}")
+            if isinstance(weight, bool) or not isinstance(weight, int | float) or not np.isfinite(weight):
+                raise InvalidValue(f"a weight is a number. Got {weight!r}")
+            row[terms.index(term)] += weight
+        what = " + ".join(term if weight == 1 else f"{weight:g}·{term}" for term, weight in weights.items())
+        what = what.replace("+ -1·", "- ").replace("+ -", "- ")
+        median, sd, low, high = self.posterior.combined(row, self.level)
+        up = self.posterior.probability_positive(row)
+        return Contrast(what, median, sd, low, high, max(up, 1 - up))
+
+    def predict(self, frame: Any, *, level: float | None = None, draws: int = _DRAWS) -> Any:
+        """Return the expected response of each row of a frame, averaged over the posterior, with its interval.
+
+        Of counts the estimate is the posterior's median: where little is known of a rate its mean would be decided by
+        the last draws, and lie beyond the interval. No number and no count is expected beyond its public bounds.
+
+        Parameters
+        ----------
+        frame
+            Columns by name, those of the formula and no other, each as long as the others or one value for all rows; no
+            private table, for what is asked for is shown. A number beyond its public bounds is held there, as those
+            of the records were; a column ``held`` then says which.
+        level
+            Of the intervals: how sure one is of the mean, not how far single responses scatter about it.
+        draws
+            How many draws of the coefficients to average over.
+        """
+        return predictions.predict(self.posterior, frame, self.level if level is None else level, draws)
+
+    def effect(self, column: str, **at: Any) -> Any:
+        """Return what one column does, as a frame: the expected response over its public range, the others held.
+
+        Numbers are held in the middle of their bounds and categories at their first value, unless `at` says otherwise.
+        """
+        return predictions.effect(self.posterior, column, at, self.level)
+
+    def plot_effect(self, column: str, **at: Any) -> Any:
+        """Return a figure of `effect`: the expected response as one column runs over its public range."""
+        return predictions.plot_effect(self.posterior, column, at, self.level)
+
+    # Pictures and files.
+
+    def plot(self) -> Any:
+        """Return a forest plot: every coefficient but the intercept with its interval, as a ratio where it has one.
+
+        The axis goes as far as what is known does. Of a term that noise hides, a ratio that nothing is told of or a
+        coefficient whose column it hides, the range alone is drawn, and that it is not known is written there.
+        """
+        ratios = self.ratio is not None
+        hidden = [not ratio_is_told(row) if ratios else self._drowned(k) for k, row in enumerate(self.rows)]
+        kept = [k for k, row in enumerate(self.rows) if not is_intercept(row["term"])]
+        kept = kept or list(range(len(hidden)))
+        rows = [self.rows[k] for k in kept]
+        ends = np.array([[row["low"], row["high"]] for row in rows])
+        middle = np.array([math.nan if hidden[k] else self.rows[k]["estimate"] for k in kept])
+        alone = (-_ALONE, _ALONE) if ratios else view(ends, 0.0, (-1.0, 1.0))
+        nearest = np.clip(0.0, ends[:, 0], ends[:, 1])  # so that some of every range is seen
+        limits = view(np.where(np.isnan(middle)[:, None], nearest[:, None], ends), 0.0, alone)
+        drawing, axes = forest(
+            [row["term"] for row in rows],
+            middle,
+            ends,
+            width=6.4,
+            limits=(max(limits[0], -_FAR), min(limits[1], _FAR)) if ratios else limits,
+            ratios=ratios,
+        )
+        axes.axvline(1.0 if ratios else 0.0, color="#5b6770", linewidth=0.9, zorder=0, gid="reference")
+        axes.set_xlabel(self.ratio or "coefficient")
+        titled(drawing, f"{self.question.describe()} ({percent(self.level)} intervals)")
+        return drawing
+
+    def _drowned(self, place: int) -> bool:
+        """Return whether noise hides the column of a term, so that beliefs alone end its interval."""
+        return not math.isfinite(self.posterior.plain_sd[place])
+
+    def to_arviz(self, draws: int = _DRAWS) -> Any:
+        """Return draws of the coefficients as an ArviZ `InferenceData`, the terms under their names."""
+        import arviz  # noqa: PLC0415 - an extra
+
+        samples = self.posterior.sample(draws)[None]
+        attributes = {"profile": self.cost.to_json(), "question": self.question.describe()}
+        return arviz.from_dict(
+            posterior={"coefficients": samples},
+            coords={"term": self.posterior.terms},
+            dims={"coefficients": ["term"]},
+            attrs=attributes,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the regression as plain values, its table among them; `from_dict` reads it back."""
+        state = {"question": self.question.describe(), "table": self.rows, "release": self.release.to_dict()}
+        return state | {"entry": self.entry, "share": self.share, "level": self.level}
+
+    def to_json(self, indent: int | None = None) -> str:
+        """Return the regression as JSON."""
+        return json.dumps(self.to_dict(), indent=indent)
+
+    @staticmethod
+    def from_dict(state: Mapping[str, Any]) -> Regression:
+        """Read a regression from `to_dict`'s form."""
+        with restoring("a regression"):
+            return Regression(
+                Release.from_dict(state["release"]), state["entry"], state["share"], float(state["level"])
+            )
+
+    @staticmethod
+    def from_json(text: str) -> Regression:
+        """Read a regression from `to_json`'s form."""
+        return Regression.from_dict(json_object(text, "a regression"))
+
+
+def _ratio(row: Mapping[str, Any], name: str) -> str:
+    """Return a ratio with as many digits as its interval bears out: 1.0023 is not 1."""
+    ends = {"estimate": row[name], "low": row[f"{name}_low"], "high": row[f"{name}_high"]}
+    return formatted(ends)[0]
+
+
+def ratio_is_told(row: Mapping[str, Any]) -> bool:
+    """Return whether enough is known of a coefficient that the middle of its ratio is no mere look of a finding."""
+    ends = row["low"], row["high"]
+    return all(end is not None and abs(end) < _FAR for end in ends) and bool(ends[1] - ends[0] <= _KNOWN)
+
+
+def is_intercept(term: str) -> bool:
+    """Return whether a term is an intercept, or that of one value of several: a column's name may hold the word."""
+    return term == "Intercept" or term.endswith(": Intercept")

@@ -1,0 +1,380 @@
+"""The verbs: the questions people ask, each one release, with an answer one can read."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sottovoce.inference.cells.intervals import checked_level
+from sottovoce.inference.cells.questions import Question
+from sottovoce.privacy.errors import InvalidValue, NotInstalled
+from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.promises import Promise
+from sottovoce.records.facts import Cells, Facts
+from sottovoce.records.facts.conditions import check_levels
+from sottovoce.records.facts.imagined import imagined_of
+from sottovoce.service.answers.answer import Answer
+from sottovoce.service.answers.asking import parse_question, parse_spend
+from sottovoce.service.answers.balance import Balance, Imagined, Offer
+from sottovoce.service.answers.purse import Spend
+from sottovoce.service.answers.regression import Regression
+from sottovoce.service.ledger import Budget
+
+if TYPE_CHECKING:  # the room needs an extra
+    from sottovoce.inference.regression.formula import Formula
+    from sottovoce.inference.regression.planned import RegressionPlan
+
+__all__ = ["OPTIONS", "Verbs", "check_options", "regression_room"]
+
+OPTIONS = (
+    "level",
+    "idempotency_key",
+    "purpose",
+    "who",
+    "rng",
+    "accept_unproven",
+    "missing",
+    "draws",
+    "about",
+    "then",
+    "again",
+)
+"""What is passed on to where an answer is paid for; a client refuses some of it."""
+
+
+Columns = str | Sequence[str] | None
+Groups = Columns | Cells
+
+
+class Verbs(ABC):
+    """What a `Curator`, or a server's `Client`, can be asked, in the words of the question.
+
+    Every verb takes `by` (columns of categories or flags, or bands of a number such as ``"age: under 18, 18-64, 65+"``
+    or ``"age: 12 bands"``; every combination gets a row, all at one price), `where` (which records it is about; the
+    others count as outside, never as a value), `spend` (a share of the budget as it was opened, or a promise) and
+    `part` (charge a part of the budget).
+    """
+
+    facts: Facts | None
+
+    @abstractmethod
+    def answer(
+        self,
+        question: Question,
+        *,
+        spend: Spend = 0.05,
+        part: Budget | None = None,
+        level: float | str = 0.95,
+        **options: Any,
+    ) -> Answer:
+        """Answer a question: charged durably before any record is read, recorded before anyone sees it."""
+
+    def proportion(
+        self,
+        column: str,
+        *,
+        by: Groups = None,
+        where: str | None = None,
+        spend: Spend = 0.05,
+        pool: bool = False,
+        prior: float = 1.5,
+        part: Budget | None = None,
+        **options: Any,
+    ) -> Answer:
+        """Return the share of records with a flag, or with each category of a column; missing values are left out.
+
+        Parameters
+        ----------
+        column
+            A flag or a column of categories.
+        by, where, spend, part
+            As for every verb.
+        pool
+            Let groups share strength: each group's shares lie around common ones, as closely as the groups say.
+        prior
+            How many records the prior counts for in each group, shared by the values; 1.5 unless given.
+        options
+            As in `Curator.release`: ``idempotency_key``, ``rng``. ``again=True`` tells the earlier answer to this very
+            question, free, where there is one; otherwise one that is paid for again is noted in the log beforehand.
+        """
+        asked = {"by": by, "where": where, "pool": pool, "prior": prior}
+        return self.answer(self.question("proportion", column, **asked), spend=spend, part=part, **options)
+
+    def mean(
+        self,
+        column: str,
+        *,
+        by: Groups = None,
+        where: str | None = None,
+        spend: Spend = 0.05,
+        pool: bool = False,
+        part: Budget | None = None,
+        **options: Any,
+    ) -> Answer:
+        """Return the mean of a column of numbers; its spread is unknown, and missing values are left out.
+
+        The parameters are those of `proportion`.
+        """
+        asked = {"by": by, "where": where, "pool": pool}
+        return self.answer(self.question("mean", column, **asked), spend=spend, part=part, **options)
+
+    def rate(
+        self,
+        column: str,
+        *,
+        exposure: str | None = None,
+        by: Groups = None,
+        where: str | None = None,
+        spend: Spend = 0.05,
+        pool: bool = False,
+        part: Budget | None = None,
+        **options: Any,
+    ) -> Answer:
+        """Return how often something happens: the sum of counts over the number of records, or over `exposure`."""
+        asked = {"by": by, "where": where, "pool": pool, "exposure": exposure}
+        return self.answer(self.question("rate", column, **asked), spend=spend, part=part, **options)
+
+    def counts(
+        self,
+        columns: Columns | Cells,
+        *,
+        by: Groups = None,
+        where: str | None = None,
+        spend: Spend = 0.05,
+        pool: bool = False,
+        prior: float = 1.5,
+        part: Budget | None = None,
+        **options: Any,
+    ) -> Answer:
+        """Return how many records hold each combination of the values of some columns: a contingency table.
+
+        Columns of numbers are cut by `Cells`: ``curator.counts(Cells(facts, {"age": 12, "ward": ...}))``. Any model
+        can then be fitted to the answer, see `sottovoce.inference.custom.fit_model`.
+        """
+        asked: dict[str, Any] = {"by": by, "where": where, "pool": pool, "prior": prior}
+        if isinstance(columns, Cells):
+            asked["cells"], columns = columns, columns.names
+        return self.answer(self.question("counts", columns, **asked), spend=spend, part=part, **options)
+
+    def quantiles(
+        self,
+        column: str,
+        at: Sequence[float | str] | float | str = (0.25, 0.5, 0.75),
+        *,
+        by: Groups = None,
+        where: str | None = None,
+        spend: Spend = 0.05,
+        bins: int = 0,
+        part: Budget | None = None,
+        **options: Any,
+    ) -> Answer:
+        """Return quantiles of a column of numbers, from its counts in public bins; by default the quartiles.
+
+        `at` says which, as probabilities or in percent, ``["10%", "90%"]``.
+        """
+        asked = {"by": by, "where": where, "at": at, "bins": bins}
+        return self.answer(self.question("quantiles", column, **asked), spend=spend, part=part, **options)
+
+    def regress(
+        self,
+        formula: str,
+        *,
+        family: str | None = None,
+        where: str | None = None,
+        spend: Spend = 0.05,
+        prior: float | None = None,
+        misses: float | None = None,
+        part: Budget | None = None,
+        **options: Any,
+    ) -> Regression:
+        """Return a regression such as ``"smoker ~ age + C(ward) + age:sex"``: a table of terms with intervals.
+
+        Parameters
+        ----------
+        formula
+            Columns, ``C(column)``, ``a:b``, ``a*b``, ``0 +`` and ``(1 | group)``; levels, bounds and scales are the
+            facts' own.
+        family
+            ``logistic``, ``probit``, ``linear``, ``poisson`` or ``multinomial``; by the response's kind unless given.
+        where, spend, part
+            As for every verb. A record with a missing value is left out, unless the facts say what it counts as.
+        prior
+            The prior standard deviation of the linear predictor; see `Formula`.
+        misses
+            How much the formula may miss, as a part of how far responses vary about it; 0 takes it to be right:
+            intervals are mostly narrower then, and too narrow where it is not. See `Formula`.
+        options
+            As in `Curator.release`, and ``level`` of the intervals.
+        """
+        asked = self.formula(formula, family=family, where=where, prior=prior, misses=misses)
+        return self.regression(asked, spend, part, **options)
+
+    def formula(self, text: str, **asked: Any) -> Formula:
+        """Return a regression of this table, made from its facts."""
+        if self.facts is None:
+            raise InvalidValue("a formula needs the facts of the table: Curator(data, facts=..., ...)")
+        given = {name: value for name, value in asked.items() if value is not None}
+        made: Formula = regression_room().Formula(text, self.facts, **given)
+        check_levels(made.where, self.facts)
+        return made
+
+    @abstractmethod
+    def regression(
+        self,
+        formula: Formula,
+        spend: Spend = 0.05,
+        part: Budget | None = None,
+        *,
+        level: float | str = 0.95,
+        **options: Any,
+    ) -> Regression:
+        """Fit a regression: charged once, durably, before any record is read, however often it looks at them."""
+
+    def plan(
+        self,
+        question: Question | str,
+        *,
+        family: str | None = None,
+        where: str | None = None,
+        spend: Spend = 0.05,
+        prior: float | None = None,
+        misses: float | None = None,
+        part: Budget | None = None,
+        level: float | str = 0.95,
+        records: int | None = None,
+        imagined: Imagined | Iterable[str] | None = None,
+        **options: Any,
+    ) -> RegressionPlan | Offer:
+        """Return how wide the intervals of an answer will be: a forecast, free of cost; no record is looked at.
+
+        What would be refused is refused here, too: a question of another table, or one that the budget does not cover.
+
+        Parameters
+        ----------
+        question
+            A question as `ask` takes it, or a formula as `regress` does, of which every term is foreseen.
+        family, where, prior, misses
+            Of a formula, as for `regress`; a question has its condition in its words.
+        spend, part, level
+            What would be paid: of a question a share of the budget; and the level of the intervals.
+        records
+            How many records to imagine, where that is a secret.
+        imagined
+            What is known of the columns, such as ``["smoker=20%", "ward:C=5%", "age=0.1"]``, the same by column,
+            ``{"smoker": 0.2}``, or an `Imagined`, which also says which part of the records `where` keeps. While
+            something is left unsaid, each term has two widths: one if values are met alike, one if they are rare.
+        """
+        check_options(Verbs.plan, options, ())
+        told: dict[str, Any] = {"part": part, "level": level, "records": records, "imagined": imagined}
+        if isinstance(question, str) and "~" in question:
+            asked = self.formula(question, family=family, where=where, prior=prior, misses=misses)
+            return self._foreseen(asked, spend, **told)
+        if any(value is not None for value in (family, where, prior, misses)):
+            raise InvalidValue(
+                "family=, where=, prior= and misses= are of a formula; write a condition into the question"
+            )
+        share = parse_spend(spend) if isinstance(spend, str) else spend
+        if isinstance(share, str | Promise):
+            raise InvalidValue(f"a question is planned for a share of the budget such as 0.05. Got {spend}")
+        return self._offered(question, self.balance(question, **told).at(share), part)
+
+    @abstractmethod
+    def _foreseen(
+        self,
+        formula: Formula,
+        spend: Spend,
+        *,
+        part: Budget | None,
+        level: float | str,
+        records: int | None,
+        imagined: Imagined | Iterable[str] | None,
+    ) -> RegressionPlan:
+        """Return the plan of a regression."""
+
+    def ask(self, text: str, *, spend: Spend = 0.05, part: Budget | None = None, **options: Any) -> Answer:
+        """Return the answer to a question in words, such as ``"mean of sbp by ward where age >= 40"``."""
+        return self.answer(self._parsed(text), spend=spend, part=part, **options)
+
+    def share_for(
+        self,
+        question: Question | str,
+        width: float | str,
+        part: Budget | None = None,
+        *,
+        records: int | None = None,
+        imagined: Imagined | Iterable[str] | None = None,
+    ) -> float:
+        """Return the share of the budget that an answer needs to be known to ± `width`, as `balance` foresees it."""
+        offer = self.balance(question, part, records=records, imagined=imagined).for_width(width)
+        return self._offered(question, offer, part).share
+
+    @abstractmethod
+    def _offered(self, question: Question | str, offer: Offer, part: Budget | None = None) -> Offer:
+        """Return an offer, or raise what asking the question for it would raise."""
+
+    def balance(
+        self,
+        question: Question | str,
+        part: Budget | None = None,
+        *,
+        baseline: float = 0.01,
+        level: float | str = 0.95,
+        records: int | None = None,
+        imagined: Imagined | Iterable[str] | None = None,
+    ) -> Balance:
+        """Return how the share, the accuracy and the risk of a question go together: a forecast, free of cost.
+
+        Groups are taken to be equal, flags even, and numbers to spread over a quarter of their bounds, unless records
+        are `imagined` to be others, ``["ward:C=5%"]``: a group that few are in takes far more. Where n is a secret,
+        `records` says how many to imagine. `baseline` is how often a guess comes true without the answer.
+        """
+        asked = self._parsed(question) if isinstance(question, str) else question
+        purse, n = self._purse(part)
+        n = n if records is None else records
+        if n is None:
+            raise InvalidValue("how many records there are is a secret; say records=..., how many to imagine")
+        return Balance(asked, n, purse, baseline, imagined_of(imagined, asked.grouped_facts), checked_level(level))
+
+    @abstractmethod
+    def _purse(self, part: Budget | None) -> tuple[PrivacyFilter, int | None]:
+        """Return the budget that is paid from, and how many records there are; None where that is a secret."""
+
+    def _parsed(self, text: str) -> Question:
+        asked = parse_question(text)
+        return self.question(asked.pop("verb"), asked.pop("columns"), **asked)
+
+    def question(self, verb: str, columns: Columns, **asked: Any) -> Question:
+        """Return a question about this table, made from its facts."""
+        if self.facts is None:
+            raise InvalidValue("a question needs the facts of the table: Curator(data, facts=..., ...)")
+        given = {name: value for name, value in asked.items() if value is not None}
+        made = Question(verb, columns, self.facts, **given)  # type: ignore[arg-type]
+        check_levels(made.where, self.facts)
+        return made
+
+
+def check_options(verb: Callable[..., Any], options: Mapping[str, Any], known: Collection[str] = OPTIONS) -> None:
+    """Refuse an option that nobody takes, by its name, before anything is made or charged.
+
+    >>> check_options(Verbs.mean, {"spent": 0.1})
+    Traceback (most recent call last):
+    sottovoce.privacy.errors.InvalidValue: mean takes no 'spent'; did you mean 'spend'?
+    """
+    for name in (name for name in options if name not in known):
+        taken = [one for one in inspect.signature(verb).parameters if one not in ("self", "options", name)]
+        close = difflib.get_close_matches(name, [*taken, *known], n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"it takes {', '.join(taken)}"
+        raise InvalidValue(f"{verb.__name__} takes no {name!r}; {hint}")
+
+
+def regression_room() -> Any:
+    """Return the room of regressions, or say which extra it needs."""
+    try:
+        return importlib.import_module("sottovoce.inference.regression")
+    except ImportError:
+        said = "regressions need the regression extra: pip install 'sottovoce[regression]'"
+        raise NotInstalled(said, name="jax") from None

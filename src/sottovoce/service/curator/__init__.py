@@ -1,0 +1,14 @@
+"""The curator: the one place where data and ledger meet."""
+
+from typing import TYPE_CHECKING
+
+from sottovoce.privacy.lazily import lazily
+
+if TYPE_CHECKING:
+    from sottovoce.service.curator.curator import Curator
+    from sottovoce.service.curator.records import Records
+    from sottovoce.service.curator.stages import Answer, Draft, Paid, Priced
+
+__all__ = ["Answer", "Curator", "Draft", "Paid", "Priced", "Records"]
+
+__getattr__ = lazily(__name__)

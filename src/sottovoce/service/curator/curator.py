@@ -1,0 +1,204 @@
+"""The curator: some data, their budget, and the one door between them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import getpass
+import os
+import threading
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from sottovoce.inference.cells.intervals import checked_level
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.filter import Order
+from sottovoce.privacy.numbers import real
+from sottovoce.privacy.promises import Promise
+from sottovoce.records.facts import Facts, read_facts
+from sottovoce.service.answers.again import answer_again, entry_of
+from sottovoce.service.answers.notebook import curator_html
+from sottovoce.service.answers.paid_verbs import PaidVerbs
+from sottovoce.service.answers.rows_kept import RowsOfPersons
+from sottovoce.service.curator.asked_before import Asked, entry_that_answers
+from sottovoce.service.curator.door import Door
+from sottovoce.service.curator.opening import check_pays, hides_n, is_new, open_budget
+from sottovoce.service.curator.protected import Protected
+from sottovoce.service.curator.records import open_records
+from sottovoce.service.curator.source import origin_of
+from sottovoce.service.ledger import Budget, Ledger
+
+__all__ = ["Curator"]
+
+_SECRET_GRID = 1.0
+"""Where n is a secret, answers leave after a second, two, four …, unless said otherwise: n says how long it takes."""
+
+
+_LATEST = 100
+"""Among how many entries a question is looked for that was asked before."""
+
+
+class Curator(Door, PaidVerbs, RowsOfPersons):
+    """Releases from one data set, each charged to its budget before any record is read.
+
+    Parameters
+    ----------
+    data
+        What `open_table` opens (a path, an address, a frame), or a table that is open already.
+    ledger
+        A `Ledger`, or where it is: ``sqlite:///patients.ledger``, ``postgresql+psycopg://...``, a path.
+    budget
+        What all releases together keep. Opens the budget the first time; later it may be left out, and must be
+        the same where it is given.
+    dataset
+        What the ledger calls the data; its resolved path or address unless given. By whatever name, the data of one
+        file or table have one budget in a ledger.
+    facts
+        What is public of the columns, or the TOML file that says so: what a missing value counts as, the types of a
+        CSV file, the bounds and classes of what `fit` fits, whose a row is.
+    protect
+        ``"persons"``: every promise is about all rows of a person together, n is the number of persons, and a person
+        is one record in every answer. The default where the facts name a `Person`. ``"rows"`` must be said: every
+        promise is then about a row, not a person.
+    types
+        For CSV, the types of columns that are not text, where no facts say; see `open_table`.
+    n
+        ``"private"`` where how many records there are, and so whether anyone is among them, is a secret: the budget is
+        then about one record added or removed (`ADD_REMOVE`), and n is counted by noise alone. Otherwise n is public.
+        Fixed when the budget is opened.
+    order
+        The Rényi order at which an ``ApproxDP`` budget is counted, or ``"gaussian"`` to count μ²; fixed when it is
+        opened.
+    who
+        Who asks; the user's name unless given.
+    keep_values
+        Whether the ledger keeps the releases themselves, or only their hashes.
+    anchor
+        Where else to note how far the ledger has come, as in `Ledger`; for a ledger that is not open yet.
+    time_grid
+        Seconds. A release is handed over so long after its records began to be read, or after twice, four times, eight
+        times as long: how long reading and sampling took between two of these tells nothing. None hands it over at
+        once, or after a second (two, four …) where n is private; a server paces its answers by itself.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import pyarrow as pa
+    >>> from sottovoce.mechanisms import DiffusedPosterior
+    >>> from sottovoce.privacy.promises import RenyiDP
+    >>> from sottovoce.mechanisms.conjugate import BetaBernoulli
+    >>> data = pa.table({"smoker": [True, False, False, True] * 25})
+    >>> place = pathlib.Path(tempfile.mkdtemp()) / "patients.ledger"
+    >>> target = RenyiDP(order=2, epsilon=0.1)
+    >>> mech = DiffusedPosterior.calibrate(BetaBernoulli(6, 12), n=100, target=target)
+    >>> with Curator(data, place, RenyiDP(order=2, epsilon=1.0), dataset="patients") as curator:
+    ...     release = curator.release(mech, "smoker")
+    ...     0 < release.value < 1, len(curator.history()), round(curator.remaining().epsilon, 6)
+    (True, 1, 0.9)
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        ledger: Ledger | str | os.PathLike[str],
+        budget: Promise | None = None,
+        *,
+        facts: Facts | str | os.PathLike[str] | None = None,
+        dataset: str | None = None,
+        types: Mapping[str, str] | None = None,
+        n: Literal["private"] | None = None,
+        order: Order | None = None,
+        who: str | None = None,
+        keep_values: bool = True,
+        anchor: str | os.PathLike[str] | None = None,
+        time_grid: float | None = None,
+        protect: str | None = None,
+    ) -> None:
+        self._time_grid = None if time_grid is None else real("time_grid", time_grid, above=0.0)
+        self.who = _user() if who is None else who
+        self._keep = keep_values
+        self._turn = threading.Lock()
+        said = facts if facts is None or isinstance(facts, Facts) else read_facts(facts)
+        self._protected = Protected.of(said, protect)
+        self.facts, self.person = self._protected.facts, self._protected.person
+        self.protects_rows_of_persons = self._protected.rows_of_persons
+        with contextlib.ExitStack() as opened:
+            self._table = open_records(data, self.facts, types, opened)
+            name = dataset or getattr(origin_of(self._table), "identity", None)
+            if not name:
+                raise InvalidValue("this data has no name of its own; say dataset=... to name it in the ledger")
+            self.dataset = str(name)
+            if isinstance(ledger, Ledger):
+                if anchor is not None:
+                    raise InvalidValue("this ledger is open already; say anchor=... where it is opened")
+                self._ledger = ledger
+            else:
+                if budget is not None:
+                    hidden = hides_n(budget, n)
+                    if is_new(ledger):
+                        check_pays(budget, order)  # a budget that is refused leaves no ledger behind
+                        if not hidden:
+                            self._public_n  # noqa: B018 - nor do data without records
+                self._ledger = opened.enter_context(Ledger(ledger, create=budget is not None, anchor=anchor))
+            about: dict[str, Any] = {"promise": budget, "said": n, "order": order, "who": self.who}
+            about |= {"named": dataset is not None, "count": lambda: self._public_n}
+            self.budget, self._source = open_budget(self._ledger, self.dataset, self._table, self._protected, **about)
+            self.dataset = self.budget.dataset
+            if self.budget.n is None and time_grid is None:
+                self._time_grid = _SECRET_GRID
+            self._opened = opened.pop_all()
+
+    @functools.cached_property
+    def _public_n(self) -> int:
+        if (n := self._protected.count(self._table)) == 0:
+            raise InvalidData(f"{self.dataset!r} has no {self._protected.units}")
+        return n
+
+    def again(self, entry: int, *, level: float | str = 0.95) -> Any:
+        """Return an answer that was paid for before, by the number of its entry, with intervals of a level; free.
+
+        It is made of what the ledger kept: nothing is read and nothing spent. `history` lists the entries.
+        """
+        wanted = checked_level(level)
+        mine = [one for one in self._ledger.budgets() if self.budget.id in (one.id, one.whole)]
+        return answer_again(*entry_of(self._ledger, entry, mine), wanted)
+
+    def answered_before(self, question: Asked, part: Budget | None = None) -> int | None:
+        """Return the entry of an answer that these data gave to a question lately, if there is one: `again` is free."""
+        latest = self._ledger.latest(self.budget if part is None else self._part(part), _LATEST)
+        return entry_that_answers(latest, question, self._source.stamp(self.budget))
+
+    @property
+    def whom(self) -> str:
+        """Who is protected: a sentence for whoever reads an answer."""
+        return self._protected.sentence
+
+    def __repr__(self) -> str:
+        n = "private" if self.budget.n is None else f"{self.budget.n:,}"
+        rows = ", of a row, not a person" if self.protects_rows_of_persons else ""
+        return f"Curator({self.dataset!r}, n={n}, budget {self.budget.promise}{rows})"
+
+    def _repr_html_(self) -> str:
+        n = "a secret" if self.budget.n is None else f"{self.budget.n:,}"
+        public = [(self._protected.units, n), ("budget", str(self.budget.promise))]
+        public.append(("protected", "a person, with all rows of theirs" if self.person else "a row, not a person"))
+        if self.facts is not None:
+            public.append(("columns", ", ".join(f"{name} ({column.word})" for name, column in self.facts.items())))
+        return curator_html(self, public)
+
+    def close(self) -> None:
+        """Let go of what the curator opened."""
+        self._opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (ImportError, KeyError, OSError):  # a container's user may have no name
+        return f"user {os.getuid()}" if hasattr(os, "getuid") else ""

@@ -1,0 +1,62 @@
+"""The stages of a release: priced, paid for, made, and only then an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sottovoce.mechanisms import Release
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.service.ledger import Entry, Reservation
+from sottovoce.service.ledger.charging import Charge
+
+__all__ = ["Answer", "Draft", "Paid", "Priced"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A release with the number of its entry in the ledger."""
+
+    entry: int
+    release: Release
+
+
+@dataclass(frozen=True, eq=False)
+class Priced:
+    """A question that makes sense, with its price: nothing is spent, and it can be asked as often as it is paid for.
+
+    `make` reads the records and returns so many independent releases; where `together`, many take hardly longer than
+    one.
+    """
+
+    charge: Charge
+    make: Callable[[int], list[Release]] = field(repr=False)
+    together: bool = False
+
+    def granted(self, by_ledger: Reservation | Entry) -> Paid | Answer:
+        """Return what is paid for, or the answer of an entry that was recorded before."""
+        if isinstance(by_ledger, Entry):
+            return Answer(by_ledger.id, _stored(by_ledger))
+        return Paid(by_ledger, self)
+
+
+@dataclass(frozen=True)
+class Paid:
+    """A question that is paid for and not answered: no record was read for it yet."""
+
+    reservation: Reservation
+    priced: Priced = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A release that is paid for and made, but not recorded: nobody may see it before `Curator.record` is done."""
+
+    reservation: Reservation
+    release: Release
+
+
+def _stored(entry: Entry) -> Release:
+    if entry.release is None:
+        raise InvalidValue(f"entry {entry.id} answered this request, and the ledger kept only its hash")
+    return Release.from_json(entry.release)

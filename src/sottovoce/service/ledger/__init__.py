@@ -1,0 +1,15 @@
+"""The ledger: the durable budget."""
+
+from typing import TYPE_CHECKING
+
+from sottovoce.privacy.lazily import lazily
+
+if TYPE_CHECKING:
+    from sottovoce.service.ledger.chain import Head
+    from sottovoce.service.ledger.charging import EntryPending, KeyTaken, Reservation
+    from sottovoce.service.ledger.ledger import Ledger
+    from sottovoce.service.ledger.records import Budget, Entry, State
+
+__all__ = ["Budget", "Entry", "EntryPending", "Head", "KeyTaken", "Ledger", "Reservation", "State"]
+
+__getattr__ = lazily(__name__)

@@ -1,0 +1,186 @@
+"""Changes: what is done to a ledger within a transaction, which may hold other changes too.
+
+Each is made outside of the transaction and written inside of it. It checks first and writes then, and raises what it
+refuses.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt
+from sottovoce.service.ledger import queries
+from sottovoce.service.ledger.chain import Head, Written, canonical, commit_body, digest, reserve_body
+from sottovoce.service.ledger.charging import Charge, Reservation, answered, charged
+from sottovoce.service.ledger.grouping import About, Change
+from sottovoce.service.ledger.records import Budget, Entry, State
+from sottovoce.service.ledger.schema import now
+from sottovoce.service.ledger.transaction import Transaction
+
+__all__ = ["committed", "committing", "noting", "opening", "recovering", "reserving", "totalling", "voiding"]
+
+
+class _Tokens:
+    """Tokens that nobody can guess, from randomness taken for many at once; a forked child takes its own."""
+
+    def __init__(self) -> None:
+        self._process, self._ready = 0, list[str]()
+
+    def __next__(self) -> str:
+        if self._process != os.getpid():
+            self._process, self._ready = os.getpid(), []
+        try:
+            return self._ready.pop()  # one thread's, whoever else asks
+        except IndexError:
+            lot = secrets.token_hex(64 * 16)
+            self._ready.extend(lot[i : i + 32] for i in range(32, len(lot), 32))
+            return lot[:32]
+
+
+_TOKENS = _Tokens()
+
+
+def opening(dataset: str, facts: Mapping[str, Any], source: Mapping[str, Any] | None, who: str) -> Change:
+    """Open a data set's budget where it has none; its budget comes back."""
+
+    def change(transaction: Transaction) -> Budget | None:
+        transaction.lock_head()
+        found = queries.find_budget(transaction, dataset)
+        if found is None:
+            noted = {} if source is None else {"source": dict(source)}
+            content = {**facts, **noted, "who": who, "at": now()}
+            transaction.append_total("open", content, transaction.head.count + 1, Fraction(0), key=dataset)
+            found = queries.find_budget(transaction, dataset)
+        return found
+
+    return change
+
+
+def reserving(asked: Charge, *, who: str, key: str | None, again: Callable[[Transaction, Entry | None], Any]) -> About:
+    """Charge a request; the right to release comes back, or the entry that was committed under its key before.
+
+    Of such an entry `again` makes sure that it is the ledger's.
+    """
+    token, at = next(_TOKENS), now()
+    guard = digest(token)
+
+    def change(transaction: Transaction) -> Reservation | Entry:
+        budget, whole = asked.budget, asked.whole
+        before = queries.lock_budget(transaction, budget.id)
+        if key is not None and (entry := queries.earlier_entry(transaction, budget, key)) is not None:
+            again(transaction, entry)
+            return answered(entry, asked)
+        total, number = charged(budget, before, asked.cost), transaction.head.count + 1
+        if whole is not None and asked.whole_cost is not None:
+            of_whole = charged(whole, queries.spent(transaction, whole.id), asked.whole_cost)
+        spent = str(total)
+        body = reserve_body(
+            number,
+            budget.id,
+            key,
+            spent,
+            at=at,
+            cost=asked.cost,
+            guard=guard,
+            profile=asked.profile_text,
+            request=asked.request_text,
+            who=who,
+        )
+        transaction.append_body("reserve", body, budget.id, number, key, spent)
+        transaction.totals[budget.id] = total
+        if whole is not None:
+            transaction.append_total("charge", {"cost": asked.whole_cost}, whole.id, of_whole, entry=number)
+        return Reservation(number, token, reserved=(asked, who, at, key))
+
+    return About(change, key=key)
+
+
+def committing(reservation: Reservation, release: Mapping[str, Any] | Written, *, keep: bool = True) -> About:
+    """Record a release; the content of the event comes back."""
+    value = release.text if isinstance(release, Written) else canonical(release)
+    value_hash, at = digest(value), now()
+
+    def change(transaction: Transaction) -> Mapping[str, Any]:
+        entry = reservation.entry
+        budget = queries.lock_entry(transaction, entry)
+        body = commit_body(transaction.head.count + 1, budget, entry, at=at, kept=keep, value_hash=value_hash)
+        transaction.append_body("commit", body, budget, entry, value=value if keep else None)
+        return {"value_hash": value_hash, "kept": keep, "at": at}
+
+    return About(change, entry=reservation.entry)
+
+
+def committed(reservation: Reservation, content: Mapping[str, Any], value: str | None) -> Entry:
+    """Return the entry of a release as it was recorded by whoever reserved it, without reading it back."""
+    if reservation.reserved is None:
+        raise InvalidValue(f"entry {reservation.entry} was not reserved here")
+    asked, who, at, key = reservation.reserved
+    return Entry(
+        id=reservation.entry,
+        budget=asked.budget.id,
+        dataset=asked.budget.dataset,
+        state=State.COMMITTED,
+        profile_state=asked.profile_state,
+        request=asked.request,
+        cost=asked.cost,
+        basis=asked.profile.basis,
+        who=who,
+        at=at,
+        key=key,
+        closed_at=content["at"],
+        value_hash=content["value_hash"],
+        release=value if content["kept"] else None,
+        whole_cost=asked.whole_cost,
+    )
+
+
+def totalling(change: About, budgets: Sequence[Budget]) -> About:
+    """Make a change; what it returns comes back with what is spent of some budgets after it."""
+    return change.then(
+        lambda found, transaction: (found, [queries.spent(transaction, budget.id) for budget in budgets])
+    )
+
+
+def voiding(reservation: Reservation, note: str, known: Callable[[int], Budget]) -> Change:
+    """Give a reservation up and its cost back."""
+    if reservation.touched:
+        raise InvalidValue(f"entry {reservation.entry} may have read the data; its cost stays spent")
+    content = {"token": reservation.token, "note": note, "at": now()}
+
+    def change(transaction: Transaction) -> None:
+        budget = queries.lock_entry(transaction, reservation.entry)
+        after = queries.refunded(transaction, reservation, budget)
+        transaction.append_total("void", content, budget, after, entry=reservation.entry)
+        if (whole := known(budget).whole) is not None:
+            after = queries.spent(transaction, whole) - queries.charged_whole(transaction, reservation.entry, whole)
+            transaction.append_total("refund", {}, whole, after, entry=reservation.entry)
+
+    return change
+
+
+def recovering(entry: int, note: str, who: str) -> Change:
+    """Close an entry that never ended; it stays spent."""
+
+    def change(transaction: Transaction) -> None:
+        budget = queries.lock_entry(transaction, entry, "there is nothing left to recover")
+        transaction.append("recover", {"note": note, "who": who, "at": now()}, budget=budget, entry=entry)
+
+    return change
+
+
+def noting(name: str, head: Head, url: str) -> Change:
+    """Note how far another ledger has come, where that is news."""
+
+    def change(transaction: Transaction) -> None:
+        transaction.lock_head()
+        last = queries.noted(transaction, name)
+        if last.count == head.count and last != head:
+            raise LedgerCorrupt(f"event {head.count} of {name} is not the one that was noted in {url}")
+        if last.count < head.count:
+            transaction.append("note", {"count": head.count, "hash": head.hash, "at": now()}, key=name)
+
+    return change

@@ -1,0 +1,228 @@
+"""What a ledger holds, as values: budgets and the entries charged to them."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.profile import Basis, Profile
+from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.relation import Relation
+from sottovoce.service.ledger.chain import Event
+
+__all__ = ["Budget", "Entry", "State", "check_n", "closed_entry", "opened_budget", "reserved_entry"]
+
+
+class State(enum.StrEnum):
+    """Where an entry stands. All but `VOID` count as spent."""
+
+    PENDING = "pending"
+    """Reserved, and not heard of since: a release under way, or a process that died."""
+    COMMITTED = "committed"
+    """Released and recorded."""
+    VOID = "void"
+    """Given up by the process that reserved it, before any data was read."""
+    LOST = "lost"
+    """Recovered after a crash: nothing was released, and it still counts as spent."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What may be learnt of one data set, fixed when it was opened.
+
+    Attributes
+    ----------
+    id
+        The number of the event that opened it.
+    dataset
+        The name of the data set; a ledger holds one budget for each.
+    promise
+        What all releases together keep.
+    n, schema
+        The data set's public facts: how many records, and the type of each column. n is None where it is a secret.
+    filter
+        The privacy filter as it was fixed at opening: its order and its limit.
+    who, at
+        Who opened it, and when (UTC).
+    whole
+        For a part of another budget, the number of that one: what a part is charged, its whole is charged too.
+    source
+        Where the data lay when it was opened, where that is known.
+    """
+
+    id: int
+    dataset: str
+    promise: Promise
+    n: int | None
+    schema: Mapping[str, str]
+    filter: Mapping[str, Any]
+    limit: float
+    who: str
+    at: str
+    whole: int | None = None
+    source: Mapping[str, Any] | None = None
+
+    @property
+    def relation(self) -> Relation:
+        """Which data sets are neighbours to all that is charged here."""
+        return self.promise.relation
+
+    @property
+    def counted(self) -> str:
+        """What is added up of every release, in words; fixed when the budget was opened."""
+        return PrivacyFilter.from_dict(self.filter).counted
+
+    def share(self, cost: float) -> float:
+        """Return what share of the budget, as it was opened, a cost is."""
+        return cost / self.limit if self.limit else math.inf
+
+    def facts(self) -> dict[str, Any]:
+        """Return all that was fixed at opening, in plain values."""
+        facts = {
+            "promise": self.promise.to_dict(),
+            "n": self.n,
+            "schema": dict(self.schema),
+            "filter": dict(self.filter),
+            "limit": self.limit,
+        }
+        return facts if self.whole is None else facts | {"whole": self.whole}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One request charged to a budget.
+
+    Attributes
+    ----------
+    id
+        The number of the event that reserved it.
+    request
+        The mechanism and what it was asked about, in plain values.
+    cost
+        What it takes of the budget, in the filter's units.
+    basis
+        What its profile rests on; `CONVERGENCE` only where the caller accepted an unproven claim.
+    release
+        The release as JSON, where it was kept; `value_hash` is the SHA-256 of that JSON either way.
+    note
+        Why it was voided or recovered.
+    whole_cost
+        Where its budget is a part, what it takes of the whole, in the units of the whole's filter.
+    """
+
+    id: int
+    budget: int
+    dataset: str
+    state: State
+    profile_state: Mapping[str, Any] = field(repr=False)
+    request: Mapping[str, Any]
+    cost: float
+    basis: Basis
+    who: str
+    at: str
+    key: str | None = None
+    closed_at: str | None = None
+    value_hash: str | None = None
+    release: str | None = field(default=None, repr=False)
+    note: str | None = None
+    whole_cost: float | None = None
+
+    @property
+    def profile(self) -> Profile:
+        """What the mechanism provably does."""
+        return Profile.from_dict(self.profile_state)
+
+    @property
+    def relation(self) -> Relation:
+        """Which data sets are neighbours to its claim."""
+        return self.profile.relation
+
+    @property
+    def counts(self) -> bool:
+        """Whether it counts as spent."""
+        return self.state is not State.VOID
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry as plain values, for export."""
+        return {
+            "entry": self.id,
+            "dataset": self.dataset,
+            "state": str(self.state),
+            "request": dict(self.request),
+            "profile": dict(self.profile_state),
+            "cost": self.cost,
+            "basis": str(self.basis),
+            "who": self.who,
+            "at": self.at,
+            "key": self.key,
+            "closed_at": self.closed_at,
+            "value_hash": self.value_hash,
+            "release": None if self.release is None else json.loads(self.release),
+            "note": self.note,
+            "whole_cost": self.whole_cost,
+        }
+
+
+def check_n(n: int | None, promise: Promise) -> None:
+    """Refuse a budget that notes a secret n, or keeps a public one to itself."""
+    if (n is None) != promise.relation.hides_n:
+        said = "a secret, so n is None" if promise.relation.hides_n else "public, so it is noted"
+        raise InvalidValue(f"with a promise about {promise.relation} the number of records is {said}")
+
+
+def opened_budget(event: Event, content: Mapping[str, Any]) -> Budget:
+    """Read a budget from the event that opened it."""
+    promise, n = Promise.from_dict(content["promise"]), content["n"]
+    check_n(n, promise)
+    return Budget(
+        id=event.sequence,
+        dataset=str(event.key),
+        promise=promise,
+        n=None if n is None else int(n),
+        schema=content["schema"],
+        filter=content["filter"],
+        limit=float(content["limit"]),
+        who=content["who"],
+        at=content["at"],
+        whole=content.get("whole"),
+        source=content.get("source"),
+    )
+
+
+def reserved_entry(event: Event, content: Mapping[str, Any], budget: Budget) -> Entry:
+    """Read an entry from the event that reserved it."""
+    return Entry(
+        id=event.sequence,
+        budget=budget.id,
+        dataset=budget.dataset,
+        state=State.PENDING,
+        profile_state=content["profile"],
+        request=content["request"],
+        cost=float(content["cost"]),
+        basis=Basis(content["profile"]["basis"]),
+        who=content["who"],
+        at=content["at"],
+        key=event.key,
+    )
+
+
+_CLOSED = {"commit": State.COMMITTED, "void": State.VOID, "recover": State.LOST}
+
+
+def closed_entry(entry: Entry, event: Event, content: Mapping[str, Any]) -> Entry:
+    """Return the entry as the event that closed it left it."""
+    return dataclasses.replace(
+        entry,
+        state=_CLOSED[event.kind],
+        closed_at=content["at"],
+        value_hash=content.get("value_hash"),
+        release=event.value,
+        note=content.get("note"),
+    )

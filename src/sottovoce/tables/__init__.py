@@ -1,6 +1,0 @@
-"""One pass from any table to a system's statistics, inside the engine that holds the records."""
-
-from sottovoce.tables.sources import open_table
-from sottovoce.tables.table import Table
-
-__all__ = ["Table", "open_table"]
