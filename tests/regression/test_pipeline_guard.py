@@ -285,7 +285,7 @@ def _dense(rows):
         FrozenEstimator(FunctionTransformer(scale)),
         ColumnTransformer([("a", PublicScaler([(0, 1)]), widest)]),
     ],
-    ids=str,
+    ids=["scale", "log1p", "identity", "Centred", "frozen scale", "function in columns"],
 )
 def test_steps_that_might_mix_the_rows_are_refused(step):
     with pytest.raises(UnprovenPrivacy, match="learns from the same records"):
