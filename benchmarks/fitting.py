@@ -20,8 +20,8 @@ import numpy as np
 
 from benchmarks.timing import show
 from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
-from sottovoce.inference.regression.glances import once_each
-from sottovoce.inference.regression.quick_sums import quick_sums
+from sottovoce.inference.regression.floating_sums import quick_sums
+from sottovoce.inference.regression.noisy_score_information import once_each
 
 __all__ = ["DELTA", "SIDE", "Cells", "fit", "fit_all", "fit_beside", "options", "run", "show_csv"]
 

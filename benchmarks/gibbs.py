@@ -27,8 +27,8 @@ from sottovoce.inference.latent import (
     LatentCounts,
     TemperedHiddenMarkov,
 )
-from sottovoce.inference.latent.chains import sample_paths
-from sottovoce.inference.latent.sweeps import gibbs_sweep, noisy_sweep
+from sottovoce.inference.latent.forward_backward import sample_paths
+from sottovoce.inference.latent.gibbs_sampler import gibbs_sweep, noisy_sweep
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.privacy.randomness import secure_rng, seeded_rng

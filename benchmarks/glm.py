@@ -24,9 +24,9 @@ from papers.regression_data import load_regression
 
 from benchmarks.timing import show
 from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.device_placement import Placement, placed
 from sottovoce.inference.regression.langevin import _gradient
 from sottovoce.inference.regression.losses import Logistic
-from sottovoce.inference.regression.placement import Placement, placed
 from sottovoce.inference.regression.posterior import DiffusedRegression
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
 

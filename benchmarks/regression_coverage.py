@@ -23,7 +23,7 @@ from scipy import special
 from benchmarks.fitting import DELTA, SIDE, Cells, fit_beside, options, run, show_csv
 from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
 from sottovoce.inference.regression.formula import Formula
-from sottovoce.inference.regression.veil import NARROWEST, POWER
+from sottovoce.inference.regression.moment_gibbs_sampler import NARROWEST, POWER
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.records.facts import Category, Count, Facts, Flag, Number
 

@@ -16,11 +16,11 @@ from scipy import special
 from benchmarks.fitting import DELTA, fit
 from benchmarks.timing import show
 from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
-from sottovoce.inference.regression.foreseen import foresee, rarely
 from sottovoce.inference.regression.formula import Formula
+from sottovoce.inference.regression.precision_forecast import foresee, rarely
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.records.facts import Category, Count, Facts, Flag, Number
-from sottovoce.records.facts.imagined import Imagined
+from sottovoce.records.facts.assumed_distribution import Imagined
 
 SIZES, EPSILONS = (500, 5_000, 50_000), (0.5, 3.0, 10.0)
 RESPONSES = {

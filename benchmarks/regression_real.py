@@ -26,7 +26,7 @@ from sottovoce.inference.regression.formula import Formula
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.records.facts import Category, Column, Count, Facts, Number
-from sottovoce.records.readings.held_records import as_columns
+from sottovoce.records.readings.in_memory_records import as_columns
 
 SIZES, EPSILONS, DELTA = (1_000, 5_000, 30_000), (0.3, 1.0, 3.0), 1e-6
 FORMULAS = 40

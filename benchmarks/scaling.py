@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks.timing import show
 from sottovoce.inference.latent import ChainGrid, Field, HiddenMarkovModel
-from sottovoce.inference.latent.sweeps import gibbs_sweep
+from sottovoce.inference.latent.gibbs_sampler import gibbs_sweep
 from sottovoce.inference.regression.design import Design
 from sottovoce.inference.regression.losses import Squared
 from sottovoce.inference.regression.noisy_moments import NoisyMoments
@@ -37,7 +37,7 @@ from sottovoce.privacy.promises import PureDP, ZeroConcentratedDP
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.readings import Statistics
 from sottovoce.service.ledger import Ledger, Reservation
-from sottovoce.service.ledger.chain import canonical, digest
+from sottovoce.service.ledger.hash_chain import canonical, digest
 from sottovoce.service.ledger.schema import now
 
 MEMORY = Path("/dev/shm")  # processor time is compared: no disk is waited for, where there is a file system without one

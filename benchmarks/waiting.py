@@ -18,13 +18,13 @@ from benchmarks.fitting import fit
 from benchmarks.timing import show
 from sottovoce.inference.cells.crossed_centres import crossed_centres
 from sottovoce.inference.regression import AdaptiveLooks, Formula, plan_looks
-from sottovoce.inference.regression.foreseen import _Records, rarely
+from sottovoce.inference.regression.precision_forecast import _Records, rarely
 from sottovoce.mechanisms import NoisyStatistics
 from sottovoce.mechanisms.conjugate import BetaBernoulli, DirichletCategorical
 from sottovoce.privacy.promises import ApproxDP, PureDP
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.facts import Category, Count, Facts, Flag, Number
-from sottovoce.records.facts.imagined import Imagined
+from sottovoce.records.facts.assumed_distribution import Imagined
 from sottovoce.records.readings import Statistics
 
 _COLUMNS = {

@@ -16,7 +16,7 @@ from sottovoce.privacy import (
     RenyiProfile,
     ZeroConcentratedProfile,
 )
-from sottovoce.privacy.convert import renyi_log_delta
+from sottovoce.privacy.renyi_conversion import renyi_log_delta
 
 __all__ = ["run"]
 

@@ -21,7 +21,7 @@ from sottovoce.inference.latent import (
     TemperedUpdates,
 )
 from sottovoce.inference.latent.diagnostics import NotConverged
-from sottovoce.inference.latent.sweeps import draw_dirichlet
+from sottovoce.inference.latent.gibbs_sampler import draw_dirichlet
 from sottovoce.inference.latent.tempered import draw_tempered, log_ratio_bound
 from sottovoce.inference.latent.tempered_hidden_markov import log_ranges
 from sottovoce.mechanisms.integer_noise import IntegerNoise

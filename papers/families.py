@@ -13,9 +13,9 @@ from functools import cache
 from typing import Any, ClassVar
 
 from sottovoce.mechanisms.conjugate import Beta, Gamma
+from sottovoce.mechanisms.conjugate.exact_posteriors import BetaLaw, GammaLaw
 from sottovoce.mechanisms.conjugate.exponential_family import ExponentialFamily
-from sottovoce.mechanisms.conjugate.laws import BetaLaw, GammaLaw
-from sottovoce.mechanisms.conjugate.verified import Ball, ball, monotone
+from sottovoce.mechanisms.conjugate.verified_suprema import Ball, ball, monotone
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.records.facts import Number
 from sottovoce.records.readings import ClippedSum, FunctionSum

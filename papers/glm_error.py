@@ -23,10 +23,10 @@ from papers.regression_data import Regression, load_regression
 from sottovoce.inference.figures import COLOURS, figure, write_csv
 from sottovoce.inference.regression.choosing import choose
 from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.device_placement import Placement
 from sottovoce.inference.regression.localised import LocalisedRegression
 from sottovoce.inference.regression.losses import Logistic
 from sottovoce.inference.regression.noisy_moments import NoisyMoments
-from sottovoce.inference.regression.placement import Placement
 from sottovoce.inference.regression.posterior import ConcentratedRegression, DiffusedRegression
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.errors import InvalidData

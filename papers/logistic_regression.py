@@ -28,9 +28,9 @@ from papers.regression_data import Regression, load_regression
 from sottovoce.inference.figures import COLOURS, figure, write_csv
 from sottovoce.inference.regression.certificate import Chain, mixing_steps
 from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.device_placement import Placement
 from sottovoce.inference.regression.langevin import run_chains
 from sottovoce.inference.regression.losses import Logistic
-from sottovoce.inference.regression.placement import Placement
 from sottovoce.inference.regression.posterior import ConcentratedRegression, DiffusedRegression
 from sottovoce.inference.regression.tempered import TemperedRegression
 from sottovoce.privacy.errors import InvalidData

@@ -19,7 +19,7 @@ from papers.event_logs import EventLog
 from papers.event_scores import noisy_tables
 from sottovoce.inference.latent import HiddenMarkovPosterior
 from sottovoce.inference.latent.collapsed import collapsed_states
-from sottovoce.inference.latent.sweeps import ChainState, draw_dirichlet
+from sottovoce.inference.latent.gibbs_sampler import ChainState, draw_dirichlet
 from sottovoce.inference.latent.tempered_hidden_markov import log_ranges
 from sottovoce.mechanisms.conjugate.distributions.truncated_dirichlet import TruncatedDirichlet
 from sottovoce.mechanisms.integer_noise import IntegerNoise

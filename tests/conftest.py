@@ -126,7 +126,7 @@ def _make_commands_once(patch: pytest.MonkeyPatch) -> None:
 
 def _compile_in_one_part(patch: pytest.MonkeyPatch) -> None:
     """Let JAX make one object of a program, not one for each of many threads: a worker has one thread."""
-    from sottovoce.mechanisms import compiling
+    from sottovoce.mechanisms import jax_compilation as compiling
 
     for options in (compiling._PLAIN, compiling._ROUGH):
         patch.setitem(options, "xla_cpu_parallel_codegen_split_count", 1)
@@ -157,7 +157,7 @@ _BORN = (
     "tests/ledger/test_stampede.py",
     "tests/ledger/test_store.py",
     "tests/server/test_crowd.py",
-    "tests/server/test_lines.py",
+    "tests/server/test_work_queue.py",
     "tests/server/test_running.py",
     "tests/server/test_tokens.py",
     "tests/test_curator.py",

@@ -31,10 +31,11 @@ from sottovoce.privacy.promises import ApproxDP, Promise, PureDP, RenyiDP
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
 from sottovoce.records.facts import Category, Facts, Flag, Number, Person
 from sottovoce.records.readings import Statistics
-from sottovoce.service.curator import Answer, Curator, Draft, records
-from sottovoce.service.curator.source import Source
+from sottovoce.service.curator import Answer, Curator, Draft
+from sottovoce.service.curator import readable_records as records
+from sottovoce.service.curator.data_source import Source
 from sottovoce.service.ledger import EntryPending, KeyTaken, Ledger, Reservation, State
-from sottovoce.service.ledger.chain import canonical, digest
+from sottovoce.service.ledger.hash_chain import canonical, digest
 from support.nursery import told_by
 
 N = 100
@@ -430,7 +431,7 @@ def test_threads_may_share_a_curator(curator: Curator) -> None:
 
 DIE = """
 import os, signal, sys
-from sottovoce.service.curator import Answer, Curator, Draft, records
+from sottovoce.service.curator import Answer, Curator, Draft, readable_records as records
 from sottovoce.service.ledger import Ledger
 from sottovoce.mechanisms import DiffusedPosterior
 from sottovoce.mechanisms.conjugate import BetaBernoulli

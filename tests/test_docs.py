@@ -35,7 +35,7 @@ SHORT = {
     "sottovoce.inference.latent.latent_classes._LEAST": 25,
     "sottovoce.inference.latent.latent_classes._MOST": 25,
     "sottovoce.inference.latent.latent_counts._MANY": 1 << 40,
-    "sottovoce.inference.latent.chains._MANY": 1 << 40,
+    "sottovoce.inference.latent.forward_backward._MANY": 1 << 40,
 }
 """How far chains go here: what a page prints of them is not compared, and other tests look at where they end. So few
 steps are not worth compiling."""

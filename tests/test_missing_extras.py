@@ -10,7 +10,7 @@ from sottovoce.audit.checks.registered import _all
 from sottovoce.audit.checks.result import CHECKS, attempt, check
 from sottovoce.faces.cli import main
 from sottovoce.privacy.errors import InvalidValue, NotInstalled
-from sottovoce.privacy.lazily import needing
+from sottovoce.privacy.lazy_imports import needing
 from sottovoce.privacy.registry import Registry
 
 JAX = "this needs jax, which is not installed: pip install 'sottovoce[regression]'"
@@ -23,7 +23,7 @@ class Gone:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Gone())
-from sottovoce.mechanisms.choices import known_names, names_for
+from sottovoce.mechanisms.mechanism_choice import known_names, names_for
 from sottovoce.mechanisms.mechanism import MECHANISMS
 from sottovoce.faces.server.page.forms import several_systems
 from sottovoce.faces.server.page.model_page import _not_installed

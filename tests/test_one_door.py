@@ -23,8 +23,8 @@ import pytest
 import sottovoce
 from sottovoce.faces.server.config import Config, read_config
 from sottovoce.mechanisms import Mechanism, Release
-from sottovoce.mechanisms.choices import build_mechanism
-from sottovoce.mechanisms.conjugate.naming import SYSTEMS
+from sottovoce.mechanisms.conjugate.named_systems import SYSTEMS
+from sottovoce.mechanisms.mechanism_choice import build_mechanism
 from sottovoce.privacy.promises import RenyiDP, parse_promise
 from sottovoce.records.facts import read_facts
 from sottovoce.service.curator import Curator

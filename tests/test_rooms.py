@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import sottovoce
-from sottovoce.privacy.lazily import homes_of, lazily
+from sottovoce.privacy.lazy_imports import homes_of, lazily
 
 ROOT = Path(sottovoce.__file__).parent
 ROOMS = [

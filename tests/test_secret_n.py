@@ -198,7 +198,7 @@ def test_the_commands_take_a_secret_n(file: Path, tmp_path: Path, monkeypatch: p
         return contextlib.nullcontext()
 
     monkeypatch.setattr(
-        "sottovoce.service.curator.door.on_the_grid", at_once
+        "sottovoce.service.curator.release_pipeline.on_the_grid", at_once
     )  # a second each, which nobody waits for here
     said = run("ask", str(file), "mean of stay", "--budget", "approx:1,1e-6", "--n", "private", "--json")
     assert json.loads(said)["left"].startswith("95 %")

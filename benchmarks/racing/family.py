@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from sottovoce.inference.regression.rules import Rule
+from sottovoce.inference.regression.filter_settings import Rule
 
 __all__ = ["FAMILY", "name_of", "pick"]
 

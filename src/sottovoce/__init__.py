@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from sottovoce.records.facts import Category, Cells, Count, Day, Facts, Flag, Number, Person
     from sottovoce.records.tables import open_table
     from sottovoce.service.answers.card import card
-    from sottovoce.service.answers.explaining import explain
+    from sottovoce.service.answers.explanations import explain
     from sottovoce.service.curator import Curator
     from sottovoce.service.ledger import Ledger
 
@@ -128,7 +128,7 @@ def __getattr__(name: str) -> Any:
         return _version()
     if name in _WINGS or name in _old_paths.ROOMS:
         return importlib.import_module(f"sottovoce.{name}")
-    from sottovoce.privacy.lazily import lazily  # noqa: PLC0415 - brings NumPy, as all names here do
+    from sottovoce.privacy.lazy_imports import lazily  # noqa: PLC0415 - brings NumPy, as all names here do
 
     return lazily(__name__)(name)
 
@@ -143,6 +143,6 @@ def _version() -> str:
 
 
 def __dir__() -> list[str]:
-    from sottovoce.privacy.lazily import homes_of  # noqa: PLC0415
+    from sottovoce.privacy.lazy_imports import homes_of  # noqa: PLC0415
 
     return sorted({*homes_of(__name__), *_WINGS})

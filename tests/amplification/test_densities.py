@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from flint import arb
 
-from sottovoce.mechanisms.conjugate import verified
+from sottovoce.mechanisms.conjugate import verified_suprema as verified
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.theory.amplification.densities import DensityKernel, IntervalLaw, coupled_profile, coupled_renyi
 

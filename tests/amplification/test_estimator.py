@@ -28,7 +28,7 @@ DEPENDS_ON_RECORDS = {"check_complex_data", "check_dtype_object", "check_classif
 GENEROUS = Declared(target=GaussianDP(1e5), data_norm=12.0, learning_rate=0.02, epochs=20)
 
 
-@pytest.mark.filterwarnings("ignore::sottovoce.faces.estimators.manners.EveryFitSpends")
+@pytest.mark.filterwarnings("ignore::sottovoce.faces.estimators.estimator_protocol.EveryFitSpends")
 @pytest.mark.parametrize(
     ("estimator", "check"),
     [

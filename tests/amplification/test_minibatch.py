@@ -13,8 +13,8 @@ import pytest
 
 from sottovoce.inference.regression.design import Design
 from sottovoce.inference.regression.losses import Logistic
-from sottovoce.mechanisms.compiling import compiled
 from sottovoce.mechanisms.exact_normals import noise_cells
+from sottovoce.mechanisms.jax_compilation import compiled
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.promises import ApproxDP, RenyiDP
 from sottovoce.privacy.randomness import seeded_rng

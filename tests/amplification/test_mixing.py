@@ -30,7 +30,7 @@ from sottovoce.theory.amplification import (
     mixing_bounds,
     randomized_response,
 )
-from sottovoce.theory.amplification.chains import tilted
+from sottovoce.theory.amplification.kernel_chains import tilted
 
 SOURCE = str(Path(__file__).parents[2] / "src")
 EPSILONS = np.array([0.0, 0.05, 0.3, 1.0])

@@ -10,7 +10,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from sottovoce.privacy.group_of_two import GroupOfTwo
+from sottovoce.privacy.group_privacy import GroupOfTwo
 from sottovoce.privacy.pure import ApproxProfile, PureProfile
 from sottovoce.privacy.subsampled import SubsampledProfile
 from sottovoce.privacy.subsampling import mixed_divergence

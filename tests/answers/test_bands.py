@@ -11,7 +11,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.plain import canonical
+from sottovoce.privacy.json_values import canonical
 from sottovoce.records.tables import open_table
 from sottovoce.service.answers import Question
 from sottovoce.service.answers.catalogue import CATALOGUE

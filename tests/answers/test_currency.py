@@ -13,8 +13,8 @@ from sottovoce.faces.cli import application
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, SottovoceError
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.promises import Promise
-from sottovoce.records.facts.imagined import Imagined
-from sottovoce.service.answers.balance import Offer
+from sottovoce.records.facts.assumed_distribution import Imagined
+from sottovoce.service.answers.trade_off import Offer
 from sottovoce.service.curator import Curator
 from sottovoce.service.ledger import Ledger
 

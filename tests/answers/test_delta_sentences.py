@@ -13,7 +13,7 @@ from scipy.stats import norm
 import sottovoce as sv
 from audit.checks.sentences import least_noise, true_of
 from sottovoce.service.answers.card import card, in_words, superseded
-from sottovoce.service.answers.explaining import texts
+from sottovoce.service.answers.explanations import texts
 
 ROOT = Path(__file__).parents[2]
 PROMISES = [sv.ApproxDP(epsilon, delta) for epsilon in (0.1, 1.0, 3.0) for delta in (1e-9, 1e-6, 1e-3)]

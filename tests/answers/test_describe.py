@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import sottovoce as sv
 from sottovoce.inference.cells.questions import Question
-from sottovoce.records.facts.formulas import parse_formula
-from sottovoce.records.facts.names import quoted, unquoted
+from sottovoce.records.facts.column_names import quoted, unquoted
+from sottovoce.records.facts.formula_parser import parse_formula
 from sottovoce.service.answers import parse_question
 
 ODD = [

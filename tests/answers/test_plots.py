@@ -23,12 +23,12 @@ from sottovoce.audit.subject import subject_of
 from sottovoce.faces.cli.figures import draw_choices, draw_trade_off
 from sottovoce.inference.custom.observation import Observed
 from sottovoce.inference.custom.plotting import plot_cells
-from sottovoce.mechanisms.choices import choices
+from sottovoce.mechanisms.mechanism_choice import choices
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.service.answers import Answer, NoisyCells, Question
-from sottovoce.service.answers.balance import Balance
 from sottovoce.service.answers.forest import forest
 from sottovoce.service.answers.predictions import effect
+from sottovoce.service.answers.trade_off import Balance
 from sottovoce.theory.local.graph import ProfileGraph
 
 N = 400

@@ -13,10 +13,10 @@ from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.risk import predictive_value, success
 from sottovoce.records.facts import Category, Count, Facts, Flag, Number, Person
 from sottovoce.service.answers import Answer, NoisyCells, Question
-from sottovoce.service.answers.balance import people
 from sottovoce.service.answers.card import _digits, _factor, card
 from sottovoce.service.answers.display import drawn_rows
-from sottovoce.service.answers.explaining import explain
+from sottovoce.service.answers.explanations import explain
+from sottovoce.service.answers.trade_off import people
 from sottovoce.service.ledger import Ledger
 
 

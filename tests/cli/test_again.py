@@ -14,7 +14,7 @@ from sottovoce.mechanisms.conjugate import BetaBernoulli
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import PureDP, parse_promise
 from sottovoce.service.answers import Answer, Regression
-from sottovoce.service.answers.contrast_words import parse_contrast
+from sottovoce.service.answers.contrast_parser import parse_contrast
 from sottovoce.service.curator import Curator
 from sottovoce.service.ledger import Ledger
 

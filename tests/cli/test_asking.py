@@ -130,7 +130,7 @@ def test_an_answer_is_shown_though_its_file_cannot_be_written(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its place may be lost, or full, by the time that it is there."""
-    monkeypatch.setattr("sottovoce.faces.cli.writing._try", lambda _: None)
+    monkeypatch.setattr("sottovoce.faces.cli.output_files._try", lambda _: None)
     monkeypatch.setattr("sottovoce.service.answers.Answer.plot", lambda _: 1 / 0)  # or its drawing may fail
     for option, place in (("--csv", tmp_path), ("--plot", tmp_path / "a.png")):
         command = ["ask", str(data), "mean of sbp", "--budget", "pure:1", option, str(place)]

@@ -17,7 +17,7 @@ import typer
 
 from sottovoce.faces.cli import COMMANDS
 from sottovoce.mechanisms import Release
-from sottovoce.mechanisms.conjugate.naming import SYSTEMS
+from sottovoce.mechanisms.conjugate.named_systems import SYSTEMS
 from support.nursery import told_by
 
 from .test_cli import run

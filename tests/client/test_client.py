@@ -24,7 +24,7 @@ from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, SottovoceErro
 from sottovoce.privacy.promises import PureDP, RenyiDP
 from sottovoce.records.facts import Cells, Facts
 from sottovoce.service.answers import Answer, Regression
-from sottovoce.service.answers.balance import Balance
+from sottovoce.service.answers.trade_off import Balance
 from sottovoce.service.answers.verbs import Verbs
 from sottovoce.service.curator import Curator
 from sottovoce.service.ledger import EntryPending, KeyTaken, Ledger

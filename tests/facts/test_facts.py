@@ -16,7 +16,7 @@ from sottovoce.records.facts import (
     read_facts,
 )
 from sottovoce.records.facts.columns import KINDS, Column
-from sottovoce.records.facts.conditions import check_columns
+from sottovoce.records.facts.condition_parser import check_columns
 
 FACTS = Facts(
     {"blood pressure": Number(60, 250, missing=120)},

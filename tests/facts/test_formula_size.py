@@ -10,8 +10,8 @@ from formulaic.parser import DefaultFormulaParser
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.records.facts import Category, Count, Facts, Flag, Number
+from sottovoce.records.facts.formula_parser import parse_formula
 from sottovoce.records.facts.formula_size import check_columns_of_terms, check_expansion
-from sottovoce.records.facts.formulas import parse_formula
 
 WIDE = {f"c{k}": Category([f"v{j}" for j in range(64)]) for k in range(4)} | {f"f{k}": Flag() for k in range(12)}
 FACTS = Facts(smoker=Flag(), age=Number(0, 110), visits=Count(30), ward=Category(["A", "B", "C"]), **WIDE)

@@ -7,7 +7,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.privacy import InvalidValue
-from sottovoce.records.facts.conditions import check_levels
+from sottovoce.records.facts.condition_parser import check_levels
 
 FACTS = sv.Facts(
     ward=sv.Category(["A", "B"]),

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from sottovoce.inference.latent.elimination import Factor, eliminate
 from sottovoce.inference.latent.fields import Field
 from sottovoce.inference.latent.network import BayesianNetwork
 from sottovoce.inference.latent.network_posterior import NetworkPosterior
 from sottovoce.inference.latent.tempered_network import TemperedNetwork
+from sottovoce.inference.latent.variable_elimination import Factor, eliminate
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachable
 from sottovoce.privacy.promises import ApproxDP, PureDP, ZeroConcentratedDP

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from sottovoce.inference.latent.adding_up import Parts
 from sottovoce.inference.latent.class_draws import draw_classes
+from sottovoce.inference.latent.conditional_sums import Parts
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.randomness import seeded_rng
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from sottovoce.inference.latent import ChainGrid, Field, HiddenMarkovModel, LatentCounts, TemperedHiddenMarkov
+from sottovoce.inference.latent.gibbs_sampler import ChainState, gibbs_sweep, noisy_sweep
 from sottovoce.inference.latent.latent_counts import CellSizes
-from sottovoce.inference.latent.sweeps import ChainState, gibbs_sweep, noisy_sweep
 from sottovoce.mechanisms.conjugate.distributions.truncated_dirichlet import TruncatedDirichlet
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.randomness import seeded_rng

@@ -8,8 +8,8 @@ from scipy import special
 
 from sottovoce.inference.latent import ChainGrid, Field, HiddenMarkovModel, LatentCounts
 from sottovoce.inference.latent.cell_likelihood import CellLikelihood
+from sottovoce.inference.latent.gibbs_sampler import noisy_sweep
 from sottovoce.inference.latent.noised_poisson import NoisedPoisson, log_noised_poisson
-from sottovoce.inference.latent.sweeps import noisy_sweep
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng

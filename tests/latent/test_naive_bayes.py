@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 from sklearn.naive_bayes import CategoricalNB, GaussianNB
 
-from sottovoce.faces.estimators.manners import EveryFitSpends
+from sottovoce.faces.estimators.estimator_protocol import EveryFitSpends
 from sottovoce.faces.estimators.naive_bayes import NaiveBayes
 from sottovoce.inference.latent.count_tables import CountTables
 from sottovoce.inference.latent.fields import Bounded, Field

@@ -26,9 +26,9 @@ from sottovoce.inference.latent import (
     fields_of,
 )
 from sottovoce.mechanisms import NoisyStatistics, Release
-from sottovoce.mechanisms.choices import build_mechanism, choices, imagined_mean, names_for
-from sottovoce.mechanisms.conjugate.naming import SYSTEMS, system_from
+from sottovoce.mechanisms.conjugate.named_systems import SYSTEMS, system_from
 from sottovoce.mechanisms.mechanism import Mechanism
+from sottovoce.mechanisms.mechanism_choice import build_mechanism, choices, imagined_mean, names_for
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP, PureDP
 from sottovoce.privacy.randomness import seeded_rng

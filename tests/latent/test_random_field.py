@@ -9,9 +9,9 @@ import pytest
 from scipy import special, stats
 
 from sottovoce.inference.latent import Field, MarkovRandomField, NoisyTables, RandomFieldPosterior
-from sottovoce.inference.latent import junction as junction_module
+from sottovoce.inference.latent import junction_tree as junction_module
 from sottovoce.inference.latent.diagnostics import Convergence, NotConverged
-from sottovoce.inference.latent.junction import BucketTree
+from sottovoce.inference.latent.junction_tree import BucketTree
 from sottovoce.inference.latent.log_linear import LogLinear
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.mechanisms.noisy_statistics import NoisyStatistics

@@ -8,7 +8,7 @@ import pytest
 from scipy import integrate, special, stats
 
 from sottovoce.inference.latent import ChainGrid, Field, HiddenMarkovModel, HiddenMarkovPosterior, TemperedHiddenMarkov
-from sottovoce.inference.latent.sweeps import ChainState
+from sottovoce.inference.latent.gibbs_sampler import ChainState
 from sottovoce.inference.latent.tempered import draw_floored_dirichlet
 from sottovoce.inference.latent.tempered_hidden_markov import log_ranges
 from sottovoce.mechanisms import Release

@@ -12,7 +12,7 @@ from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, LedgerCorrupt
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
 from sottovoce.service.ledger import Budget, Ledger, Reservation, queries
-from sottovoce.service.ledger.grouping import About
+from sottovoce.service.ledger.group_commit import About
 
 COST = 0.125**2  # at order 2, of a Gaussian profile with this μ
 COVERS = 6

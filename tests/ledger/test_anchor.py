@@ -4,7 +4,7 @@ import pytest
 
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable
 from sottovoce.service.ledger.anchor import Anchor
-from sottovoce.service.ledger.chain import EMPTY, Head
+from sottovoce.service.ledger.hash_chain import EMPTY, Head
 
 HEAD = Head(12, "ab" * 32)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sottovoce.service.ledger.chain import canonical, commit_body, reserve_body
+from sottovoce.service.ledger.hash_chain import canonical, commit_body, reserve_body
 
 AT = "2026-01-01T00:00:00.000+00:00"
 

@@ -16,7 +16,7 @@ from sottovoce.privacy.errors import LedgerCorrupt
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
 from sottovoce.service.ledger import Budget, Entry, Head, Ledger, Reservation, State, checkpoint, transaction
-from sottovoce.service.ledger.chain import EMPTY, canonical, digest
+from sottovoce.service.ledger.hash_chain import EMPTY, canonical, digest
 from sottovoce.service.ledger.replay import Replay
 from support.chain import next_event
 

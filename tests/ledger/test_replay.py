@@ -5,7 +5,7 @@ import pytest
 from sottovoce.privacy.errors import LedgerCorrupt
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
-from sottovoce.service.ledger.chain import EMPTY, Head, digest
+from sottovoce.service.ledger.hash_chain import EMPTY, Head, digest
 from sottovoce.service.ledger.records import State
 from sottovoce.service.ledger.replay import Replay
 from support.chain import next_event

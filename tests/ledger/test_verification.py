@@ -10,7 +10,7 @@ from sottovoce.privacy.errors import LedgerCorrupt
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
 from sottovoce.service.ledger import Budget, Head, Ledger, Reservation
-from sottovoce.service.ledger.chain import digest
+from sottovoce.service.ledger.hash_chain import digest
 
 EVENTS = "sottovoce_events"
 

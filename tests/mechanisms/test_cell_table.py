@@ -6,12 +6,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from sottovoce.mechanisms.balls import BallFunction, ball_function, precision
+from sottovoce.mechanisms.ball_arithmetic import BallFunction, ball_function, precision
 from sottovoce.mechanisms.cell_table import CellTable
-from sottovoce.mechanisms.cells import EvenCells, FloatingCells, SignedCells, UnitCells, exact
-from sottovoce.mechanisms.conjugate.laws import BetaLaw, DirichletLaw, GammaLaw, NormalLaw
+from sottovoce.mechanisms.conjugate.exact_posteriors import BetaLaw, DirichletLaw, GammaLaw, NormalLaw
 from sottovoce.mechanisms.exact_sampling import _ends, cells_of, draw, samples
 from sottovoce.mechanisms.lazy_uniform import LazyUniform, find_cell
+from sottovoce.mechanisms.rounding_cells import EvenCells, FloatingCells, SignedCells, UnitCells, exact
 from sottovoce.privacy.randomness import secure_rng
 
 pytest.importorskip("flint")

@@ -13,8 +13,7 @@ import pytest
 from scipy import stats
 
 from sottovoce.mechanisms import DiffusedPosterior, DirectPosterior, TemperedPosterior
-from sottovoce.mechanisms.balls import ball_function
-from sottovoce.mechanisms.cells import EvenCells, FloatingCells, SignedCells, UnitCells, exact
+from sottovoce.mechanisms.ball_arithmetic import ball_function
 from sottovoce.mechanisms.conjugate import (
     BetaBernoulli,
     DirichletCategorical,
@@ -22,9 +21,10 @@ from sottovoce.mechanisms.conjugate import (
     GammaPoisson,
     NormalMean,
 )
-from sottovoce.mechanisms.conjugate.laws import BetaLaw, DirichletLaw, GammaLaw, NormalLaw
+from sottovoce.mechanisms.conjugate.exact_posteriors import BetaLaw, DirichletLaw, GammaLaw, NormalLaw
 from sottovoce.mechanisms.exact_sampling import cells_of, draw, samples
 from sottovoce.mechanisms.lazy_uniform import LazyUniform, find_cell
+from sottovoce.mechanisms.rounding_cells import EvenCells, FloatingCells, SignedCells, UnitCells, exact
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
 
 Q = Fraction
@@ -229,7 +229,7 @@ def test_the_discrete_law_keeps_the_claim_in_ball_arithmetic(name):
     """
     from flint import arb
 
-    from sottovoce.mechanisms.balls import precision
+    from sottovoce.mechanisms.ball_arithmetic import precision
 
     mechanism = CLAIMS[name]
     epsilons = (0.0, 0.1, 0.7, 2.0)

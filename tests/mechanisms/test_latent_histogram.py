@@ -9,7 +9,7 @@ from flint import arb
 from scipy import special
 
 from sottovoce.mechanisms import beta_quantiles, latent_histogram, sum_tree
-from sottovoce.mechanisms.balls import precision
+from sottovoce.mechanisms.ball_arithmetic import precision
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.mechanisms.latent_histogram import polished, tabulate
 from sottovoce.mechanisms.noisy_histogram import NoisyHistogram

@@ -23,7 +23,6 @@ from sottovoce.mechanisms import (
     NoisyStatistics,
     TemperedPosterior,
 )
-from sottovoce.mechanisms.choices import build_mechanism
 from sottovoce.mechanisms.conjugate import (
     BetaBernoulli,
     DirichletCategorical,
@@ -31,6 +30,7 @@ from sottovoce.mechanisms.conjugate import (
     GammaPoisson,
     NormalMean,
 )
+from sottovoce.mechanisms.mechanism_choice import build_mechanism
 from sottovoce.privacy import (
     ADD_REMOVE,
     ApproxDP,

@@ -11,8 +11,8 @@ jax = pytest.importorskip("jax")
 pytest.importorskip("numpyro")
 
 from sottovoce.inference.custom.numpyro import NoisyCounts, NoisyLook, NoisySum, noise_draws  # noqa: E402
-from sottovoce.mechanisms.compiling import compiler_options  # noqa: E402
 from sottovoce.mechanisms.integer_noise import IntegerNoise  # noqa: E402
+from sottovoce.mechanisms.jax_compilation import compiler_options  # noqa: E402
 from sottovoce.privacy.errors import InvalidValue  # noqa: E402
 
 KEY = np.array([0, 1], dtype=np.uint32)

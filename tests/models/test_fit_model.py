@@ -26,8 +26,8 @@ from sottovoce.inference.custom import ModelFit, Observed, compare_models, masse
 from sottovoce.inference.custom.likelihood import log_normaliser
 from sottovoce.inference.custom.program import Program, program_for
 from sottovoce.inference.custom.sampling import judged
-from sottovoce.mechanisms.compiling import compiler_options
 from sottovoce.mechanisms.integer_noise import IntegerNoise
+from sottovoce.mechanisms.jax_compilation import compiler_options
 from sottovoce.privacy.errors import InvalidValue
 
 SEEN = Observed([70, 134], n=200, noise="laplace", scale=4.0)  # as in the example of `fit_model`: compiled once

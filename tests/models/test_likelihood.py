@@ -21,8 +21,8 @@ from sottovoce.inference.custom.likelihood import (  # noqa: E402
     plan_for,
 )
 from sottovoce.inference.custom.observation import Observed  # noqa: E402
-from sottovoce.mechanisms.compiling import compiler_options  # noqa: E402
 from sottovoce.mechanisms.integer_noise import IntegerNoise  # noqa: E402
+from sottovoce.mechanisms.jax_compilation import compiler_options  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

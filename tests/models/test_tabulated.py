@@ -13,8 +13,8 @@ pytest.importorskip("numpyro")
 
 from sottovoce.inference.custom.likelihood import Plan, exact, plan_for, two_sided  # noqa: E402
 from sottovoce.inference.custom.tabulated import Table, table_for, tabulated  # noqa: E402
-from sottovoce.mechanisms.compiling import compiler_options  # noqa: E402
 from sottovoce.mechanisms.integer_noise import IntegerNoise  # noqa: E402
+from sottovoce.mechanisms.jax_compilation import compiler_options  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

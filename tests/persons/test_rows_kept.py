@@ -11,7 +11,7 @@ from sottovoce.inference.cells.intervals import central
 from sottovoce.mechanisms.noisy_histogram import NoisyHistogram
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.service.answers.rows_kept import kept_ends, kept_rows
+from sottovoce.service.answers.rows_per_person import kept_ends, kept_rows
 
 MOST, K = 32, (1, 3, 10)
 SIZES = {

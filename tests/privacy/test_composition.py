@@ -20,7 +20,7 @@ from sottovoce.privacy import (
     ZeroConcentratedProfile,
     compose,
 )
-from sottovoce.privacy.convert import renyi_log_delta
+from sottovoce.privacy.renyi_conversion import renyi_log_delta
 
 BETA = LikelihoodRatioProfile((BetaPairs(6, 12, 0.3, 99),))
 

@@ -17,15 +17,15 @@ from sottovoce.privacy import (
     RenyiProfile,
     ZeroConcentratedProfile,
 )
+from sottovoce.privacy.approximate_sampling import SlackProfile
 from sottovoce.privacy.best_of import BestOfProfile, Tries
 from sottovoce.privacy.errors import IncompatibleNotions
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.group_of_two import GroupOfTwo
-from sottovoce.privacy.least import LeastProfile
+from sottovoce.privacy.group_privacy import GroupOfTwo
+from sottovoce.privacy.minimum_profile import LeastProfile
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import ApproxProfile, PureProfile
 from sottovoce.privacy.relation import ADD_REMOVE
-from sottovoce.privacy.slack import SlackProfile
 from sottovoce.privacy.subsampled import SubsampledProfile
 
 MADE = [

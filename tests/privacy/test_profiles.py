@@ -32,7 +32,7 @@ from sottovoce.privacy import (
     ZeroConcentratedDP,
     ZeroConcentratedProfile,
 )
-from sottovoce.privacy.convert import renyi_epsilon, renyi_log_delta
+from sottovoce.privacy.renyi_conversion import renyi_epsilon, renyi_log_delta
 
 from . import oracle
 

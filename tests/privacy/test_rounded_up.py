@@ -16,7 +16,6 @@ import pytest
 
 from sottovoce.privacy.composition import compose
 from sottovoce.privacy.concentrated import RenyiProfile, ZeroConcentratedProfile
-from sottovoce.privacy.convert import _epsilon_at, _log_delta_at
 from sottovoce.privacy.discrete_gaussian import DiscreteGaussianProfile
 from sottovoce.privacy.errors import BudgetExceeded
 from sottovoce.privacy.filter import PrivacyFilter
@@ -25,6 +24,7 @@ from sottovoce.privacy.laplace import DiscreteLaplaceProfile, LaplaceProfile
 from sottovoce.privacy.numbers import sqrt_up
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.privacy.pure import ApproxProfile, BoundedRangeProfile, PureProfile
+from sottovoce.privacy.renyi_conversion import _epsilon_at, _log_delta_at
 from sottovoce.privacy.risk import hits
 from sottovoce.privacy.rounding import product_up, root_of_squares
 

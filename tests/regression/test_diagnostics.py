@@ -9,7 +9,7 @@ from sottovoce.inference.regression.gaussian_posterior import GaussianPosterior
 from sottovoce.inference.regression.losses import ComplementaryLogLog, Logistic, Poisson, Probit, SmoothedHinge, Squared
 from sottovoce.inference.regression.pac_bayes_bound import pac_bayes
 from sottovoce.inference.regression.predictive import posterior_predictive
-from sottovoce.mechanisms.compiling import compiler_options
+from sottovoce.mechanisms.jax_compilation import compiler_options
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
 

@@ -78,7 +78,7 @@ DEPENDS_ON_RECORDS = {
 """Checks that demand an error because of what stands in a cell: a record would then be seen in whether a fit fails."""
 
 
-@pytest.mark.filterwarnings("ignore::sottovoce.faces.estimators.manners.EveryFitSpends")
+@pytest.mark.filterwarnings("ignore::sottovoce.faces.estimators.estimator_protocol.EveryFitSpends")
 @pytest.mark.parametrize(
     ("estimator", "check"),
     [
@@ -93,7 +93,7 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.filterwarnings("ignore::sottovoce.faces.estimators.manners.EveryFitSpends")
+@pytest.mark.filterwarnings("ignore::sottovoce.faces.estimators.estimator_protocol.EveryFitSpends")
 @pytest.mark.parametrize("check", [check_fit_idempotent, check_methods_subset_invariance, check_dict_unchanged])
 def test_scikit_learn_checks_of_a_chain(check):
     # One compilation a shape makes chains slow to check; the checks that concern the randomness are run on them too.

@@ -20,9 +20,9 @@ from sottovoce.inference.regression import (
     SoftmaxPosterior,
     Squared,
 )
-from sottovoce.inference.regression.filter_belief import Belief, denoised, effective
+from sottovoce.inference.regression.filter_settings import Rule
+from sottovoce.inference.regression.kalman_filter import Belief, denoised, effective
 from sottovoce.inference.regression.residuals import Classes, Line, Probits
-from sottovoce.inference.regression.rules import Rule
 from sottovoce.inference.regression.softmax import contrasts, softmax
 from sottovoce.inference.regression.sums import ask
 from sottovoce.mechanisms.mechanism import Mechanism

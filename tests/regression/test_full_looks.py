@@ -11,8 +11,8 @@ from sklearn.linear_model import LogisticRegression as Open
 
 from sottovoce.faces.estimators import LogisticRegression
 from sottovoce.inference.regression import Design, FilteredRegression, Logistic, Softmax, Squared
-from sottovoce.inference.regression.filter_belief import Belief
-from sottovoce.inference.regression.newton_belief import NewtonBelief
+from sottovoce.inference.regression.kalman_filter import Belief
+from sottovoce.inference.regression.newton_filter import NewtonBelief
 from sottovoce.inference.regression.sums import ask
 from sottovoce.inference.regression.unit_rows import FULL_REACH, LONGEST, UnitRows
 from sottovoce.mechanisms.mechanism import Mechanism

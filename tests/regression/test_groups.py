@@ -5,10 +5,10 @@ import pytest
 
 from sottovoce.inference.regression import AdaptiveLooks, Formula
 from sottovoce.inference.regression.coefficients import Coefficients
-from sottovoce.inference.regression.glances import Glance
-from sottovoce.inference.regression.guesses import Guesses
-from sottovoce.inference.regression.imagined import Imagined
-from sottovoce.inference.regression.quick_sums import quick_sums
+from sottovoce.inference.regression.floating_sums import quick_sums
+from sottovoce.inference.regression.moment_draws import Guesses
+from sottovoce.inference.regression.noisy_score_information import Glance
+from sottovoce.inference.regression.pseudo_row_moments import Imagined
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.facts import Category, Count, Facts, Flag, Number

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.device_placement import Placement, placed
 from sottovoce.inference.regression.losses import Logistic, Probit, Squared
-from sottovoce.inference.regression.placement import Placement, placed
 from sottovoce.inference.regression.posterior import DiffusedRegression
 from sottovoce.mechanisms.grid import to_grid
 from sottovoce.privacy.errors import InvalidData, InvalidValue, UnprovenPrivacy
@@ -102,7 +102,7 @@ import sys, numpy as np, jax
 from sottovoce.inference.regression.design import Design
 from sottovoce.inference.regression.losses import Logistic
 from sottovoce.inference.regression.posterior import DiffusedRegression
-from sottovoce.inference.regression.placement import Placement, placed
+from sottovoce.inference.regression.device_placement import Placement, placed
 from sottovoce.privacy.randomness import seeded_rng
 assert len(jax.devices()) == 4, jax.devices()
 rng = seeded_rng(2)

@@ -20,7 +20,7 @@ from sottovoce.inference.regression.losses import (
     SmoothedHinge,
     Squared,
 )
-from sottovoce.mechanisms.compiling import compiler_options
+from sottovoce.mechanisms.jax_compilation import compiler_options
 from sottovoce.privacy.errors import InvalidValue
 
 LOSSES = [

@@ -20,10 +20,10 @@ from sottovoce.faces.estimators import (
 )
 from sottovoce.faces.estimators.sgd import SGDLogisticRegression
 from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.device_placement import Placement, placed
 from sottovoce.inference.regression.localised import LocalisedRegression
 from sottovoce.inference.regression.losses import ComplementaryLogLog, Logistic, Poisson, Probit, Squared
 from sottovoce.inference.regression.noisy_moments import NoisyMoments
-from sottovoce.inference.regression.placement import Placement, placed
 from sottovoce.inference.regression.posterior import DiffusedRegression
 from sottovoce.inference.regression.refined import RefinedRegression
 from sottovoce.privacy.errors import InvalidData, InvalidValue
@@ -159,7 +159,7 @@ MODELS = [
 
 
 @pytest.mark.usefixtures("concluded_once")
-@pytest.mark.filterwarnings("ignore::sottovoce.faces.estimators.manners.EveryFitSpends")
+@pytest.mark.filterwarnings("ignore::sottovoce.faces.estimators.estimator_protocol.EveryFitSpends")
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)
 def test_an_odd_cell_an_odd_label_and_a_ragged_row_change_no_other_record(model):
     """A fit with any odd value is the fit with one fixed value in its place: warnings are errors here."""
@@ -180,7 +180,7 @@ def test_an_odd_cell_an_odd_label_and_a_ragged_row_change_no_other_record(model)
     assert len(missing | {fitted(cell) for cell in SOMETHING}) <= 7  # the few that are numbers, and those that are rows
 
 
-@pytest.mark.filterwarnings("ignore::sottovoce.faces.estimators.manners.EveryFitSpends")
+@pytest.mark.filterwarnings("ignore::sottovoce.faces.estimators.estimator_protocol.EveryFitSpends")
 @pytest.mark.parametrize(
     ("kind", "classes"),
     [

@@ -21,7 +21,7 @@ from sottovoce.faces.estimators import (
     PublicScaler,
     private_pipeline,
 )
-from sottovoce.faces.estimators.manners import EveryFitSpends
+from sottovoce.faces.estimators.estimator_protocol import EveryFitSpends
 from sottovoce.faces.estimators.pipeline_guard import learns_nothing
 from sottovoce.privacy.errors import InvalidData, InvalidValue, UnprovenPrivacy
 from sottovoce.privacy.randomness import seeded_rng
@@ -97,7 +97,7 @@ def test_a_fit_behind_a_step_that_learns_is_refused(step):
         private_pipeline(step, model())
 
 
-@pytest.mark.filterwarnings("ignore::sottovoce.faces.estimators.manners.EveryFitSpends")
+@pytest.mark.filterwarnings("ignore::sottovoce.faces.estimators.estimator_protocol.EveryFitSpends")
 def test_searches_and_wrappers_do_not_hide_the_step():
     pipe = make_pipeline(StandardScaler(), model())
     with pytest.raises(UnprovenPrivacy):

@@ -9,9 +9,9 @@ from scipy import special
 
 import sottovoce as sv
 from sottovoce.inference.regression.flagged_rows import flagged_rows
-from sottovoce.inference.regression.glances import Glance
-from sottovoce.inference.regression.guesses import Guesses
-from sottovoce.inference.regression.imagined import Imagined, axes
+from sottovoce.inference.regression.moment_draws import Guesses
+from sottovoce.inference.regression.noisy_score_information import Glance
+from sottovoce.inference.regression.pseudo_row_moments import Imagined, axes
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.readings import HeldRecords
 from support.side_by_side import released

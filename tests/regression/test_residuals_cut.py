@@ -7,8 +7,8 @@ import pytest
 from benchmarks.fitting import fit
 
 from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
+from sottovoce.inference.regression.floating_sums import quick_sums
 from sottovoce.inference.regression.formula import Formula
-from sottovoce.inference.regression.quick_sums import quick_sums
 from sottovoce.records.facts import Facts, Number
 
 N = 20_000

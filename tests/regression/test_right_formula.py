@@ -12,7 +12,7 @@ import pytest
 from benchmarks.regression_coverage import formula, some_fits
 
 from sottovoce.inference.regression import AdaptiveLooks, Formula, plan_looks
-from sottovoce.inference.regression.misfit import Doubt
+from sottovoce.inference.regression.misspecification import Doubt
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.records.facts import Category, Count, Facts, Flag, Number

@@ -7,9 +7,9 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.inference.regression import skewed_rows
-from sottovoce.inference.regression.glances import Glance, round_shape
-from sottovoce.inference.regression.guesses import Guesses
-from sottovoce.inference.regression.imagined import Imagined
+from sottovoce.inference.regression.moment_draws import Guesses
+from sottovoce.inference.regression.noisy_score_information import Glance, round_shape
+from sottovoce.inference.regression.pseudo_row_moments import Imagined
 from sottovoce.inference.regression.skewed_rows import skewed, skewness
 from sottovoce.records.facts.encodings import Encoding
 from sottovoce.records.readings import HeldRecords

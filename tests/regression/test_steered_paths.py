@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
+from sottovoce.inference.regression.budget_allocation import TAILS
+from sottovoce.inference.regression.floating_sums import quick_sums
 from sottovoce.inference.regression.formula import Formula
-from sottovoce.inference.regression.quick_sums import quick_sums
-from sottovoce.inference.regression.shares import TAILS
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.facts import Category, Count, Facts, Flag, Number
 from sottovoce.records.readings import Look
-from sottovoce.records.readings.held_records import as_columns
+from sottovoce.records.readings.in_memory_records import as_columns
 
 Shown = Callable[[Look, Mapping[str, float]], Any]
 NUMBERS = {"x": [-6.0, 6.0, 0.3, 1e308, float("-inf"), float("nan"), None], "w": [0.5, 1e5, 3.0, -1e308, None]}

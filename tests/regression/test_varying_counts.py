@@ -8,8 +8,8 @@ from benchmarks.fitting import fit_all
 
 import sottovoce as sv
 from sottovoce.inference.regression import Formula
-from sottovoce.inference.regression.glances import Glance
-from sottovoce.inference.regression.overdispersed import Extra, variation_look
+from sottovoce.inference.regression.noisy_score_information import Glance
+from sottovoce.inference.regression.overdispersion import Extra, variation_look
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.facts.columns import Count

@@ -13,7 +13,7 @@ import pytest
 
 from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.mechanisms.conjugate import BetaBernoulli
-from sottovoce.mechanisms.conjugate.naming import SYSTEMS
+from sottovoce.mechanisms.conjugate.named_systems import SYSTEMS
 from sottovoce.records.facts import Flag
 from support.offices import N, bearer, served, token_for, write_office
 

@@ -17,10 +17,10 @@ import pytest
 
 from sottovoce.faces.server.config import Config
 from sottovoce.faces.server.errors import AnswerLost
-from sottovoce.faces.server.guard import HEADERS
 from sottovoce.faces.server.logs import JsonLines
 from sottovoce.faces.server.pacing import Grid
 from sottovoce.faces.server.questions import Question
+from sottovoce.faces.server.request_guard import HEADERS
 from sottovoce.faces.server.service import Service
 from sottovoce.service.ledger import Ledger, State
 from support.offices import BETA, SMOKERS, ask, bearer, served, token_for, under_way, write_office

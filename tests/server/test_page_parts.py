@@ -26,7 +26,7 @@ from sottovoce.faces.server.page.rendering import Rendering, unbroken
 from sottovoce.faces.server.page.sessions import Sessions
 from sottovoce.faces.server.page.verb_page import _ratios
 from sottovoce.mechanisms.conjugate import BetaBernoulli, DirichletCategorical, GammaPoisson, NormalMean
-from sottovoce.mechanisms.conjugate.naming import SYSTEMS, column_systems
+from sottovoce.mechanisms.conjugate.named_systems import SYSTEMS, column_systems
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.gaussian import GaussianProfile

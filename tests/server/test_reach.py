@@ -17,7 +17,7 @@ from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import ApproxDP, Promise, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.privacy.pure import PureProfile
-from sottovoce.service.answers.explaining import explain
+from sottovoce.service.answers.explanations import explain
 from support.offices import bearer, served, token_for, write_office
 from support.visitors import Visitor
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sottovoce.service.ledger.chain import Event, Head, body_of
+from sottovoce.service.ledger.hash_chain import Event, Head, body_of
 
 __all__ = ["next_event"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sottovoce.inference.regression import AdaptiveLooks
-from sottovoce.inference.regression.care import Care
+from sottovoce.inference.regression.sampler_settings import Care
 
 __all__ = ["concluded_once"]
 

@@ -20,7 +20,7 @@ from typing import Any
 import sottovoce
 from sottovoce.faces.server.config import Config
 from sottovoce.service.ledger import Ledger, State
-from sottovoce.service.ledger.chain import canonical, digest
+from sottovoce.service.ledger.hash_chain import canonical, digest
 from support.nursery import Born, born
 from support.ports import free_port
 

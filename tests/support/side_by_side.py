@@ -9,7 +9,7 @@ import numpy as np
 from sottovoce.inference.regression import AdaptiveLooks, Coefficients
 from sottovoce.records.readings import Statistics
 from sottovoce.records.readings.base import Looks
-from sottovoce.records.readings.held_records import as_columns
+from sottovoce.records.readings.in_memory_records import as_columns
 from sottovoce.records.readings.look import CHUNK
 
 __all__ = ["released"]

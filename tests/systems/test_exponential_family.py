@@ -14,8 +14,8 @@ from scipy import special
 from sottovoce.audit import check_mechanism
 from sottovoce.mechanisms import DiffusedPosterior, DirectPosterior, ExponentialChoice, Outcomes
 from sottovoce.mechanisms.conjugate.exponential_family import ExponentialFamily
-from sottovoce.mechanisms.conjugate.naming import SYSTEMS
-from sottovoce.mechanisms.conjugate.verified import supremum, supremum_of
+from sottovoce.mechanisms.conjugate.named_systems import SYSTEMS
+from sottovoce.mechanisms.conjugate.verified_suprema import supremum, supremum_of
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP, RenyiDP
 from sottovoce.privacy.randomness import seeded_rng

@@ -19,8 +19,8 @@ from sottovoce.records.facts import Facts, Flag, Number
 from sottovoce.records.readings import CategoryCounts, ClippedSum, GroupMoments
 from sottovoce.records.readings.functions import FunctionSum
 from sottovoce.records.tables import Table, engine, open_table, sources
-from sottovoce.records.tables.plans import KeptPlans
-from sottovoce.records.tables.threads import narrowed, threads_for
+from sottovoce.records.tables.duckdb_threads import narrowed, threads_for
+from sottovoce.records.tables.query_plans import KeptPlans
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.records.facts.condition import And, Column, Compare, IsMissing, Literal, Not, OneOf, Or
-from sottovoce.records.facts.conditions import parse_predicate
+from sottovoce.records.facts.condition_parser import parse_predicate
+from sottovoce.records.facts.condition_tree import And, Column, Compare, IsMissing, Literal, Not, OneOf, Or
 from sottovoce.records.readings import ClippedSum
 from sottovoce.records.tables import open_table
 

@@ -256,7 +256,7 @@ def _charged(mechanism: Mechanism) -> tuple[bool, str]:
     if not (find_spec("ibis") and find_spec("pyarrow")):
         return True, "no tables are installed"
     from sottovoce.records.tables import open_table  # noqa: PLC0415 - an extra
-    from sottovoce.records.tables.plans import PLANS  # noqa: PLC0415
+    from sottovoce.records.tables.query_plans import PLANS  # noqa: PLC0415
     from sottovoce.service.curator import Curator  # noqa: PLC0415 - only here
 
     reading, records = mechanism.reading, _records(mechanism)

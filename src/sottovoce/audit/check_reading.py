@@ -209,7 +209,7 @@ def _engine(reading: Reading) -> tuple[bool, str]:
     if not (find_spec("ibis") and find_spec("pyarrow")):
         return True, "no tables are installed"
     from sottovoce.records.tables import open_table  # noqa: PLC0415 - an extra
-    from sottovoce.records.tables.plans import PLANS  # noqa: PLC0415
+    from sottovoce.records.tables.query_plans import PLANS  # noqa: PLC0415
 
     if reading.word not in PLANS:
         return True, "no query is known for it"

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sottovoce.privacy.lazily import lazily
+from sottovoce.privacy.lazy_imports import lazily
 
 if TYPE_CHECKING:
     from sottovoce.mechanisms.approximate import ApproximateSample
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sottovoce.mechanisms.direct import DirectPosterior
     from sottovoce.mechanisms.exponential_choice import ExponentialChoice, Outcomes
     from sottovoce.mechanisms.forecast import Forecast
-    from sottovoce.mechanisms.function_of import FunctionOf, NoisyValue
+    from sottovoce.mechanisms.function_statistic import FunctionOf, NoisyValue
     from sottovoce.mechanisms.integer_noise import IntegerNoise
     from sottovoce.mechanisms.mechanism import Mechanism
     from sottovoce.mechanisms.noisy_posterior import NoisyPosterior

@@ -12,10 +12,10 @@ import numpy as np
 
 from sottovoce.mechanisms.exponential_choice import ExponentialChoice, choose
 from sottovoce.mechanisms.mechanism import Mechanism
+from sottovoce.privacy.approximate_sampling import SlackProfile
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.profile import Basis, Profile
-from sottovoce.privacy.slack import SlackProfile
 
 __all__ = ["ApproximateSample", "barker_distance"]
 

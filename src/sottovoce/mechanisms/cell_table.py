@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.mechanisms.balls import Ball, BallFunction, ball, ball_function, precision
-from sottovoce.mechanisms.cells import Cells, nearest_double
-from sottovoce.mechanisms.conjugate.laws import BetaLaw, GammaLaw, NormalLaw
+from sottovoce.mechanisms.ball_arithmetic import Ball, BallFunction, ball, ball_function, precision
+from sottovoce.mechanisms.conjugate.exact_posteriors import BetaLaw, GammaLaw, NormalLaw
 from sottovoce.mechanisms.lazy_uniform import BitSource, LazyUniform, find_cell
+from sottovoce.mechanisms.rounding_cells import Cells, nearest_double
 from sottovoce.privacy.numbers import Floats
 
 __all__ = ["CellTable"]
@@ -84,7 +84,7 @@ class _Pieces:
 class CellTable:
     """The cells of one law, for many draws.
 
-    >>> from sottovoce.mechanisms.cells import UnitCells
+    >>> from sottovoce.mechanisms.rounding_cells import UnitCells
     >>> from sottovoce.privacy.randomness import secure_rng
     >>> middles, complements = CellTable(BetaLaw(Fraction(7), Fraction(9)), UnitCells()).draw(1000, secure_rng())
     >>> bool(np.all((middles > 0) & (middles < 1))), bool(np.all(middles + complements == 1))

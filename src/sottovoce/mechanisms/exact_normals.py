@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.mechanisms.balls import Ball, ball, precision
-from sottovoce.mechanisms.cells import EvenCells, exact
+from sottovoce.mechanisms.ball_arithmetic import Ball, ball, precision
+from sottovoce.mechanisms.rounding_cells import EvenCells, exact
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import is_secure

@@ -17,11 +17,11 @@ from functools import cached_property
 
 import numpy as np
 
-from sottovoce.mechanisms.balls import Ball, BallFunction, ball, ball_function, precision
-from sottovoce.mechanisms.cells import Cells, FloatingCells, exact
+from sottovoce.mechanisms.ball_arithmetic import Ball, BallFunction, ball, ball_function, precision
 from sottovoce.mechanisms.conjugate.distributions.truncated_dirichlet import TruncatedDirichlet
-from sottovoce.mechanisms.conjugate.laws import DirichletLaw, GammaLaw
+from sottovoce.mechanisms.conjugate.exact_posteriors import DirichletLaw, GammaLaw
 from sottovoce.mechanisms.lazy_uniform import BitSource, LazyUniform, find_cell
+from sottovoce.mechanisms.rounding_cells import Cells, FloatingCells, exact
 
 __all__ = ["LazyReal", "Proposals", "floored_dirichlet"]
 

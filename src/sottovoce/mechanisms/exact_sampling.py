@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.mechanisms.balls import BallFunction, ball_function
+from sottovoce.mechanisms.ball_arithmetic import BallFunction, ball_function
 from sottovoce.mechanisms.cell_table import CellTable
-from sottovoce.mechanisms.cells import Cells, EvenCells, FloatingCells, SignedCells, UnitCells
 from sottovoce.mechanisms.conjugate.distributions.base import number
-from sottovoce.mechanisms.conjugate.laws import BetaLaw, DirichletLaw, GammaLaw, Law, NormalLaw
+from sottovoce.mechanisms.conjugate.exact_posteriors import BetaLaw, DirichletLaw, GammaLaw, Law, NormalLaw
 from sottovoce.mechanisms.exact_rejection import Proposals, floored_dirichlet
 from sottovoce.mechanisms.lazy_uniform import BitSource, LazyUniform, find_cell
+from sottovoce.mechanisms.rounding_cells import Cells, EvenCells, FloatingCells, SignedCells, UnitCells
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import is_secure

@@ -21,13 +21,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sottovoce.mechanisms.balls import Ball, ball, precision
+from sottovoce.mechanisms.ball_arithmetic import Ball, ball, precision
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.lazy_uniform import BitSource, LazyUniform
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.json_values import mapping, restoring
 from sottovoce.privacy.numbers import Floats, as_floats, real
-from sottovoce.privacy.plain import mapping, restoring
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.pure import BoundedRangeProfile

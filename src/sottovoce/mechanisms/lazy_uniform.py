@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sottovoce.mechanisms.balls import Ball, BallFunction, ball, precision
-from sottovoce.mechanisms.cells import Cells, exact
+from sottovoce.mechanisms.ball_arithmetic import Ball, BallFunction, ball, precision
+from sottovoce.mechanisms.rounding_cells import Cells, exact
 from sottovoce.privacy.randomness import SecureGenerator
 
 __all__ = ["BitSource", "LazyUniform", "find_cell"]

@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sottovoce.mechanisms.conjugate.naming import system_from
+from sottovoce.mechanisms.conjugate.named_systems import system_from
 from sottovoce.mechanisms.conjugate.system import System
 from sottovoce.mechanisms.forecast import Forecast
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue, UnprovenPrivacy
+from sottovoce.privacy.json_values import mapping, restoring
 from sottovoce.privacy.numbers import Floats, whole
-from sottovoce.privacy.plain import mapping, restoring
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.randomness import is_secure, secure_rng
 from sottovoce.privacy.registry import Registry

@@ -14,11 +14,11 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from sottovoce.mechanisms.beta_quantiles import quantiles
+from sottovoce.mechanisms.category_marginals import YES, lone_shares
 from sottovoce.mechanisms.conjugate.distributions import Beta, Dirichlet, DirichletMixture, Distribution, Mixture
 from sottovoce.mechanisms.conjugate.distributions.base import Size, check_level, frozen, positive
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.latent_histogram import CountLaws, LatentCounts, polished, tabulate
-from sottovoce.mechanisms.lone_shares import YES, lone_shares
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats, whole
 from sottovoce.privacy.randomness import seeded_rng

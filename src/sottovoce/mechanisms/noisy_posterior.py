@@ -10,7 +10,7 @@ import numpy as np
 
 from sottovoce.mechanisms.conjugate.distributions import Distribution
 from sottovoce.mechanisms.conjugate.distributions.base import Size
-from sottovoce.privacy.plain import restoring
+from sottovoce.privacy.json_values import restoring
 from sottovoce.records.readings import Statistics
 
 __all__ = ["NoisyPosterior"]

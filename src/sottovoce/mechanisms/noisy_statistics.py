@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 
+from sottovoce.mechanisms.assumed_posteriors import Imagined, ImaginedMixtures, ImaginedPosteriors, evenly
 from sottovoce.mechanisms.block_noise import KINDS, adds_up, check_kind, least_scales, noise_profile, shares_of
 from sottovoce.mechanisms.clipped_total import ClippedTotal
 from sottovoce.mechanisms.conjugate.dirichlet_categorical import DirichletCategorical
@@ -16,7 +17,6 @@ from sottovoce.mechanisms.conjugate.distributions import Distribution
 from sottovoce.mechanisms.conjugate.distributions.mixtures import Mixtures
 from sottovoce.mechanisms.conjugate.system import ClippedSystem
 from sottovoce.mechanisms.forecast import Forecast, mean_width
-from sottovoce.mechanisms.imagined import Imagined, ImaginedMixtures, ImaginedPosteriors, evenly
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.mechanism import Mechanism, check_system
 from sottovoce.mechanisms.noise_aware import latent_total, latent_totals

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sottovoce.mechanisms.conjugate.laws import law_of
+from sottovoce.mechanisms.conjugate.exact_posteriors import law_of
 from sottovoce.mechanisms.forecast import Forecast, mean_width
 from sottovoce.mechanisms.mechanism import Mechanism, check_system
-from sottovoce.mechanisms.worst import worst_of
+from sottovoce.mechanisms.worst_pair import worst_of
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile

@@ -13,7 +13,7 @@ import numpy as np
 
 from sottovoce.mechanisms.conjugate.distributions import Distribution
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.plain import canonical, json_object, restoring
+from sottovoce.privacy.json_values import canonical, json_object, restoring
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.registry import Registry
 
@@ -33,7 +33,7 @@ POSTERIORS = Registry(
         "random field posterior": "sottovoce.inference.latent.random_field_posterior:RandomFieldPosterior",
         "noisy cells": "sottovoce.inference.cells.cells_posterior:CellsPosterior",
         "class posterior": "sottovoce.inference.latent.class_posterior:ClassPosterior",
-        "noisy value": "sottovoce.mechanisms.function_of:NoisyValue",
+        "noisy value": "sottovoce.mechanisms.function_statistic:NoisyValue",
     },
     "sottovoce.posteriors",
 )

@@ -14,10 +14,10 @@ import numpy as np
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.conjugate.beta_bernoulli import BetaBernoulli
 from sottovoce.mechanisms.conjugate.distributions import ScalarDistribution
-from sottovoce.mechanisms.conjugate.laws import law_of
+from sottovoce.mechanisms.conjugate.exact_posteriors import law_of
 from sottovoce.mechanisms.forecast import Forecast, mean_width
 from sottovoce.mechanisms.mechanism import Mechanism
-from sottovoce.mechanisms.worst import worst_of
+from sottovoce.mechanisms.worst_pair import worst_of
 from sottovoce.privacy.numbers import Floats, ceil_float, real
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise

@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from sottovoce.privacy.lazily import lazily
+from sottovoce.privacy.lazy_imports import lazily
 
 if TYPE_CHECKING:
+    from sottovoce.privacy.approximate_sampling import SlackProfile
     from sottovoce.privacy.composition import ComposedProfile, compose
     from sottovoce.privacy.concentrated import RenyiProfile, ZeroConcentratedProfile
     from sottovoce.privacy.discrete_gaussian import DiscreteGaussianProfile
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from sottovoce.privacy.filter import PrivacyFilter
     from sottovoce.privacy.gaussian import GaussianProfile
     from sottovoce.privacy.laplace import DiscreteLaplaceProfile, LaplaceProfile
-    from sottovoce.privacy.least import LeastProfile
+    from sottovoce.privacy.minimum_profile import LeastProfile
     from sottovoce.privacy.pairs import BetaPairs, GammaRatePairs, GammaShapePairs, LikelihoodRatioProfile, Pairs
     from sottovoce.privacy.profile import Basis, Profile
     from sottovoce.privacy.promises import (
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from sottovoce.privacy.pure import BoundedRangeProfile, PureProfile
     from sottovoce.privacy.randomness import SecureGenerator, is_secure, secure_rng, seeded_rng
     from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE, Relation
-    from sottovoce.privacy.slack import SlackProfile
     from sottovoce.privacy.subsampled import SubsampledProfile
     from sottovoce.privacy.subsampling import subsampled_epsilon
 

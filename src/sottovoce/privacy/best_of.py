@@ -19,10 +19,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sottovoce.privacy.convert import renyi_epsilon, renyi_log_delta
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.profile import Basis, Profile
+from sottovoce.privacy.renyi_conversion import renyi_epsilon, renyi_log_delta
 
 __all__ = ["TRIES", "BestOfProfile", "Tries"]
 

@@ -13,19 +13,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sottovoce.privacy.approximate_sampling import SlackProfile
 from sottovoce.privacy.binomial_loss import BinomialLoss
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
-from sottovoce.privacy.convert import renyi_epsilon, renyi_log_delta
 from sottovoce.privacy.errors import IncompatibleNotions, InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.laplace import DiscreteLaplaceProfile
-from sottovoce.privacy.losses import Losses, Tilted, discretise, tilted_sums
 from sottovoce.privacy.numbers import Floats, shown, sum_up, whole
+from sottovoce.privacy.privacy_loss_distribution import Losses, Tilted, discretise, tilted_sums
 from sottovoce.privacy.profile import Basis, Profile, shared_relation
 from sottovoce.privacy.pure import PureProfile
-from sottovoce.privacy.roots import decreasing_root
+from sottovoce.privacy.renyi_conversion import renyi_epsilon, renyi_log_delta
+from sottovoce.privacy.root_finding import decreasing_root
 from sottovoce.privacy.rounding import lifted, root_of_squares
-from sottovoce.privacy.slack import SlackProfile
 
 __all__ = ["ComposedProfile", "compose"]
 

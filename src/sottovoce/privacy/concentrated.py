@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from sottovoce.privacy.convert import renyi_epsilon, renyi_log_delta
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats, real
 from sottovoce.privacy.profile import Basis, Profile
+from sottovoce.privacy.renyi_conversion import renyi_epsilon, renyi_log_delta
 from sottovoce.privacy.rounding import LEAST, lifted, product_up
 
 __all__ = ["RenyiProfile", "ZeroConcentratedProfile"]

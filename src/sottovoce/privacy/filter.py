@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from sottovoce.privacy.counting import GAUSSIAN, Counting, Order
+from sottovoce.privacy.budget_units import GAUSSIAN, Counting, Order
 from sottovoce.privacy.errors import BudgetExceeded, IncompatibleNotions, InvalidValue
 from sottovoce.privacy.numbers import as_floats, ceil_float, real, shown
 from sottovoce.privacy.profile import Profile

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sottovoce.privacy.errors import IncompatibleNotions, InvalidValue
+from sottovoce.privacy.json_values import canonical, json_object, restoring
 from sottovoce.privacy.numbers import Floats, as_floats, shown
-from sottovoce.privacy.plain import canonical, json_object, restoring
 from sottovoce.privacy.promise import Promise
 from sottovoce.privacy.registry import Registry
 from sottovoce.privacy.relation import REPLACE_ONE, Relation, check_same, shown_with_relation
-from sottovoce.privacy.roots import decreasing_root
+from sottovoce.privacy.root_finding import decreasing_root
 from sottovoce.privacy.rounding import LEAST, lifted, log_down
 
 __all__ = ["PROFILES", "Basis", "Profile", "shared_relation"]
@@ -39,10 +39,10 @@ PROFILES = Registry(
         "likelihood-ratio": "sottovoce.privacy.pairs:LikelihoodRatioProfile",
         "composed": "sottovoce.privacy.composition:ComposedProfile",
         "best-of": "sottovoce.privacy.best_of:BestOfProfile",
-        "group-of-two": "sottovoce.privacy.group_of_two:GroupOfTwo",
+        "group-of-two": "sottovoce.privacy.group_privacy:GroupOfTwo",
         "subsampled": "sottovoce.privacy.subsampled:SubsampledProfile",
-        "slack": "sottovoce.privacy.slack:SlackProfile",
-        "least": "sottovoce.privacy.least:LeastProfile",
+        "slack": "sottovoce.privacy.approximate_sampling:SlackProfile",
+        "least": "sottovoce.privacy.minimum_profile:LeastProfile",
         "amplified": "sottovoce.theory.amplification.mixing:AmplifiedProfile",
         "iterated-laplace": "sottovoce.theory.amplification.coupling:IteratedLaplaceProfile",
     },
@@ -273,7 +273,7 @@ class Profile(ABC):
 
     def _twice(self) -> Profile:
         """Return what holds at a distance of two neighbours."""
-        from sottovoce.privacy.group_of_two import GroupOfTwo  # noqa: PLC0415 - a group may be of any kind
+        from sottovoce.privacy.group_privacy import GroupOfTwo  # noqa: PLC0415 - a group may be of any kind
 
         return GroupOfTwo(self)
 

@@ -13,12 +13,12 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sottovoce.privacy.errors import IncompatibleNotions, InvalidPromise, InvalidValue
+from sottovoce.privacy.json_values import json_object
 from sottovoce.privacy.numbers import real, shown
-from sottovoce.privacy.plain import json_object
 from sottovoce.privacy.relation import REPLACE_ONE, Relation, shown_with_relation
 
 if TYPE_CHECKING:
-    from sottovoce.privacy.counting import Counting
+    from sottovoce.privacy.budget_units import Counting
     from sottovoce.privacy.profile import Profile
 
 __all__ = ["Promise", "parse_promise"]

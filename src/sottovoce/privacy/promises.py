@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sottovoce.privacy.concentrated import RenyiProfile, ZeroConcentratedProfile
-from sottovoce.privacy.counting import (
+from sottovoce.privacy.budget_units import (
     GAUSSIAN,
     Counting,
     at_best_order,
@@ -23,6 +22,7 @@ from sottovoce.privacy.counting import (
     gaussian_allowance,
     squares_of_mu,
 )
+from sottovoce.privacy.concentrated import RenyiProfile, ZeroConcentratedProfile
 from sottovoce.privacy.errors import InvalidPromise, InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import ceil_float, floor_float

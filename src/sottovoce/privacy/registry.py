@@ -11,7 +11,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from sottovoce.privacy.errors import InvalidValue, NotInstalled
-from sottovoce.privacy.lazily import needing
+from sottovoce.privacy.lazy_imports import needing
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -16,7 +16,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.privacy.counting import coins
+from sottovoce.privacy.budget_units import coins
 from sottovoce.privacy.numbers import Floats, as_floats, real, whole
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promise import Promise

@@ -19,8 +19,8 @@ import numpy as np
 from sottovoce.audit.cases import case
 from sottovoce.audit.subject import Subject
 from sottovoce.inference.regression import Design, DiffusedRegression, Logistic, Loss, NoisyMoments
+from sottovoce.inference.regression.device_placement import Placement
 from sottovoce.inference.regression.losses import Constants
-from sottovoce.inference.regression.placement import Placement
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.records.readings import ClippedSum
 from sottovoce.theory.amplification import BoundedMean, NoisyProjectedSGD, OrnsteinUhlenbeck, brownian

@@ -15,9 +15,9 @@ from sottovoce.audit.low_bits import lowest_bit
 from sottovoce.inference.regression import certificate
 from sottovoce.inference.regression.certificate import Chain
 from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.device_placement import Placement
 from sottovoce.inference.regression.losses import Logistic, SmoothedHinge
 from sottovoce.inference.regression.noisy_moments import NoisyMoments
-from sottovoce.inference.regression.placement import Placement
 from sottovoce.inference.regression.posterior import DiffusedRegression
 from sottovoce.inference.regression.refined import RefinedRegression
 from sottovoce.privacy.errors import InvalidValue

@@ -10,9 +10,9 @@ from scipy import stats
 
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
-from sottovoce.privacy.convert import renyi_log_delta
 from sottovoce.privacy.laplace import DiscreteLaplaceProfile
 from sottovoce.privacy.pure import BoundedRangeProfile, PureProfile
+from sottovoce.privacy.renyi_conversion import renyi_log_delta
 
 __all__ = ["converted", "sums_of_two", "windows_of_responses"]
 

@@ -15,13 +15,13 @@ from sottovoce.audit.checks.result import check, verdict
 from sottovoce.mechanisms import ChoiceChain, ExponentialChoice, FunctionOf, NoisyStatistics, Outcomes, choice_chain
 from sottovoce.mechanisms.conjugate import Gamma
 from sottovoce.mechanisms.conjugate.exponential_family import ExponentialFamily
+from sottovoce.privacy.approximate_sampling import SlackProfile
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.laplace import DiscreteLaplaceProfile
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.relation import ADD_REMOVE
-from sottovoce.privacy.slack import SlackProfile
 from sottovoce.privacy.subsampled import SubsampledProfile
 from sottovoce.records.facts.columns import Flag, Number
 from sottovoce.records.readings import ClippedSum, FunctionRows, FunctionValue

@@ -13,7 +13,8 @@ import numpy as np
 from scipy import special, stats
 
 from sottovoce.audit.checks.result import check, verdict
-from sottovoce.inference.regression import gibbs_rules, nearness
+from sottovoce.inference.regression import certified_distance as nearness
+from sottovoce.inference.regression import gibbs_rules
 from sottovoce.inference.regression.certificate import Chain
 from sottovoce.inference.regression.design import Design
 from sottovoce.inference.regression.losses import SmoothedHinge

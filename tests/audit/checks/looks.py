@@ -17,7 +17,7 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.records.facts import Category, Count, Facts, Flag, Number
 from sottovoce.records.facts.encodings import Encoding
 from sottovoce.records.readings import Look
-from sottovoce.records.readings.held_records import as_columns
+from sottovoce.records.readings.in_memory_records import as_columns
 
 __all__ = ["movements", "shares"]
 

@@ -10,7 +10,7 @@ from scipy import stats
 
 from sottovoce.audit.checks.fits import ALARM
 from sottovoce.audit.checks.result import check, verdict
-from sottovoce.inference.regression import tries as counts
+from sottovoce.inference.regression import random_stopping as counts
 from sottovoce.inference.regression.best_of import BestRegression
 from sottovoce.inference.regression.design import Design
 from sottovoce.inference.regression.filtered import FilteredRegression

@@ -19,7 +19,7 @@ from sottovoce.mechanisms.conjugate import (
     GammaPoisson,
     NormalMean,
 )
-from sottovoce.mechanisms.conjugate.laws import exact_total
+from sottovoce.mechanisms.conjugate.exact_posteriors import exact_total
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.readings import ClassMoments

@@ -15,9 +15,10 @@ from sottovoce.audit.checks.result import check, verdict
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.promises import PureDP
 from sottovoce.records.facts import Facts, Number
-from sottovoce.records.facts.formulas import parse_formula
+from sottovoce.records.facts.formula_parser import parse_formula
 from sottovoce.records.tables import open_table
-from sottovoce.service.curator import Curator, records
+from sottovoce.service.curator import Curator
+from sottovoce.service.curator import readable_records as records
 
 __all__ = ["formulas", "lakes", "late", "out_of_reach"]
 

@@ -20,8 +20,9 @@ from sottovoce.privacy.errors import SottovoceError
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.records.facts import Category, Facts, Flag, Number
 from sottovoce.service.answers.card import card
-from sottovoce.service.answers.explaining import explain
-from sottovoce.service.curator import Curator, records
+from sottovoce.service.answers.explanations import explain
+from sottovoce.service.curator import Curator
+from sottovoce.service.curator import readable_records as records
 
 __all__ = ["secret_n"]
 

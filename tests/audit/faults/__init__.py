@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from sottovoce.records.tables import table
-from sottovoce.records.tables.plans import KeptPlans
+from sottovoce.records.tables.query_plans import KeptPlans
 
 __all__ = ["Fault", "all_faults", "fault", "planted"]
 

@@ -8,7 +8,8 @@ import numpy as np
 from scipy import special
 
 from audit.faults import Patch, fault
-from sottovoce.privacy import composition, losses
+from sottovoce.privacy import composition
+from sottovoce.privacy import privacy_loss_distribution as losses
 from sottovoce.privacy.composition import ComposedProfile
 from sottovoce.privacy.discrete_gaussian import DiscreteGaussianProfile
 from sottovoce.privacy.filter import PrivacyFilter

@@ -11,7 +11,7 @@ from audit.faults import Patch, fault
 from sottovoce.mechanisms import ChoiceChain, ExponentialChoice
 from sottovoce.mechanisms.conjugate.exponential_family import ExponentialFamily
 from sottovoce.privacy import composition, subsampled
-from sottovoce.privacy.slack import SlackProfile
+from sottovoce.privacy.approximate_sampling import SlackProfile
 from sottovoce.privacy.subsampled import SubsampledProfile
 from sottovoce.records.readings import functions
 

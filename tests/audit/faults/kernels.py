@@ -8,7 +8,8 @@ import numpy as np
 
 from audit.faults import Patch, fault
 from sottovoce.mechanisms import ChoiceChain
-from sottovoce.privacy import concentrated, convert
+from sottovoce.privacy import concentrated
+from sottovoce.privacy import renyi_conversion as convert
 from sottovoce.privacy.laplace import DiscreteLaplaceProfile
 from sottovoce.privacy.pure import BoundedRangeProfile, PureProfile
 from sottovoce.theory.amplification import iteration, mixing

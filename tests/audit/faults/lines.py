@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from audit.faults import Patch, fault
-from sottovoce.inference.regression import gibbs_rules, nearness, potential
+from sottovoce.inference.regression import certified_distance as nearness
+from sottovoce.inference.regression import gibbs_rules, potential
 from sottovoce.mechanisms.conjugate import BetaBernoulli
 from sottovoce.theory.amplification import convex_sets, densities
 from sottovoce.theory.amplification.minibatch import MinibatchSGD

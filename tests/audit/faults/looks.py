@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from audit.faults import Patch, fault
-from sottovoce.inference.regression import adaptive_looks, shares
+from sottovoce.inference.regression import adaptive_looks
+from sottovoce.inference.regression import budget_allocation as shares
 from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
 from sottovoce.records.readings import Look, binary_families, families
 

@@ -264,7 +264,7 @@ def _rest_by_records(patch: Patch) -> None:
 @fault("a cell next to the right one", "exact sampling", OFTEN)
 def _next_cell(patch: Patch) -> None:
     from sottovoce.mechanisms import exact_sampling
-    from sottovoce.mechanisms.cells import EvenCells, FloatingCells, UnitCells
+    from sottovoce.mechanisms.rounding_cells import EvenCells, FloatingCells, UnitCells
 
     honest = exact_sampling.find_cell
     coarse = {UnitCells: UnitCells(4, -7), FloatingCells: FloatingCells(4, -7), EvenCells: EvenCells(-3)}
@@ -289,7 +289,7 @@ def _hasty_table(patch: Patch) -> None:
 
 @fault("a series cut off before its end", "exact sampling", CELLS)
 def _short_series(patch: Patch) -> None:
-    from sottovoce.mechanisms import balls
+    from sottovoce.mechanisms import ball_arithmetic as balls
 
     honest = balls.beta_series
     patch.setattr(balls, "beta_series", lambda a, b, x, bits: _cut(honest(a, b, x, bits)))

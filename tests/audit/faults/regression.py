@@ -19,8 +19,10 @@ from sottovoce.inference.regression import (
     posterior,
     refined,
     sums,
-    tries,
     unit_rows,
+)
+from sottovoce.inference.regression import (
+    random_stopping as tries,
 )
 from sottovoce.inference.regression.certificate import Chain
 from sottovoce.inference.regression.design import Design
@@ -30,7 +32,8 @@ from sottovoce.inference.regression.residuals import Classes, Line
 from sottovoce.inference.regression.row_maps import Flattening
 from sottovoce.privacy.best_of import BestOfProfile, Tries
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.records.readings import ClippedRows, rows
+from sottovoce.records.readings import ClippedRows
+from sottovoce.records.readings import design_rows as rows
 from sottovoce.theory.amplification.diffusion import OrnsteinUhlenbeck
 from sottovoce.theory.amplification.sgd import NoisyProjectedSGD
 

@@ -21,7 +21,7 @@ from sottovoce.inference.cells.noisy_cells import NoisyCells
 from sottovoce.mechanisms.conjugate import BetaBernoulli
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.group_of_two import GroupOfTwo
+from sottovoce.privacy.group_privacy import GroupOfTwo
 from sottovoce.privacy.pairs import GammaShapePairs, LikelihoodRatioProfile
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
@@ -51,7 +51,7 @@ budgets = { patients = "50%" }
 def _told(n: int) -> list[str]:
     """Return what a server tells of a data set, but for what it releases."""
     from sottovoce.faces.server import read_config
-    from sottovoce.faces.server.meaning import Imagining, balance, explanation
+    from sottovoce.faces.server.budget_meaning import Imagining, balance, explanation
     from sottovoce.faces.server.questions import Question
     from sottovoce.faces.server.service import Service
 

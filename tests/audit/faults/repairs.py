@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from audit.faults import Patch, fault
-from sottovoce.records.facts import formulas
+from sottovoce.records.facts import formula_parser as formulas
 from sottovoce.records.tables import sources
-from sottovoce.service.curator import Curator, records
+from sottovoce.service.curator import Curator
+from sottovoce.service.curator import readable_records as records
 
 LAKES, CHARGED = "records that a table's log took away do not count", "nothing is charged for records out of reach"
 MEASURED, LATE = "a formula is measured before it is expanded", "answers leave at few moments"
@@ -21,7 +22,7 @@ def _all_files(patch: Patch) -> None:
 @fault("charged before anyone asked whether the records are there", "curator", CHARGED)
 def _unasked(patch: Patch) -> None:
     patch.setattr(Curator, "ensure_available", lambda self: None)
-    patch.setattr("sottovoce.service.curator.source.Source.check_unchanged", lambda self, dataset: None)
+    patch.setattr("sottovoce.service.curator.data_source.Source.check_unchanged", lambda self, dataset: None)
 
 
 @fault("a formula expanded before it is measured", "formulas", MEASURED)

@@ -137,4 +137,4 @@ def _one_pool(patch: Patch) -> None:
         POOL[:] = [self._makers.pool]
 
     patch.setattr(Service, "__init__", opened)
-    patch.setattr("sottovoce.faces.server.lines.Line.run", run)
+    patch.setattr("sottovoce.faces.server.work_queue.Line.run", run)

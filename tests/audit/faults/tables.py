@@ -9,10 +9,10 @@ from sottovoce.records.tables import Table, delimited, sources
 from sottovoce.records.tables.columns import field
 from sottovoce.records.tables.delimited import cells
 from sottovoce.records.tables.folders import NamedFiles
-from sottovoce.records.tables.origin import Origin
 from sottovoce.records.tables.quotes import SEPARATOR
+from sottovoce.records.tables.table_identity import Origin
 from sottovoce.service.curator import Curator
-from sottovoce.service.curator.source import Source
+from sottovoce.service.curator.data_source import Source
 
 PUBLIC, FAILS, ONE, WORK, LIVE, REACH = (
     "no record changes what is public of a table",
@@ -114,7 +114,7 @@ def _base_name(patch: Patch) -> None:
 
 @fault("a second name for the same data", "curator", ONE)
 def _second_name(patch: Patch) -> None:
-    patch.setattr("sottovoce.service.curator.opening.same_data", lambda *_, named: None)
+    patch.setattr("sottovoce.service.curator.budget_opening.same_data", lambda *_, named: None)
 
 
 @fault("a key that answers for other data", "curator", ONE)

@@ -12,12 +12,12 @@ import numpy as np
 from sottovoce.audit.cases_conjugate import small_cases
 from sottovoce.audit.checks.fits import ALARM, chi_square
 from sottovoce.audit.checks.result import check, verdict
-from sottovoce.mechanisms.balls import Ball, ball, ball_function, precision
+from sottovoce.mechanisms.ball_arithmetic import Ball, ball, ball_function, precision
 from sottovoce.mechanisms.cell_table import CellTable
-from sottovoce.mechanisms.cells import Cells, EvenCells, FloatingCells, UnitCells, exact
-from sottovoce.mechanisms.conjugate.laws import BetaLaw, DirichletLaw, GammaLaw, NormalLaw
+from sottovoce.mechanisms.conjugate.exact_posteriors import BetaLaw, DirichletLaw, GammaLaw, NormalLaw
 from sottovoce.mechanisms.exact_normals import exact_normals
 from sottovoce.mechanisms.exact_sampling import cells_of, draw, samples
+from sottovoce.mechanisms.rounding_cells import Cells, EvenCells, FloatingCells, UnitCells, exact
 from sottovoce.privacy.randomness import secure_rng
 
 __all__ = [

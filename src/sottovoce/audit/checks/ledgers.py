@@ -19,7 +19,7 @@ from sottovoce.privacy.errors import SottovoceError
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
 from sottovoce.service.ledger import Ledger, charging
-from sottovoce.service.ledger.chain import canonical
+from sottovoce.service.ledger.hash_chain import canonical
 
 __all__ = ["checkpointed", "costs", "restored", "swapped"]
 

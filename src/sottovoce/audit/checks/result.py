@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sottovoce.privacy.errors import NotInstalled
-from sottovoce.privacy.lazily import needing
+from sottovoce.privacy.lazy_imports import needing
 
 __all__ = ["CHECKS", "CheckResult", "attempt", "check", "verdict"]
 

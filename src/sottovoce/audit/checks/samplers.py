@@ -11,7 +11,7 @@ from sottovoce.audit.checks.quadrature import nodes
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.audit.low_bits import lowest_bit
 from sottovoce.mechanisms.conjugate.distributions import Dirichlet, NormalVector
-from sottovoce.mechanisms.conjugate.laws import DirichletLaw
+from sottovoce.mechanisms.conjugate.exact_posteriors import DirichletLaw
 from sottovoce.mechanisms.exact_sampling import cells_of
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import secure_rng, seeded_rng

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.faces.cli import shared
+from sottovoce.faces.cli.answer_output import Told, of_regression, of_rows, show, table_file
 from sottovoce.faces.cli.console import AsJson, console, emit
-from sottovoce.faces.cli.showing import Told, of_regression, of_rows, show, table_file
-from sottovoce.faces.cli.writing import check_places, written
+from sottovoce.faces.cli.output_files import check_places, written
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.shares import read_share
 
@@ -43,7 +43,7 @@ def again(
 ) -> None:
     """Tell an answer that was paid for again, and what follows from it: nothing is read, and nothing spent."""
     from sottovoce.inference.cells.intervals import checked_level  # noqa: PLC0415
-    from sottovoce.service.answers.again import answer_again  # noqa: PLC0415 - needs the data extra
+    from sottovoce.service.answers.replayed_answer import answer_again  # noqa: PLC0415 - needs the data extra
     from sottovoce.service.ledger import Ledger  # noqa: PLC0415
 
     certain = checked_level(read_share("--level", level))
@@ -65,7 +65,7 @@ def again(
 
 
 def _found(ledger: Ledger, entry: int | None, key: str | None, dataset: str | None) -> tuple[Entry, Budget]:
-    from sottovoce.service.answers.again import entry_of, entry_under  # noqa: PLC0415 - needs the data extra
+    from sottovoce.service.answers.replayed_answer import entry_of, entry_under  # noqa: PLC0415 - needs the data extra
 
     every = ledger.budgets()
     if dataset is not None:

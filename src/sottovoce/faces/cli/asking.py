@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.faces.cli import shared
+from sottovoce.faces.cli.answer_output import of_rows, row_places, show, table_file
 from sottovoce.faces.cli.console import AsJson, console, emit, waiting
-from sottovoce.faces.cli.showing import of_rows, row_places, show, table_file
-from sottovoce.faces.cli.writing import check_places, written
+from sottovoce.faces.cli.output_files import check_places, written
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.shares import read_share
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from sottovoce.mechanisms import Mechanism
     from sottovoce.service.answers import Question
     from sottovoce.service.answers.paid_verbs import PaidVerbs
-    from sottovoce.service.curator.protected import Protected
-    from sottovoce.service.curator.records import Records
+    from sottovoce.service.curator.privacy_unit import Protected
+    from sottovoce.service.curator.readable_records import Records
 
 __all__ = ["ask"]
 
@@ -68,7 +68,7 @@ def ask(
     from sottovoce.inference.cells.intervals import checked_level  # noqa: PLC0415 - needs the data extra
     from sottovoce.inference.cells.questions import Question  # noqa: PLC0415
     from sottovoce.records.facts import Cells, Facts  # noqa: PLC0415
-    from sottovoce.records.facts.conditions import check_levels  # noqa: PLC0415
+    from sottovoce.records.facts.condition_parser import check_levels  # noqa: PLC0415
 
     wanted = tuple(read_share("--at", one) for one in at or ())
     given = {"by": tuple(by or ()), "where": where, "exposure": exposure, "at": wanted, "bins": bins, "pool": pool}

@@ -20,9 +20,9 @@ from sottovoce.audit.survey import survey
 from sottovoce.faces.cli import shared
 from sottovoce.faces.cli.console import AsJson, console, emit, number, table
 from sottovoce.faces.cli.figures import trade_off_figure
+from sottovoce.faces.cli.output_files import check_places
 from sottovoce.faces.cli.specs import facts_of, model_for, read_spec
-from sottovoce.faces.cli.writing import check_places
-from sottovoce.mechanisms.choices import CONJUGATE, build_mechanism, usual_name
+from sottovoce.mechanisms.mechanism_choice import CONJUGATE, build_mechanism, usual_name
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import parse_promise
 from sottovoce.privacy.shares import percent, read_share

@@ -45,10 +45,10 @@ def balance(
     """Say what share of a budget an accuracy or a risk takes, and what it brings. Reads nothing, spends nothing."""
     from sottovoce.inference.cells.questions import Question  # noqa: PLC0415
     from sottovoce.records.facts import read_facts  # noqa: PLC0415
-    from sottovoce.records.facts.imagined import parse_imagined  # noqa: PLC0415
+    from sottovoce.records.facts.assumed_distribution import parse_imagined  # noqa: PLC0415
     from sottovoce.service.answers import parse_question, parse_spend  # noqa: PLC0415 - needs the data extra
-    from sottovoce.service.answers.balance import Balance  # noqa: PLC0415
-    from sottovoce.service.curator.protected import Protected  # noqa: PLC0415
+    from sottovoce.service.answers.trade_off import Balance  # noqa: PLC0415
+    from sottovoce.service.curator.privacy_unit import Protected  # noqa: PLC0415
 
     if sum(one is not None for one in (width, risk, spend)) > 1:
         raise InvalidValue("say one of --width, --risk and --spend: each follows from the others")

@@ -98,7 +98,7 @@ def _verify(page: Path, key: Path | None, place: str | None, *, as_json: bool) -
     from sottovoce.faces.server.cards import verify_card  # noqa: PLC0415 - an extra
     from sottovoce.service.answers.card import superseded  # noqa: PLC0415 - opens a database
     from sottovoce.service.ledger import Ledger  # noqa: PLC0415
-    from sottovoce.service.ledger.chain import Head  # noqa: PLC0415
+    from sottovoce.service.ledger.hash_chain import Head  # noqa: PLC0415
 
     if key is None:
         raise InvalidValue("say --key PUBLIC.pem, the issuer's public key: a card is checked with one that you trust")

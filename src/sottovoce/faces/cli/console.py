@@ -24,7 +24,7 @@ from sottovoce.privacy.errors import (
     SourceUnavailable,
     UnprovenPrivacy,
 )
-from sottovoce.privacy.lazily import needing
+from sottovoce.privacy.lazy_imports import needing
 
 __all__ = ["EXIT_CODES", "AsJson", "console", "emit", "escape", "exit_code", "fail", "number", "table", "waiting"]
 

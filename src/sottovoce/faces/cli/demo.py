@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sottovoce.faces.cli.console import AsJson, console, emit, table
-from sottovoce.faces.cli.told import Told, ask
+from sottovoce.faces.cli.demo_questions import Told, ask
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.privacy.shares import percent

@@ -12,8 +12,8 @@ from sottovoce.faces.cli.console import AsJson, console, emit, escape
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import parse_promise
 from sottovoce.privacy.shares import read_share
-from sottovoce.service.answers.explaining import Explanation, texts
-from sottovoce.service.answers.explaining import explain as explained
+from sottovoce.service.answers.explanations import Explanation, texts
+from sottovoce.service.answers.explanations import explain as explained
 
 __all__ = ["explain"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sottovoce.inference.figures import COLOURS
-from sottovoce.mechanisms.choices import Choice
+from sottovoce.mechanisms.mechanism_choice import Choice
 from sottovoce.privacy.errors import InvalidValue, NotInstalled
 from sottovoce.privacy.promises import ApproxDP, Promise
 

@@ -13,13 +13,13 @@ import typer
 from sottovoce.faces.cli import shared
 from sottovoce.faces.cli.console import AsJson, console, emit, escape, table
 from sottovoce.faces.cli.specs import parse_types
-from sottovoce.mechanisms.conjugate.naming import system_from
+from sottovoce.mechanisms.conjugate.named_systems import system_from
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.filter import GAUSSIAN, Order
 from sottovoce.privacy.promises import ApproxDP, parse_promise
 from sottovoce.privacy.shares import percent
 from sottovoce.service.ledger import Budget, Entry, Ledger
-from sottovoce.service.ledger.chain import EMPTY
+from sottovoce.service.ledger.hash_chain import EMPTY
 
 __all__ = ["app"]
 

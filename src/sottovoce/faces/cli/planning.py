@@ -11,16 +11,16 @@ from sottovoce.faces.cli import shared
 from sottovoce.faces.cli.console import AsJson, console, emit, escape, number, table
 from sottovoce.faces.cli.specs import facts_of, model_for, read_spec
 from sottovoce.mechanisms import Mechanism
-from sottovoce.mechanisms.choices import CONJUGATE, DELTAS, ORDERS, Choice, choices, imagined_mean, names_for
-from sottovoce.mechanisms.conjugate.naming import SYSTEMS
-from sottovoce.mechanisms.expected import cautions
+from sottovoce.mechanisms.conjugate.named_systems import SYSTEMS
+from sottovoce.mechanisms.expected_error import cautions
+from sottovoce.mechanisms.mechanism_choice import CONJUGATE, DELTAS, ORDERS, Choice, choices, imagined_mean, names_for
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.numbers import whole as whole_number
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.privacy.shares import percent, read_share, read_width
 
 if TYPE_CHECKING:
-    from sottovoce.mechanisms.needed import Needed
+    from sottovoce.mechanisms.required_share import Needed
 
 __all__ = ["plan"]
 
@@ -103,7 +103,7 @@ def plan(
     names = list(names_for(model)) if mechanism == "all" else [mechanism]
     imagined = imagined_mean(model) if mean is None else _means(mean)
     if width is not None:
-        from sottovoce.mechanisms.needed import shares_needed  # noqa: PLC0415 - brings the filter
+        from sottovoce.mechanisms.required_share import shares_needed  # noqa: PLC0415 - brings the filter
 
         wanted = read_width(width, of_share=model.word in ("beta-bernoulli", "dirichlet-categorical"))
         needed = shares_needed(model, count, parse_promise(whole), wanted, imagined, names)
@@ -143,7 +143,7 @@ def _in_reach(found: list[Needed], model: Any, n: int, budget: Promise, width: f
     best = min((one for one in found if one.width is not None), key=lambda one: one.width or 0.0, default=None)
     if best is None:
         return f"± {width:g} is out of reach of {budget}; no mechanism says how wide its intervals are"
-    from sottovoce.mechanisms.needed import records_needed  # noqa: PLC0415
+    from sottovoce.mechanisms.required_share import records_needed  # noqa: PLC0415
 
     enough = records_needed(model, n, budget, width, mean, best.name)
     more = "" if enough is None else f", and n = {enough:,} would do"

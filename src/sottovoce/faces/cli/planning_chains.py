@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from sottovoce.faces.cli.console import console, emit, number, table
+from sottovoce.inference.regression.certified_distance import distance, near_posterior
 from sottovoce.inference.regression.design import Design
-from sottovoce.inference.regression.nearness import distance, near_posterior
-from sottovoce.mechanisms.choices import DELTAS
+from sottovoce.mechanisms.mechanism_choice import DELTAS
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise
 

@@ -11,15 +11,15 @@ from typing import Any
 from sottovoce.faces.cli.console import console, emit, escape, number, table, waiting
 from sottovoce.inference.cells.intervals import checked_level
 from sottovoce.inference.cells.questions import Question
-from sottovoce.mechanisms.expected import cautions
+from sottovoce.mechanisms.expected_error import cautions
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.shares import in_hundred, percent
 from sottovoce.records.facts import Facts, Flag
-from sottovoce.records.facts.imagined import parse_imagined
+from sottovoce.records.facts.assumed_distribution import parse_imagined
 from sottovoce.service.answers import parse_question, parse_spend
-from sottovoce.service.answers.balance import Balance
-from sottovoce.service.curator.protected import Protected
+from sottovoce.service.answers.trade_off import Balance
+from sottovoce.service.curator.privacy_unit import Protected
 
 __all__ = ["plan_question"]
 

@@ -6,11 +6,11 @@ import shlex
 
 from sottovoce.faces.cli.console import console, emit, escape, table, waiting
 from sottovoce.inference.regression import AdaptiveLooks, Formula
-from sottovoce.inference.regression.planned import plan_looks
+from sottovoce.inference.regression.regression_plan import plan_looks
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.promises import Promise, parse_promise
-from sottovoce.records.facts.conditions import check_levels
-from sottovoce.records.facts.imagined import Imagined
+from sottovoce.records.facts.assumed_distribution import Imagined
+from sottovoce.records.facts.condition_parser import check_levels
 from sottovoce.service.answers import parse_spend
 
 __all__ = ["plan_formula", "plan_regression"]

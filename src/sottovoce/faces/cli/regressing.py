@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.faces.cli import shared
+from sottovoce.faces.cli.answer_output import of_regression, show, table_file
 from sottovoce.faces.cli.console import AsJson, console, emit, waiting
-from sottovoce.faces.cli.showing import of_regression, show, table_file
-from sottovoce.faces.cli.writing import check_places, written
+from sottovoce.faces.cli.output_files import check_places, written
 from sottovoce.privacy.shares import read_share
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from sottovoce.mechanisms import Mechanism
     from sottovoce.service.answers.paid_verbs import PaidVerbs
-    from sottovoce.service.curator.protected import Protected
-    from sottovoce.service.curator.records import Records
+    from sottovoce.service.curator.privacy_unit import Protected
+    from sottovoce.service.curator.readable_records import Records
 
 __all__ = ["regress"]
 
@@ -63,9 +63,9 @@ def regress(
     """Print a regression table with an interval in every row. It is charged once, before any record is read."""
     from sottovoce.inference.cells.intervals import checked_level  # noqa: PLC0415
     from sottovoce.records.facts import Facts  # noqa: PLC0415
-    from sottovoce.records.facts.conditions import check_levels  # noqa: PLC0415
+    from sottovoce.records.facts.condition_parser import check_levels  # noqa: PLC0415
     from sottovoce.records.readings import ClippedSum  # noqa: PLC0415
-    from sottovoce.service.answers.contrast_words import parse_contrast  # noqa: PLC0415 - needs the data extra
+    from sottovoce.service.answers.contrast_parser import parse_contrast  # noqa: PLC0415 - needs the data extra
     from sottovoce.service.answers.predictions import parse_rows  # noqa: PLC0415
     from sottovoce.service.answers.verbs import regression_room  # noqa: PLC0415
 

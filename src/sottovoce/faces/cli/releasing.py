@@ -12,11 +12,11 @@ import typer
 
 from sottovoce.faces.cli import shared
 from sottovoce.faces.cli.console import AsJson, console, emit, escape, number, table
+from sottovoce.faces.cli.output_files import check_places, written
 from sottovoce.faces.cli.specs import facts_of, model_for, parse_types, read_spec, releasing_mechanism
-from sottovoce.faces.cli.writing import check_places, written
 from sottovoce.mechanisms import Mechanism
-from sottovoce.mechanisms.choices import CONJUGATE
-from sottovoce.mechanisms.conjugate.naming import SYSTEMS
+from sottovoce.mechanisms.conjugate.named_systems import SYSTEMS
+from sottovoce.mechanisms.mechanism_choice import CONJUGATE
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.numbers import whole
@@ -73,7 +73,7 @@ def release(
     """Release a posterior from a table. The budget is charged, durably, before any record is read."""
     from sottovoce.records.tables import open_table  # noqa: PLC0415
     from sottovoce.service.curator import Curator  # noqa: PLC0415 - needs the data extra
-    from sottovoce.service.curator.protected import Protected  # noqa: PLC0415
+    from sottovoce.service.curator.privacy_unit import Protected  # noqa: PLC0415
     from sottovoce.service.ledger.charging import price  # noqa: PLC0415
 
     given = read_spec(spec)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.faces.cli.told import Told
+from sottovoce.faces.cli.demo_questions import Told
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.shares import percent
 from sottovoce.service.answers.card import asked as asked_in

@@ -11,7 +11,7 @@ import typer
 
 from sottovoce.faces.cli.console import AsJson, console, emit, escape, table
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.plain import json_object
+from sottovoce.privacy.json_values import json_object
 from sottovoce.privacy.shares import percent
 
 __all__ = ["receipt_app", "serve", "tokens_app"]
@@ -150,7 +150,7 @@ def verify(
 ) -> None:
     """Check a receipt's signature; of a whole answer, also that the receipt is about this very release."""
     from sottovoce.faces.server.receipts import verify_receipt  # noqa: PLC0415 - an extra
-    from sottovoce.service.answers.notebook import asked_in_words  # noqa: PLC0415 - numpy
+    from sottovoce.service.answers.notebook_repr import asked_in_words  # noqa: PLC0415 - numpy
 
     content = json_object(_read(receipt), "a receipt")
     found = content.get("receipt", content)

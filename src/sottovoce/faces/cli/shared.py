@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from sottovoce.records.facts import Facts
     from sottovoce.service.answers.paid_verbs import PaidVerbs
     from sottovoce.service.curator import Curator
-    from sottovoce.service.curator.protected import Protected
-    from sottovoce.service.curator.records import Records
+    from sottovoce.service.curator.privacy_unit import Protected
+    from sottovoce.service.curator.readable_records import Records
 
 __all__ = ["beside", "check_payable", "curator_beside", "paid", "places"]
 
@@ -106,8 +106,8 @@ def check_payable(
     draws: int = 1,
 ) -> None:
     """Raise where a budget that would be opened now could not pay for a mechanism."""
-    from sottovoce.service.curator.opening import has_budget  # noqa: PLC0415 - needs the data extra
-    from sottovoce.service.curator.unopened import Unopened  # noqa: PLC0415
+    from sottovoce.service.curator.budget_opening import has_budget  # noqa: PLC0415 - needs the data extra
+    from sottovoce.service.curator.unopened_budget import Unopened  # noqa: PLC0415
 
     if not has_budget(ledger, dataset, records):
         purse = Unopened(dataset or data, promise, whom, n)
@@ -131,7 +131,7 @@ def curator_beside(
     mechanism a budget would pay. A question that makes no sense, or that could not be paid for, opens no budget.
     """
     from sottovoce.records.facts import read_facts  # noqa: PLC0415
-    from sottovoce.service.curator.protected import Protected  # noqa: PLC0415 - needs the data extra
+    from sottovoce.service.curator.privacy_unit import Protected  # noqa: PLC0415 - needs the data extra
 
     _, place, kept = places(data, facts, ledger)
     with contextlib.ExitStack() as opened:
@@ -151,6 +151,6 @@ def curator_beside(
 
 
 def _records(data: str, facts: Facts | None, opened: contextlib.ExitStack) -> Records:
-    from sottovoce.service.curator.records import open_records  # noqa: PLC0415 - opens databases
+    from sottovoce.service.curator.readable_records import open_records  # noqa: PLC0415 - opens databases
 
     return open_records(data, facts, None, opened)

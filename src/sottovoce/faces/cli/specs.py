@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.mechanisms import Mechanism
-from sottovoce.mechanisms.choices import build_mechanism, names_for, usual_name
-from sottovoce.mechanisms.conjugate.naming import SYSTEMS, system_from
+from sottovoce.mechanisms.conjugate.named_systems import SYSTEMS, system_from
+from sottovoce.mechanisms.mechanism_choice import build_mechanism, names_for, usual_name
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.plain import toml_file
+from sottovoce.privacy.json_values import toml_file
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.records.facts import Facts, read_facts

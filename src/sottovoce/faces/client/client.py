@@ -21,19 +21,19 @@ from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.relation import REPLACE_ONE
 from sottovoce.privacy.shares import percent
 from sottovoce.records.facts import Facts
-from sottovoce.records.facts.imagined import Imagined, imagined_of
+from sottovoce.records.facts.assumed_distribution import Imagined, imagined_of
 from sottovoce.service.answers.answer import Answer
-from sottovoce.service.answers.balance import Offer
+from sottovoce.service.answers.budget_account import Spend
 from sottovoce.service.answers.catalogue import CATALOGUE, Verb, spend_of
-from sottovoce.service.answers.explaining import Explanation, explain
-from sottovoce.service.answers.purse import Spend
+from sottovoce.service.answers.explanations import Explanation, explain
 from sottovoce.service.answers.regression import Regression
+from sottovoce.service.answers.trade_off import Offer
 from sottovoce.service.answers.verbs import Verbs, check_options, regression_room
 from sottovoce.service.ledger import Budget
 
 if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.inference.regression.formula import Formula
-    from sottovoce.inference.regression.planned import RegressionPlan
+    from sottovoce.inference.regression.regression_plan import RegressionPlan
 
 __all__ = ["Client"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sottovoce.privacy.lazily import lazily
+from sottovoce.privacy.lazy_imports import lazily
 
 if TYPE_CHECKING:
+    from sottovoce.faces.estimators.estimator_protocol import EveryFitSpends
     from sottovoce.faces.estimators.linear import LinearRegression, LinearSVC, LogisticRegression, ProbitRegression
-    from sottovoce.faces.estimators.manners import EveryFitSpends
     from sottovoce.faces.estimators.naive_bayes import NaiveBayes
     from sottovoce.faces.estimators.poisson import PoissonRegression
     from sottovoce.faces.estimators.public_steps import PublicEncoder, PublicFunction, PublicScaler, private_pipeline

@@ -14,12 +14,12 @@ import numpy as np
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sottovoce.faces.estimators.manners import EveryFitSpends, PrivateEstimator, random_source, warn_of_refit
+from sottovoce.faces.estimators.estimator_protocol import EveryFitSpends, PrivateEstimator, random_source, warn_of_refit
 from sottovoce.inference.regression.choosing import choose
 from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.device_placement import placed
 from sottovoce.inference.regression.gaussian_posterior import GaussianPosterior
 from sottovoce.inference.regression.losses import Loss
-from sottovoce.inference.regression.placement import placed
 from sottovoce.inference.regression.softmax import SoftmaxPosterior
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.release import Release
@@ -30,7 +30,7 @@ from sottovoce.privacy.randomness import secure_rng
 from sottovoce.records.facts import Facts
 from sottovoce.records.facts.columns import Column
 from sottovoce.records.readings.cells import cells_of, fill, finite, missing_values, table_of
-from sottovoce.records.readings.rows import width_of
+from sottovoce.records.readings.design_rows import width_of
 
 __all__ = ["POSTERIOR_DRAWS", "EveryFitSpends", "PrivateGLM"]
 

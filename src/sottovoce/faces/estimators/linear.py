@@ -14,7 +14,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sottovoce.faces.estimators.base import EveryFitSpends, PrivateGLM
-from sottovoce.faces.estimators.manners import check_classes
+from sottovoce.faces.estimators.estimator_protocol import check_classes
 from sottovoce.inference.regression.design import Design
 from sottovoce.inference.regression.gaussian_posterior import GaussianPosterior
 from sottovoce.inference.regression.losses import Logistic, Loss, Probit, SmoothedHinge, Squared, positive

@@ -11,7 +11,13 @@ from scipy import special
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sottovoce.faces.estimators.manners import PrivateEstimator, check_classes, promise_of, random_source, warn_of_refit
+from sottovoce.faces.estimators.estimator_protocol import (
+    PrivateEstimator,
+    check_classes,
+    promise_of,
+    random_source,
+    warn_of_refit,
+)
 from sottovoce.inference.latent.class_posterior import ClassPosterior
 from sottovoce.inference.latent.fields import Bounded, Field, field_of, fields_of
 from sottovoce.inference.latent.naive_bayes import NaiveBayesModel

@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sottovoce.faces.estimators.base import PrivateGLM
-from sottovoce.faces.estimators.manners import PrivateEstimator, random_source, warn_of_refit
+from sottovoce.faces.estimators.estimator_protocol import PrivateEstimator, random_source, warn_of_refit
 from sottovoce.inference.regression.best_of import BestRegression, Chosen
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.release import Release

@@ -7,8 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from sottovoce.faces.estimators.estimator_protocol import random_source, warn_of_refit
 from sottovoce.faces.estimators.linear import LogisticRegression
-from sottovoce.faces.estimators.manners import random_source, warn_of_refit
 from sottovoce.inference.regression.design import Design
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.release import Release

@@ -136,8 +136,8 @@ def _live() -> None:
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     import resource  # noqa: PLC0415 - of POSIX
 
-    import sottovoce.faces.server.meaning  # noqa: F401, PLC0415 - all that plans need
-    from sottovoce.faces.server.making import quietly  # noqa: PLC0415
+    import sottovoce.faces.server.budget_meaning  # noqa: F401, PLC0415 - all that plans need
+    from sottovoce.faces.server.release_workers import quietly  # noqa: PLC0415
 
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
     link = Connection(int(sys.argv[1]))

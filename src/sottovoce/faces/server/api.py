@@ -10,9 +10,8 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import Field
 
-from sottovoce.faces.server.known import Questions
-from sottovoce.faces.server.lines import while_there
-from sottovoce.faces.server.problems import RESPONSES
+from sottovoce.faces.server.http_errors import RESPONSES
+from sottovoce.faces.server.request_cache import Questions
 from sottovoce.faces.server.schemas import (
     MOST_ROWS,
     AnswerBody,
@@ -30,8 +29,9 @@ from sottovoce.faces.server.schemas import (
     VerbBody,
 )
 from sottovoce.faces.server.service import Caller, Service
+from sottovoce.faces.server.work_queue import while_there
 from sottovoce.privacy.numbers import shown
-from sottovoce.records.facts.row_words import LONGEST
+from sottovoce.records.facts.row_parser import LONGEST
 
 __all__ = ["Asking", "Name", "caller_of", "known_query", "router", "serving"]
 

@@ -14,15 +14,16 @@ from fastapi import FastAPI
 from starlette.middleware.errors import ServerErrorMiddleware
 
 from sottovoce import __version__
-from sottovoce.faces.server import api, meaning_api
+from sottovoce.faces.server import api
+from sottovoce.faces.server import budget_meaning_api as meaning_api
 from sottovoce.faces.server.apart import prepare
 from sottovoce.faces.server.config import Config, is_loopback, read_config
-from sottovoce.faces.server.ending import stopping_within
-from sottovoce.faces.server.guard import Guard
-from sottovoce.faces.server.known import Known, Questions
+from sottovoce.faces.server.graceful_shutdown import stopping_within
+from sottovoce.faces.server.http_errors import install_problems
 from sottovoce.faces.server.pacing import Bucket
 from sottovoce.faces.server.page import install_page
-from sottovoce.faces.server.problems import install_problems
+from sottovoce.faces.server.request_cache import Known, Questions
+from sottovoce.faces.server.request_guard import Guard
 from sottovoce.faces.server.service import Service
 
 __all__ = ["CONFIG_VARIABLE", "create_app", "worker_app"]

@@ -15,7 +15,7 @@ from sottovoce.faces.server.receipts import Signer, verify_signed
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.service.answers.card import VERSION, Card
 from sottovoce.service.answers.card_page import EMPTY_SIGNATURE
-from sottovoce.service.ledger.chain import digest
+from sottovoce.service.ledger.hash_chain import digest
 
 __all__ = ["sign_card", "verify_card"]
 

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sottovoce.faces.server.sections import Section
-from sottovoce.mechanisms.choices import CONJUGATE, known_names, names_for
-from sottovoce.mechanisms.conjugate.naming import column_systems
+from sottovoce.mechanisms.conjugate.named_systems import column_systems
 from sottovoce.mechanisms.mechanism import MECHANISMS
+from sottovoce.mechanisms.mechanism_choice import CONJUGATE, known_names, names_for
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import GAUSSIAN, Order
-from sottovoce.privacy.plain import toml_file
+from sottovoce.privacy.json_values import toml_file
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.privacy.relation import ADD_REMOVE
 from sottovoce.privacy.shares import read_share
 from sottovoce.records.facts import Category, Column, Facts, Person, read_facts
-from sottovoce.service.curator.opening import check_pays
+from sottovoce.service.curator.budget_opening import check_pays
 
 __all__ = ["AnalystConfig", "ColumnConfig", "Config", "DatasetConfig", "Limits", "Tls", "is_loopback", "read_config"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from sottovoce.faces.server.config import AnalystConfig, DatasetConfig
 from sottovoce.faces.server.verbs import verbs_of
-from sottovoce.mechanisms.choices import CONJUGATE
+from sottovoce.mechanisms.mechanism_choice import CONJUGATE
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.records.readings import ClippedRows, Seen

@@ -11,7 +11,7 @@ from sottovoce.faces.server.config import DatasetConfig
 from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.service.curator import Curator
 from sottovoce.service.ledger import Budget, Entry
-from sottovoce.service.ledger.chain import canonical
+from sottovoce.service.ledger.hash_chain import canonical
 
 __all__ = ["Asking", "Order", "text_of"]
 

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
 from sottovoce.faces.server.errors import TooManyRequests
-from sottovoce.service.curator.records import next_tick
+from sottovoce.service.curator.readable_records import next_tick
 
 __all__ = ["Bucket", "Grid"]
 

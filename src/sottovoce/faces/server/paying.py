@@ -12,27 +12,27 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from sottovoce.faces.server.callers import Caller
-from sottovoce.faces.server.clerk import Clerk
 from sottovoce.faces.server.config import Config
 from sottovoce.faces.server.datasets import Dataset
 from sottovoce.faces.server.errors import AnswerLost, NotAllowed
-from sottovoce.faces.server.lines import Line, Receive, while_there
+from sottovoce.faces.server.group_commit_writer import Clerk
 from sottovoce.faces.server.logs import log_failure, log_late
-from sottovoce.faces.server.making import Makers, quietly
 from sottovoce.faces.server.metrics import Metrics
 from sottovoce.faces.server.orders import Asking, text_of
 from sottovoce.faces.server.pacing import Grid
 from sottovoce.faces.server.questions import Question
 from sottovoce.faces.server.readiness import Readiness
 from sottovoce.faces.server.receipts import Signer
-from sottovoce.faces.server.telling import Saying
+from sottovoce.faces.server.release_workers import Makers, quietly
+from sottovoce.faces.server.response_builder import Saying
+from sottovoce.faces.server.work_queue import Line, Receive, while_there
 from sottovoce.mechanisms import Release
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, SourceUnavailable
 from sottovoce.service.curator import Answer, Draft, Paid, Priced
 from sottovoce.service.ledger import Budget, Entry, Ledger
-from sottovoce.service.ledger.chain import Written, canonical_object
 from sottovoce.service.ledger.changes import totalling
-from sottovoce.service.ledger.grouping import Change
+from sottovoce.service.ledger.group_commit import Change
+from sottovoce.service.ledger.hash_chain import Written, canonical_object
 
 __all__ = ["PaidAnswers", "plain_of"]
 

@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 
 from sottovoce.faces.server.answers import plain
-from sottovoce.faces.server.lines import apart, breathe
 from sottovoce.faces.server.questions import calibrated
+from sottovoce.faces.server.work_queue import apart, breathe
 from sottovoce.mechanisms import Mechanism
-from sottovoce.mechanisms.choices import DELTAS, ORDERS, forecast_of
+from sottovoce.mechanisms.mechanism_choice import DELTAS, ORDERS, forecast_of
 from sottovoce.privacy.composition import ComposedProfile
-from sottovoce.privacy.convert import renyi_epsilon, renyi_log_delta
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.renyi_conversion import renyi_epsilon, renyi_log_delta
 from sottovoce.service.ledger import Budget
-from sottovoce.service.ledger.chain import canonical
 from sottovoce.service.ledger.charging import price
+from sottovoce.service.ledger.hash_chain import canonical
 
 __all__ = ["choice_of", "forecast_for", "priced", "summary_of"]
 

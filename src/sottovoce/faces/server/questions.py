@@ -11,23 +11,23 @@ from typing import Any
 from sottovoce.faces.server.answers import answering
 from sottovoce.faces.server.config import DatasetConfig
 from sottovoce.faces.server.errors import NotFound
-from sottovoce.faces.server.lines import apart
 from sottovoce.faces.server.orders import Order
 from sottovoce.faces.server.queries import check_query, parse_query
 from sottovoce.faces.server.queries.tree import Query
+from sottovoce.faces.server.work_queue import apart
 from sottovoce.mechanisms import Mechanism, Release, TemperedPosterior
-from sottovoce.mechanisms.choices import build_mechanism, usual_name
 from sottovoce.mechanisms.conjugate.conjugate import Conjugate
-from sottovoce.mechanisms.conjugate.naming import SYSTEMS, column_systems, system_from
+from sottovoce.mechanisms.conjugate.named_systems import SYSTEMS, column_systems, system_from
+from sottovoce.mechanisms.mechanism_choice import build_mechanism, usual_name
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.privacy.errors import InvalidPromise, InvalidValue, SottovoceError
 from sottovoce.privacy.promises import Promise, PureDP, parse_promise
 from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE
 from sottovoce.records.facts import Person, Vector
-from sottovoce.records.facts.conditions import columns_of, parse_predicate
+from sottovoce.records.facts.condition_parser import columns_of, parse_predicate
 from sottovoce.service.curator import Curator
 from sottovoce.service.ledger import Budget, Entry
-from sottovoce.service.ledger.chain import canonical
+from sottovoce.service.ledger.hash_chain import canonical
 
 __all__ = [
     "Model",

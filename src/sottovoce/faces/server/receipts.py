@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import shown
 from sottovoce.service.ledger import Budget, Entry
-from sottovoce.service.ledger.chain import canonical, canonical_object, digest
+from sottovoce.service.ledger.hash_chain import canonical, canonical_object, digest
 
 __all__ = ["Signer", "receipt_of", "verify_receipt", "verify_signed"]
 

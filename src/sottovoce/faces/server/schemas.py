@@ -11,11 +11,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from sottovoce.faces.server.queries.parsing import LONGEST as LONGEST_QUERY
 from sottovoce.faces.server.questions import Question
 from sottovoce.faces.server.verbs import VerbQuestion
-from sottovoce.mechanisms.choices import CONJUGATE
-from sottovoce.mechanisms.conjugate.naming import SYSTEMS, column_systems
+from sottovoce.mechanisms.conjugate.named_systems import SYSTEMS, column_systems
+from sottovoce.mechanisms.mechanism_choice import CONJUGATE
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.shares import read_share
-from sottovoce.records.facts.row_words import LONGEST
+from sottovoce.records.facts.row_parser import LONGEST
 from sottovoce.service.answers.catalogue import CATALOGUE
 
 __all__ = [

@@ -11,12 +11,10 @@ import scipy.optimize  # noqa: F401 - which the first to ask must not wait for
 
 from sottovoce.faces.client.reach import LIMITED, reach
 from sottovoce.faces.server.callers import Caller, caller_of
-from sottovoce.faces.server.clerk import Clerk
 from sottovoce.faces.server.config import Config
 from sottovoce.faces.server.datasets import Dataset
 from sottovoce.faces.server.errors import NotAllowed, NotFound
-from sottovoce.faces.server.lines import Line
-from sottovoce.faces.server.making import Makers, quietly
+from sottovoce.faces.server.group_commit_writer import Clerk
 from sottovoce.faces.server.metrics import Metrics
 from sottovoce.faces.server.pacing import Grid
 from sottovoce.faces.server.paying import PaidAnswers, plain_of
@@ -24,17 +22,19 @@ from sottovoce.faces.server.plans import choice_of, priced
 from sottovoce.faces.server.questions import Question, model_of, target_of
 from sottovoce.faces.server.readiness import Readiness
 from sottovoce.faces.server.receipts import Signer
-from sottovoce.faces.server.telling import left_of
+from sottovoce.faces.server.release_workers import Makers, quietly
+from sottovoce.faces.server.response_builder import left_of
 from sottovoce.faces.server.tokens import Tokens
 from sottovoce.faces.server.verbs import contrast_of, told_of
+from sottovoce.faces.server.work_queue import Line
 from sottovoce.inference.cells.intervals import checked_level
 from sottovoce.mechanisms import Release
-from sottovoce.mechanisms.choices import imagined_mean
+from sottovoce.mechanisms.mechanism_choice import imagined_mean
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable
 from sottovoce.privacy.shares import percent
 from sottovoce.records.facts import dummy_csv
+from sottovoce.service.answers.budget_account import like_the_last
 from sottovoce.service.answers.predictions import Row
-from sottovoce.service.answers.purse import like_the_last
 from sottovoce.service.ledger import Entry, Ledger, State
 
 __all__ = ["Caller", "Service"]

@@ -19,10 +19,10 @@ from sottovoce.privacy.promises import Promise
 from sottovoce.records.facts import Category, Facts, Flag
 from sottovoce.records.facts.bands import group_axis
 from sottovoce.service.answers.answer import Answer
-from sottovoce.service.answers.asking import parse_question
 from sottovoce.service.answers.catalogue import CATALOGUE, Verb, spend_of
 from sottovoce.service.answers.contrast import contrast
 from sottovoce.service.answers.predictions import Row
+from sottovoce.service.answers.question_parser import parse_question
 from sottovoce.service.curator import Curator
 from sottovoce.service.ledger import Budget, Entry
 

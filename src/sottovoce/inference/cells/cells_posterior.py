@@ -22,8 +22,8 @@ from sottovoce.inference.cells.questions import Question
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.intervals import reaching
 from sottovoce.privacy.errors import InvalidData
+from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats, whole
-from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.readings.group_moments import STEPS
 

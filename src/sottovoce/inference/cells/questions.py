@@ -14,14 +14,14 @@ import numpy as np
 from sottovoce.inference.cells.groups import Groups
 from sottovoce.inference.cells.groups import shown as shown_value
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.json_values import mapping, restoring
 from sottovoce.privacy.numbers import as_floats, shown
-from sottovoce.privacy.plain import mapping, restoring
 from sottovoce.privacy.shares import read_share
 from sottovoce.records.facts import Category, Cells, Column, Count, Facts, Flag, Number
 from sottovoce.records.facts.bands import group_texts, split_group
-from sottovoce.records.facts.conditions import check_columns, check_levels
-from sottovoce.records.facts.names import quoted
-from sottovoce.records.facts.ruled_out import groups_kept
+from sottovoce.records.facts.column_names import quoted
+from sottovoce.records.facts.condition_parser import check_columns, check_levels
+from sottovoce.records.facts.excluded_groups import groups_kept
 from sottovoce.records.readings import CellCounts, GroupMoments, PersonCells, PersonMoments, PersonRows, Statistics
 
 __all__ = ["VERBS", "Question"]

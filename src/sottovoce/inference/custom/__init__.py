@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sottovoce.inference.custom.observation import Observed, observed
 from sottovoce.privacy.errors import NotInstalled
-from sottovoce.privacy.lazily import lazily
+from sottovoce.privacy.lazy_imports import lazily
 
 if TYPE_CHECKING:
     from sottovoce.inference.custom import numpyro

@@ -14,7 +14,7 @@ from numpyro.infer.util import potential_energy, unconstrain_fn
 from scipy.special import logsumexp
 
 from sottovoce.inference.custom.program import Program
-from sottovoce.mechanisms.compiling import compiler_options
+from sottovoce.mechanisms.jax_compilation import compiler_options
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.plain import restoring
+from sottovoce.privacy.json_values import restoring
 from sottovoce.records.facts.cells import Cells
 
 __all__ = ["Observed", "observed"]

@@ -21,7 +21,7 @@ from sottovoce.inference.custom.cell_masses import masses
 from sottovoce.inference.custom.likelihood import Form, Plan, choose_form, exact, normal, plan_for
 from sottovoce.inference.custom.observation import Observed
 from sottovoce.inference.custom.tabulated import Table, table_for, tabulated
-from sottovoce.mechanisms.compiling import compiler_options
+from sottovoce.mechanisms.jax_compilation import compiler_options
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.numbers import Floats
 

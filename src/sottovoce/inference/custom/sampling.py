@@ -20,7 +20,7 @@ from numpyro.infer.hmc import hmc
 from numpyro.infer.util import ParamInfo, constrain_fn, potential_energy
 
 from sottovoce.inference.custom.program import Program
-from sottovoce.mechanisms.compiling import compiler_options
+from sottovoce.mechanisms.jax_compilation import compiler_options
 from sottovoce.mechanisms.progress import progress_bar
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from sottovoce.inference.latent.adding_up import Parts
+from sottovoce.inference.latent.conditional_sums import Parts
+from sottovoce.inference.latent.gibbs_sampler import draw_dirichlet
 from sottovoce.inference.latent.latent_classes import ClassDraws, LatentClasses
-from sottovoce.inference.latent.sweeps import draw_dirichlet
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
 

@@ -13,8 +13,8 @@ from sottovoce.inference.latent.diagnostics import Convergence
 from sottovoce.inference.latent.draws import NamedDraws, lone_from, lone_state, tails
 from sottovoce.inference.latent.fields import Bounded, Field, field_from
 from sottovoce.mechanisms.intervals import reaching
+from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.plain import restoring
 
 __all__ = ["ClassPosterior"]
 

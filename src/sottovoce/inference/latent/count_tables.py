@@ -21,8 +21,8 @@ from sottovoce.mechanisms.forecast import Forecast, mean_width
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.noisy_statistics import NoisyStatistics
 from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.json_values import mapping, restoring
 from sottovoce.privacy.numbers import Floats, as_floats
-from sottovoce.privacy.plain import mapping, restoring
 from sottovoce.privacy.promises import Promise
 from sottovoce.records.facts import Facts
 from sottovoce.records.readings import CrossCounts, Statistics

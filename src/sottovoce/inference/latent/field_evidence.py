@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from sottovoce.inference.latent.elliptical_slice_sampler import Guide, slice_step
 from sottovoce.inference.latent.log_linear import LogLinear
-from sottovoce.inference.latent.slices import Guide, slice_step
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
 

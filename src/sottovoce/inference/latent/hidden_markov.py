@@ -10,17 +10,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.inference.latent.chains import OFTEN
 from sottovoce.inference.latent.count_tables import CountTables, NoisyTables, OverTables
 from sottovoce.inference.latent.fields import ChainGrid, Field, field_from, settings_of
+from sottovoce.inference.latent.forward_backward import OFTEN
+from sottovoce.inference.latent.gibbs_sampler import ChainState, Prior, gibbs_sweep, noisy_sweep, stack_draws
 from sottovoce.inference.latent.hidden_markov_posterior import HiddenMarkovPosterior
 from sottovoce.inference.latent.latent_counts import LatentCounts
-from sottovoce.inference.latent.sweeps import ChainState, Prior, gibbs_sweep, noisy_sweep, stack_draws
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.mechanisms.progress import progress_bar
 from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.json_values import mapping, restoring
 from sottovoce.privacy.numbers import Floats, whole
-from sottovoce.privacy.plain import mapping, restoring
 from sottovoce.privacy.randomness import secure_rng
 from sottovoce.records.facts import Facts
 from sottovoce.records.readings import Statistics

@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from sottovoce.inference.latent.chains import forward_filter
 from sottovoce.inference.latent.diagnostics import Convergence
 from sottovoce.inference.latent.draws import NamedDraws
 from sottovoce.inference.latent.fields import Field, field_from
-from sottovoce.inference.latent.relabel import common_labels
-from sottovoce.inference.latent.sweeps import ChainState
+from sottovoce.inference.latent.forward_backward import forward_filter
+from sottovoce.inference.latent.gibbs_sampler import ChainState
+from sottovoce.inference.latent.label_switching import common_labels
 from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.plain import restoring
 
 __all__ = ["HiddenMarkovPosterior"]
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from sottovoce.inference.latent.diagnostics import Convergence
-from sottovoce.inference.latent.sweeps import draw_dirichlet
+from sottovoce.inference.latent.gibbs_sampler import draw_dirichlet
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.mechanisms.progress import Bar, progress_bar
 from sottovoce.privacy.errors import InvalidValue

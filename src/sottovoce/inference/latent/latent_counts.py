@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from sottovoce.inference.latent.array_backend import NUMPY, compiled, has_jax
 from sottovoce.inference.latent.cell_likelihood import CellLikelihood
-from sottovoce.inference.latent.cell_moves import by_state, moved_probabilities, moved_sizes
-from sottovoce.inference.latent.programs import NUMPY, compiled, has_jax
+from sottovoce.inference.latent.latent_cell_moves import by_state, moved_probabilities, moved_sizes
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sottovoce.inference.latent.junction import BucketTree
+from sottovoce.inference.latent.junction_tree import BucketTree
 from sottovoce.privacy.numbers import Floats
 
 __all__ = ["LogLinear"]

@@ -13,14 +13,14 @@ from sottovoce.inference.latent.class_posterior import ClassPosterior
 from sottovoce.inference.latent.count_tables import CountTables, columns_by_name
 from sottovoce.inference.latent.diagnostics import Convergence
 from sottovoce.inference.latent.fields import Bounded, Field, field_from, field_of, settings_of
+from sottovoce.inference.latent.gibbs_sampler import draw_dirichlet
 from sottovoce.inference.latent.moment_posterior import moment_draws, moment_posterior, moments
-from sottovoce.inference.latent.sweeps import draw_dirichlet
+from sottovoce.mechanisms.category_marginals import YES, lone_shares
 from sottovoce.mechanisms.forecast import Forecast
 from sottovoce.mechanisms.integer_noise import IntegerNoise
-from sottovoce.mechanisms.lone_shares import YES, lone_shares
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats, whole
-from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.facts import Facts
 from sottovoce.records.readings import ClassMoments, Statistics

@@ -15,11 +15,11 @@ from sottovoce.inference.latent.count_tables import CountTables, NoisyTables
 from sottovoce.inference.latent.diagnostics import Convergence
 from sottovoce.inference.latent.fields import Field, field_from, settings_of
 from sottovoce.inference.latent.fitted_tables import FittedTables
+from sottovoce.inference.latent.gibbs_sampler import draw_dirichlet
 from sottovoce.inference.latent.network_posterior import NetworkPosterior
-from sottovoce.inference.latent.sweeps import draw_dirichlet
-from sottovoce.mechanisms.lone_shares import YES, lone_shares
+from sottovoce.mechanisms.category_marginals import YES, lone_shares
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.plain import mapping, restoring
+from sottovoce.privacy.json_values import mapping, restoring
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.facts import Facts
 from sottovoce.records.readings import Statistics

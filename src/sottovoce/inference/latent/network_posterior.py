@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.inference.latent.conditional_queries import QueriedDraws
 from sottovoce.inference.latent.diagnostics import Convergence
 from sottovoce.inference.latent.draws import lone_from, lone_state
-from sottovoce.inference.latent.elimination import Factor, eliminate
 from sottovoce.inference.latent.fields import Field, field_from
-from sottovoce.inference.latent.queries import QueriedDraws
+from sottovoce.inference.latent.variable_elimination import Factor, eliminate
+from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats, whole
-from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.randomness import secure_rng
 
 __all__ = ["NetworkPosterior"]

@@ -19,7 +19,7 @@ from sottovoce.inference.latent.log_linear import LogLinear
 from sottovoce.inference.latent.random_field_posterior import RandomFieldPosterior, family_of
 from sottovoce.mechanisms.progress import progress_bar
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.plain import mapping, restoring
+from sottovoce.privacy.json_values import mapping, restoring
 from sottovoce.records.facts import Facts
 
 __all__ = ["MarkovRandomField"]

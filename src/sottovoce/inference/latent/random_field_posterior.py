@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.inference.latent.conditional_queries import QueriedDraws
 from sottovoce.inference.latent.diagnostics import Convergence
-from sottovoce.inference.latent.elimination import Factor
 from sottovoce.inference.latent.fields import Field, field_from
-from sottovoce.inference.latent.junction import BucketTree
+from sottovoce.inference.latent.junction_tree import BucketTree
 from sottovoce.inference.latent.log_linear import LogLinear
-from sottovoce.inference.latent.queries import QueriedDraws
+from sottovoce.inference.latent.variable_elimination import Factor
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats, whole
-from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.randomness import secure_rng
 
 __all__ = ["RandomFieldPosterior", "family_of"]

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.conjugate.distributions.truncated_dirichlet import TruncatedDirichlet
-from sottovoce.mechanisms.conjugate.laws import DirichletLaw, tempered_power
+from sottovoce.mechanisms.conjugate.exact_posteriors import DirichletLaw, tempered_power
 from sottovoce.mechanisms.exact_sampling import released, samples
 from sottovoce.privacy.composition import compose
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile

@@ -10,15 +10,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sottovoce.inference.latent.chains import OFTEN
 from sottovoce.inference.latent.exact_paths import Misfits, exact_path, whole_misfits
 from sottovoce.inference.latent.fields import ChainGrid, Field
+from sottovoce.inference.latent.forward_backward import OFTEN
+from sottovoce.inference.latent.gibbs_sampler import ChainState, stack_draws
 from sottovoce.inference.latent.hidden_markov import HiddenMarkovModel
 from sottovoce.inference.latent.hidden_markov_posterior import HiddenMarkovPosterior
-from sottovoce.inference.latent.sweeps import ChainState, stack_draws
 from sottovoce.inference.latent.tempered import TemperedUpdates, draw_floored_dirichlet, log_ratio_bound
 from sottovoce.mechanisms.calibrate import largest_keeping
-from sottovoce.mechanisms.conjugate.naming import system_from
+from sottovoce.mechanisms.conjugate.named_systems import system_from
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.errors import InvalidValue

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sottovoce.privacy.lazily import lazily
+from sottovoce.privacy.lazy_imports import lazily
 
 if TYPE_CHECKING:
     from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sottovoce.inference.regression.custom_loss import CustomLoss
     from sottovoce.inference.regression.design import Design
     from sottovoce.inference.regression.device_looks import DeviceRecords
+    from sottovoce.inference.regression.device_placement import Placement, placed
     from sottovoce.inference.regression.filtered import FilteredRegression
     from sottovoce.inference.regression.formula import Formula
     from sottovoce.inference.regression.gaussian_posterior import GaussianPosterior
@@ -35,11 +36,10 @@ if TYPE_CHECKING:
     )
     from sottovoce.inference.regression.noisy_moments import NoisyMoments
     from sottovoce.inference.regression.pac_bayes_bound import PacBayes, pac_bayes
-    from sottovoce.inference.regression.placement import Placement, placed
-    from sottovoce.inference.regression.planned import RegressionPlan, plan_looks
     from sottovoce.inference.regression.posterior import ConcentratedRegression, DiffusedRegression
     from sottovoce.inference.regression.predictive import posterior_predictive
     from sottovoce.inference.regression.refined import RefinedRegression
+    from sottovoce.inference.regression.regression_plan import RegressionPlan, plan_looks
     from sottovoce.inference.regression.softmax import Softmax, SoftmaxPosterior
     from sottovoce.inference.regression.tempered import TemperedRegression
 

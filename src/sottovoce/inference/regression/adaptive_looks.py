@@ -11,16 +11,16 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sottovoce.inference.regression.belief import Belief, believe_all
-from sottovoce.inference.regression.care import RELEASED, Care
+from sottovoce.inference.regression.adaptive_newton import Path, Shown, final, strides, together
+from sottovoce.inference.regression.budget_allocation import Step, steps
 from sottovoce.inference.regression.coefficients import Coefficients
 from sottovoce.inference.regression.formula import Formula
-from sottovoce.inference.regression.shares import Step, steps
-from sottovoce.inference.regression.strides import Path, Shown, final, strides, together
+from sottovoce.inference.regression.look_posterior import Belief, believe_all
+from sottovoce.inference.regression.sampler_settings import RELEASED, Care
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.mechanisms.mechanism import Mechanism
-from sottovoce.mechanisms.one_thread import one_thread
+from sottovoce.mechanisms.single_threaded import one_thread
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats, real

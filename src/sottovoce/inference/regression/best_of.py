@@ -21,19 +21,19 @@ from sottovoce.inference.regression.design import Design, check_design
 from sottovoce.inference.regression.losses import Logistic, Squared, positive
 from sottovoce.inference.regression.posterior import DiffusedRegression, RegressionMechanism
 from sottovoce.inference.regression.predictive import posterior_predictive
+from sottovoce.inference.regression.random_stopping import drawn
 from sottovoce.inference.regression.softmax import Softmax, softmax
 from sottovoce.inference.regression.sums import LARGEST_MU, steps_in_one
-from sottovoce.inference.regression.tries import drawn
 from sottovoce.mechanisms.calibrate import largest_keeping
-from sottovoce.mechanisms.conjugate.naming import system_from
+from sottovoce.mechanisms.conjugate.named_systems import system_from
 from sottovoce.mechanisms.exact_normals import exact_normals
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.release import POSTERIORS
 from sottovoce.privacy.best_of import BestOfProfile, Tries
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
+from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats, whole
-from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import GaussianDP, Promise
 from sottovoce.privacy.randomness import seeded_rng

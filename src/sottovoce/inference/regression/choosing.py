@@ -6,8 +6,8 @@ from typing import Any
 
 from sottovoce.inference.regression.design import Design
 from sottovoce.inference.regression.residuals import family_of
-from sottovoce.mechanisms.choices import names_for
 from sottovoce.mechanisms.mechanism import Mechanism
+from sottovoce.mechanisms.mechanism_choice import names_for
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise
 

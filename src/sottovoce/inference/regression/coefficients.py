@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from sottovoce.inference.regression.belief import Belief
 from sottovoce.inference.regression.formula import Formula
+from sottovoce.inference.regression.look_posterior import Belief
 from sottovoce.inference.regression.released_look import ReleasedLook, read_looks
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats, whole
-from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.randomness import secure_rng
 
 __all__ = ["Coefficients"]

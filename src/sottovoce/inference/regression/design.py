@@ -12,13 +12,13 @@ import numpy as np
 
 from sottovoce.inference.regression.losses import Constants, Logistic, Loss, Poisson, Probit, Squared, positive
 from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats, whole
-from sottovoce.privacy.plain import restoring
 from sottovoce.records.facts import Facts
 from sottovoce.records.facts.columns import Category, Column, Count, Flag, Number
 from sottovoce.records.readings import ClippedRows, Moments, Rows
 from sottovoce.records.readings.cells import column_of, table_of
-from sottovoce.records.readings.rows import span, width_of
+from sottovoce.records.readings.design_rows import span, width_of
 
 __all__ = ["Design", "check_design"]
 

@@ -19,12 +19,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from sottovoce.inference.regression.formula import Formula
-from sottovoce.mechanisms.compiling import compiler_options
+from sottovoce.mechanisms.jax_compilation import compiler_options
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.readings import Look, Looks, Statistics
 from sottovoce.records.readings.families import EDGE, FARTHEST, HART
-from sottovoce.records.readings.held_records import as_columns
+from sottovoce.records.readings.in_memory_records import as_columns
 
 __all__ = ["DeviceRecords"]
 

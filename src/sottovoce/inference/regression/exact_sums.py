@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from sottovoce.privacy.numbers import Floats
-from sottovoce.records.readings.rows import scale_down
+from sottovoce.records.readings.design_rows import scale_down
 
 __all__ = ["exact_moments", "exact_sum"]
 

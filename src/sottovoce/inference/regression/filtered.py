@@ -11,15 +11,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sottovoce.inference.regression.design import Design, check_design
-from sottovoce.inference.regression.filter_belief import Belief
+from sottovoce.inference.regression.filter_settings import CLASSES, LINES, Rule
 from sottovoce.inference.regression.filter_worst import worst_rows
 from sottovoce.inference.regression.gaussian_posterior import GaussianPosterior
+from sottovoce.inference.regression.kalman_filter import Belief
 from sottovoce.inference.regression.losses import Logistic, positive
-from sottovoce.inference.regression.newton_belief import NewtonBelief
+from sottovoce.inference.regression.newton_filter import NewtonBelief
 from sottovoce.inference.regression.posterior import RegressionMechanism
 from sottovoce.inference.regression.residuals import Classes, Family, Line, Probits, family_of, turned
 from sottovoce.inference.regression.row_maps import flat_by
-from sottovoce.inference.regression.rules import CLASSES, LINES, Rule
 from sottovoce.inference.regression.softmax import SoftmaxPosterior, contrasts
 from sottovoce.inference.regression.sums import LARGEST_MU, Steps, ask, log_ratio, steps_in_one, total_mu
 from sottovoce.inference.regression.unit_rows import UnitRows, mean_row

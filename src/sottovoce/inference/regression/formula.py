@@ -10,15 +10,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sottovoce.inference.regression.veil import NARROWEST
+from sottovoce.inference.regression.moment_gibbs_sampler import NARROWEST
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.json_values import mapping, restoring
 from sottovoce.privacy.numbers import Floats, real
-from sottovoce.privacy.plain import mapping, restoring
 from sottovoce.records.facts import Facts
 from sottovoce.records.facts.columns import Category, Column, Number
-from sottovoce.records.facts.conditions import check_columns
+from sottovoce.records.facts.condition_parser import check_columns
 from sottovoce.records.facts.encodings import Encoding
-from sottovoce.records.facts.formulas import ParsedFormula, parse_formula
+from sottovoce.records.facts.formula_parser import ParsedFormula, parse_formula
 from sottovoce.records.readings import Look, PersonLook
 from sottovoce.records.readings.families import Family, LinearFamily, family_of
 from sottovoce.records.readings.grid import check_span

@@ -10,8 +10,8 @@ import numpy as np
 from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.randomness import secure_rng
 
 __all__ = ["GaussianPosterior"]

@@ -14,16 +14,16 @@ import numpy as np
 
 from sottovoce.inference.regression.certificate import Chain
 from sottovoce.inference.regression.design import Design
+from sottovoce.inference.regression.device_placement import Placed, Placement, place, place_apart
 from sottovoce.inference.regression.losses import Loss
-from sottovoce.inference.regression.placement import Placed, Placement, place, place_apart
 from sottovoce.inference.regression.rounding import ball_of, rounded_normals
-from sottovoce.mechanisms.compiling import compiled
 from sottovoce.mechanisms.exact_normals import CoupledNormals
 from sottovoce.mechanisms.grid import to_grid
+from sottovoce.mechanisms.jax_compilation import compiled
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import is_secure
-from sottovoce.records.readings.rows import scale_down
+from sottovoce.records.readings.design_rows import scale_down
 
 __all__ = ["check_range", "run_chains"]
 

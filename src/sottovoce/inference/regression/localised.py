@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sottovoce.inference.regression.design import Design, check_design
+from sottovoce.inference.regression.device_placement import current
 from sottovoce.inference.regression.losses import Logistic
-from sottovoce.inference.regression.placement import current
 from sottovoce.inference.regression.posterior import DiffusedRegression, RegressionMechanism, check_precision
 from sottovoce.mechanisms.calibrate import largest_keeping
-from sottovoce.mechanisms.conjugate.naming import system_from
+from sottovoce.mechanisms.conjugate.named_systems import system_from
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, whole

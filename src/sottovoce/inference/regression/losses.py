@@ -22,7 +22,7 @@ from jax.scipy.special import log_ndtr
 from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.plain import restoring
+from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.registry import Registry
 
 __all__ = [

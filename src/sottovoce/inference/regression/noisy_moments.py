@@ -21,8 +21,8 @@ from sottovoce.inference.regression.gaussian_posterior import GaussianPosterior
 from sottovoce.inference.regression.losses import Logistic, Loss, Squared, positive
 from sottovoce.inference.regression.posterior import RegressionMechanism, prior_of
 from sottovoce.mechanisms.calibrate import largest_keeping
-from sottovoce.mechanisms.compiling import compiler_options
 from sottovoce.mechanisms.exact_normals import exact_normals
+from sottovoce.mechanisms.jax_compilation import compiler_options
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, above_diagonal

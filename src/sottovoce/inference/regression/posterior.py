@@ -12,10 +12,10 @@ import numpy as np
 
 from sottovoce.inference.regression.certificate import Chain, mixing_steps
 from sottovoce.inference.regression.design import Design, check_design
+from sottovoce.inference.regression.device_placement import LOT, Placement, Progress, are_few, current
 from sottovoce.inference.regression.langevin import check_range, run_chains
+from sottovoce.inference.regression.legacy_json import renewed
 from sottovoce.inference.regression.losses import Logistic, positive
-from sottovoce.inference.regression.old_states import renewed
-from sottovoce.inference.regression.placement import LOT, Placement, Progress, are_few, current
 from sottovoce.inference.regression.rounding import step_error
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.mechanism import Mechanism

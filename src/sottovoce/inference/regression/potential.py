@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sottovoce.inference.regression.losses import Constants, Loss, positive
-from sottovoce.mechanisms.compiling import compiler_options
+from sottovoce.mechanisms.jax_compilation import compiler_options
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import real
 

@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sottovoce.inference.regression.design import Design, check_design
+from sottovoce.inference.regression.device_placement import LOT, are_few
 from sottovoce.inference.regression.exact_sums import exact_moments
 from sottovoce.inference.regression.localised import check_phases, phases_from, plan_phases, run_phases, total_mu
 from sottovoce.inference.regression.losses import ComplementaryLogLog, Logistic, Poisson, positive
 from sottovoce.inference.regression.noisy_moments import NoisyMoments
-from sottovoce.inference.regression.placement import LOT, are_few
 from sottovoce.inference.regression.posterior import (
     DiffusedRegression,
     RegressionMechanism,
@@ -23,7 +23,7 @@ from sottovoce.inference.regression.posterior import (
 )
 from sottovoce.inference.regression.row_maps import Flattening, RowMap, shape_by
 from sottovoce.mechanisms.calibrate import largest_keeping
-from sottovoce.mechanisms.conjugate.naming import system_from
+from sottovoce.mechanisms.conjugate.named_systems import system_from
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidData
+from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.plain import restoring
 from sottovoce.records.readings import Look
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from sottovoce.mechanisms.exact_normals import exact_normals
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Basis
-from sottovoce.records.readings.rows import scale_down
+from sottovoce.records.readings.design_rows import scale_down
 
 __all__ = ["Flattening", "RowMap", "flat_by", "shape_by"]
 

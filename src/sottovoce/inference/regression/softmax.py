@@ -13,8 +13,8 @@ import numpy as np
 
 from sottovoce.inference.regression.losses import Constants, Loss
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats, whole
-from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.randomness import secure_rng
 
 __all__ = ["Softmax", "SoftmaxPosterior", "contrasts", "softmax"]

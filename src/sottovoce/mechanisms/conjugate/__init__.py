@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sottovoce.privacy.lazily import lazily
+from sottovoce.privacy.lazy_imports import lazily
 
 if TYPE_CHECKING:
     from sottovoce.mechanisms.conjugate.beta_bernoulli import BetaBernoulli

@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import special
 
-from sottovoce.mechanisms.conjugate.asking import Setting
 from sottovoce.mechanisms.conjugate.conjugate import FAR, Conjugate, check_weights
 from sottovoce.mechanisms.conjugate.distributions import Beta
 from sottovoce.mechanisms.conjugate.distributions.base import positive
 from sottovoce.mechanisms.conjugate.distributions.truncated import Truncated
-from sottovoce.mechanisms.conjugate.laws import BetaLaw, exact_total, tempered_power
+from sottovoce.mechanisms.conjugate.exact_posteriors import BetaLaw, exact_total, tempered_power
+from sottovoce.mechanisms.conjugate.prior_parameters import Setting
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, ceil_float, floor_float, log_up, real
 from sottovoce.privacy.pairs import BetaPairs, GammaShapePairs, LikelihoodRatioProfile

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
-from sottovoce.mechanisms.conjugate.asking import Setting, checked_settings
 from sottovoce.mechanisms.conjugate.distributions import Distribution
-from sottovoce.mechanisms.conjugate.laws import law_of
+from sottovoce.mechanisms.conjugate.exact_posteriors import law_of
+from sottovoce.mechanisms.conjugate.prior_parameters import Setting, checked_settings
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
+from sottovoce.privacy.json_values import mapping
 from sottovoce.privacy.numbers import real
-from sottovoce.privacy.plain import mapping
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.pure import PureProfile
 from sottovoce.records.facts import Column, Facts

@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sottovoce.mechanisms.conjugate.asking import Setting
 from sottovoce.mechanisms.conjugate.beta_bernoulli import unit_floor
 from sottovoce.mechanisms.conjugate.conjugate import FAR, Conjugate, check_weights
 from sottovoce.mechanisms.conjugate.distributions import Dirichlet
 from sottovoce.mechanisms.conjugate.distributions.base import positive
 from sottovoce.mechanisms.conjugate.distributions.truncated_dirichlet import TruncatedDirichlet
-from sottovoce.mechanisms.conjugate.laws import DirichletLaw, exact_total, tempered_power
+from sottovoce.mechanisms.conjugate.exact_posteriors import DirichletLaw, exact_total, tempered_power
+from sottovoce.mechanisms.conjugate.prior_parameters import Setting
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import floor_float, log_up
 from sottovoce.privacy.pairs import BetaPairs, GammaShapePairs, LikelihoodRatioProfile

@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.records.facts.condition import Column, Compare, Condition, IsMissing, Literal, Value
+from sottovoce.records.facts.condition_tree import Column, Compare, Condition, IsMissing, Literal, Value
 
 __all__ = ["Cell", "categories_in", "cells_in"]
 
@@ -30,7 +30,7 @@ def cells_in(event: Condition) -> list[Cell]:
     The numbers written in an event cut the line into points and the open stretches between them; within each, the
     event is the same throughout, so one look decides.
 
-    >>> from sottovoce.records.facts.conditions import parse_predicate
+    >>> from sottovoce.records.facts.condition_parser import parse_predicate
     >>> cells_in(parse_predicate("x >= 2 and not x > 5"))
     [Cell(low=2.0, high=2.0), Cell(low=2.0, high=5.0), Cell(low=5.0, high=5.0)]
     """
@@ -44,7 +44,7 @@ def cells_in(event: Condition) -> list[Cell]:
 def categories_in(event: Condition, categories: tuple[object, ...]) -> list[int]:
     """Return the positions of the categories for which an event holds.
 
-    >>> from sottovoce.records.facts.conditions import parse_predicate
+    >>> from sottovoce.records.facts.condition_parser import parse_predicate
     >>> categories_in(parse_predicate("x in ('N', 'S')"), ("E", "N", "S"))
     [1, 2]
     """

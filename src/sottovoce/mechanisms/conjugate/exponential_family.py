@@ -30,10 +30,10 @@ import numpy as np
 
 from sottovoce.mechanisms.conjugate.conjugate import Conjugate, check_weights
 from sottovoce.mechanisms.conjugate.distributions import Distribution
-from sottovoce.mechanisms.conjugate.verified import Ball, ball, ends, interval, precision, supremum
+from sottovoce.mechanisms.conjugate.verified_suprema import Ball, ball, ends, interval, precision, supremum
 from sottovoce.privacy.concentrated import RenyiProfile
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.least import LeastProfile
+from sottovoce.privacy.minimum_profile import LeastProfile
 from sottovoce.privacy.numbers import ceil_float, real
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.pure import BoundedRangeProfile

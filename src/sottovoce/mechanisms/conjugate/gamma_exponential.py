@@ -12,8 +12,8 @@ import numpy as np
 from sottovoce.mechanisms.conjugate.conjugate import check_weights
 from sottovoce.mechanisms.conjugate.distributions import Gamma
 from sottovoce.mechanisms.conjugate.distributions.base import positive
+from sottovoce.mechanisms.conjugate.exact_posteriors import GammaLaw, exact_total
 from sottovoce.mechanisms.conjugate.gamma_rate import GammaRate
-from sottovoce.mechanisms.conjugate.laws import GammaLaw, exact_total
 from sottovoce.privacy.numbers import Floats, ceil_float, floor_float
 from sottovoce.privacy.pairs import GammaRatePairs, LikelihoodRatioProfile
 from sottovoce.privacy.profile import Basis, Profile

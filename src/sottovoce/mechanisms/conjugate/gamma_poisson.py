@@ -12,8 +12,8 @@ from scipy import special
 
 from sottovoce.mechanisms.conjugate.conjugate import check_weights
 from sottovoce.mechanisms.conjugate.distributions import Gamma
+from sottovoce.mechanisms.conjugate.exact_posteriors import GammaLaw, exact_total
 from sottovoce.mechanisms.conjugate.gamma_rate import GammaRate
-from sottovoce.mechanisms.conjugate.laws import GammaLaw, exact_total
 from sottovoce.mechanisms.conjugate.normal_mean import clipped_normal_characteristic
 from sottovoce.privacy.numbers import Floats, ceil_float, floor_float, log_up, whole
 from sottovoce.privacy.pairs import GammaShapePairs, LikelihoodRatioProfile

@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sottovoce.mechanisms.conjugate.asking import RATE, Setting
 from sottovoce.mechanisms.conjugate.conjugate import Conjugate
 from sottovoce.mechanisms.conjugate.distributions import Gamma
 from sottovoce.mechanisms.conjugate.distributions.base import positive
 from sottovoce.mechanisms.conjugate.distributions.truncated import Truncated
-from sottovoce.mechanisms.conjugate.laws import GammaLaw, tempered_power
+from sottovoce.mechanisms.conjugate.exact_posteriors import GammaLaw, tempered_power
+from sottovoce.mechanisms.conjugate.prior_parameters import RATE, Setting
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, real, shown
 from sottovoce.records.readings import Statistics

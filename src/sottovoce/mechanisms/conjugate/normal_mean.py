@@ -11,12 +11,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import special
 
-from sottovoce.mechanisms.conjugate.asking import Setting
 from sottovoce.mechanisms.conjugate.conjugate import Conjugate, check_weights
 from sottovoce.mechanisms.conjugate.distributions import Normal, NormalVector
 from sottovoce.mechanisms.conjugate.distributions.base import frozen, positive
 from sottovoce.mechanisms.conjugate.distributions.truncated import Truncated
-from sottovoce.mechanisms.conjugate.laws import NormalLaw, exact_total
+from sottovoce.mechanisms.conjugate.exact_posteriors import NormalLaw, exact_total
+from sottovoce.mechanisms.conjugate.prior_parameters import Setting
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, as_floats, ceil_float, real, sqrt_up, whole

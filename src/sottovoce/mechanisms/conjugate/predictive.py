@@ -15,7 +15,7 @@ from scipy import special
 from sottovoce.mechanisms.conjugate.events import Cell, categories_in, cells_in
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
-from sottovoce.records.facts.condition import Condition
+from sottovoce.records.facts.condition_tree import Condition
 
 __all__ = ["NewRecord", "categorical", "exponential", "normal", "poisson", "vector", "yes_or_no"]
 

@@ -2,9 +2,9 @@
 
 from sottovoce.records.facts.cells import Cells
 from sottovoce.records.facts.columns import Category, Column, Count, Day, Flag, Number, Person, Vector
-from sottovoce.records.facts.dummy import dummy_columns, dummy_csv
+from sottovoce.records.facts.dummy_records import dummy_columns, dummy_csv
 from sottovoce.records.facts.facts import Facts
-from sottovoce.records.facts.files import facts_template, read_facts
+from sottovoce.records.facts.facts_file import facts_template, read_facts
 
 __all__ = [
     "Category",

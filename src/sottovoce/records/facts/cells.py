@@ -12,8 +12,8 @@ from typing import Any, Self
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.json_values import mapping, restoring
 from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.plain import mapping, restoring
 from sottovoce.records.facts.columns import Category, Column, Count, Flag, Number
 from sottovoce.records.facts.facts import Facts
 

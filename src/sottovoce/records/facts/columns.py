@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.json_values import mapping
 from sottovoce.privacy.numbers import real
-from sottovoce.privacy.plain import mapping
 
 __all__ = ["KINDS", "Category", "Column", "Count", "Day", "Flag", "Number", "Person", "Vector"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.plain import mapping, restoring
+from sottovoce.privacy.json_values import mapping, restoring
 from sottovoce.records.facts.columns import Category, Column, Count, Flag, Number
 
 __all__ = ["LEAST", "Encoding", "Scale", "levels_of", "scale_of"]

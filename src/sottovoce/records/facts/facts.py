@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.json_values import mapping
 from sottovoce.privacy.numbers import shown
-from sottovoce.privacy.plain import mapping
 from sottovoce.records.facts.columns import Column, Person
-from sottovoce.records.facts.dummy import dummy_columns
+from sottovoce.records.facts.dummy_records import dummy_columns
 
 __all__ = ["Facts"]
 

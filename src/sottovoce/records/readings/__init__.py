@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sottovoce.privacy.lazily import lazily
+from sottovoce.privacy.lazy_imports import lazily
 
 if TYPE_CHECKING:
     from sottovoce.records.readings.ball_sum import BallSum
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from sottovoce.records.readings.class_moments import ClassMoments
     from sottovoce.records.readings.clipped_sum import ClippedSum
     from sottovoce.records.readings.cross_counts import CrossCounts
+    from sottovoce.records.readings.design_rows import ClippedRows, Rows
     from sottovoce.records.readings.function_rows import FunctionRows, ScoreRows
     from sottovoce.records.readings.functions import FunctionSum, FunctionValue
     from sottovoce.records.readings.group_moments import GroupMoments
-    from sottovoce.records.readings.held_records import HeldRecords
+    from sottovoce.records.readings.in_memory_records import HeldRecords
     from sottovoce.records.readings.joint import Joint
     from sottovoce.records.readings.look import Look
     from sottovoce.records.readings.moments import Moments
     from sottovoce.records.readings.person_cells import PersonCells, PersonMoments, PersonRows
     from sottovoce.records.readings.person_look import PersonLook
-    from sottovoce.records.readings.rows import ClippedRows, Rows
 
 __all__ = [
     "READINGS",

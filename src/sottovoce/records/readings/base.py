@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.json_values import mapping, restoring
 from sottovoce.privacy.numbers import Floats, any_floats, as_floats, whole
-from sottovoce.privacy.plain import mapping, restoring
 from sottovoce.privacy.registry import Registry
 from sottovoce.privacy.relation import REPLACE_ONE, Relation
 
@@ -49,7 +49,7 @@ READINGS = Registry(
         "joint": f"{_HERE}.joint:Joint",
         "group moments": f"{_HERE}.group_moments:GroupMoments",
         "cell counts": f"{_HERE}.cell_counts:CellCounts",
-        "clipped rows": f"{_HERE}.rows:ClippedRows",
+        "clipped rows": f"{_HERE}.design_rows:ClippedRows",
         "moments": f"{_HERE}.moments:Moments",
         "look": f"{_HERE}.look:Look",
         "person moments": f"{_HERE}.person_cells:PersonMoments",

@@ -16,8 +16,8 @@ from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.records.facts.columns import Category, Column, Count, Flag, Number
 from sottovoce.records.readings.base import Integers, Reading, Statistics
 from sottovoce.records.readings.cells import fill
+from sottovoce.records.readings.design_rows import inside, number_or_place
 from sottovoce.records.readings.grid import check_span
-from sottovoce.records.readings.rows import inside, number_or_place
 
 __all__ = ["MOST", "FunctionReading"]
 

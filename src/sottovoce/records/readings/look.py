@@ -29,9 +29,9 @@ from sottovoce.records.facts.columns import Column, Flag, Number
 from sottovoce.records.facts.encodings import Encoding
 from sottovoce.records.readings.base import MOST_RECORDS, Reading, Statistics
 from sottovoce.records.readings.families import Family, family_of
-from sottovoce.records.readings.held_records import HeldRecords, as_columns, held, one_more, typical_values
-from sottovoce.records.readings.look_moves import LookMoves
+from sottovoce.records.readings.in_memory_records import HeldRecords, as_columns, held, one_more, typical_values
 from sottovoce.records.readings.look_parts import PARTS, Parts
+from sottovoce.records.readings.look_sensitivity import LookMoves
 
 __all__ = ["CHUNK", "Look", "fine_bits"]
 

@@ -15,8 +15,8 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.readings.ball_sum import ball_limit
 from sottovoce.records.readings.base import Movement, Statistics
+from sottovoce.records.readings.design_rows import TINY, RowReading
 from sottovoce.records.readings.grid import Grid, exact_sum, noisy_grid
-from sottovoce.records.readings.rows import TINY, RowReading
 
 __all__ = ["Moments", "joint_sensitivity"]
 

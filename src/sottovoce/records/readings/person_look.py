@@ -19,9 +19,9 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.relation import REPLACE_ONE, Relation
 from sottovoce.records.readings.base import Statistics
-from sottovoce.records.readings.held_records import HeldRecords, as_columns, held
+from sottovoce.records.readings.in_memory_records import HeldRecords, as_columns, held
 from sottovoce.records.readings.look import CHUNK, Look
-from sottovoce.records.readings.look_moves import SLACK
+from sottovoce.records.readings.look_sensitivity import SLACK
 from sottovoce.records.readings.persons import averages, split_person, whose
 
 __all__ = ["PersonLook"]

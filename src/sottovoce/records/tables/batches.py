@@ -29,7 +29,7 @@ from sottovoce.records.readings import (
     Statistics,
 )
 from sottovoce.records.readings.bands import Bands
-from sottovoce.records.tables.plans import Plan
+from sottovoce.records.tables.query_plans import Plan
 
 __all__ = ["counted"]
 

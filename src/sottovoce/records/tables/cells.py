@@ -16,7 +16,7 @@ from sottovoce.records.readings.bands import Bands
 from sottovoce.records.readings.group_moments import STEPS, Scale
 from sottovoce.records.tables.categories import category_code
 from sottovoce.records.tables.engine import Engine, number
-from sottovoce.records.tables.plans import Asked
+from sottovoce.records.tables.query_plans import Asked
 
 __all__ = ["bin_of", "cell_codes", "group_codes", "measured", "place_or_none", "placed_rows", "steps_of"]
 

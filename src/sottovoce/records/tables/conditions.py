@@ -16,7 +16,8 @@ from typing import Any
 import ibis
 
 from sottovoce.privacy.errors import InvalidData
-from sottovoce.records.facts.condition import (
+from sottovoce.records.facts.condition_parser import parse_predicate
+from sottovoce.records.facts.condition_tree import (
     MIRRORED,
     SIGNS,
     And,
@@ -29,9 +30,8 @@ from sottovoce.records.facts.condition import (
     OneOf,
     Or,
 )
-from sottovoce.records.facts.conditions import parse_predicate
 from sottovoce.records.tables.columns import WIDE, field, is_text, numeric, whole
-from sottovoce.records.tables.days import days, is_day, written_days
+from sottovoce.records.tables.date_conditions import days, is_day, written_days
 from sottovoce.records.tables.engine import Engine, number
 
 __all__ = ["condition"]

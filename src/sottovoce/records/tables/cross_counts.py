@@ -14,7 +14,7 @@ from sottovoce.records.readings import ClassMoments, CrossCounts, Statistics
 from sottovoce.records.readings.class_moments import STEPS
 from sottovoce.records.tables.categories import category_code
 from sottovoce.records.tables.engine import Engine, number
-from sottovoce.records.tables.plans import Asked, Plan
+from sottovoce.records.tables.query_plans import Asked, Plan
 
 __all__ = ["class_moments", "cross_counts"]
 

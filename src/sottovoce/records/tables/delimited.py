@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from sottovoce.privacy.errors import InvalidData
-from sottovoce.records.tables.agreeing import distinct
+from sottovoce.records.tables.column_matching import distinct
 from sottovoce.records.tables.quotes import SEPARATOR, separated
 
 __all__ = ["cells", "header", "line_batches", "longest_line", "separator_of"]

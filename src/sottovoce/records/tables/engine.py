@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.privacy.errors import InvalidData, SottovoceError
-from sottovoce.records.tables.threads import narrowed
+from sottovoce.records.tables.duckdb_threads import narrowed
 
 try:
     import ibis

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from sottovoce.records.readings.persons import shortest
-from sottovoce.records.tables.agreeing import distinct
+from sottovoce.records.tables.column_matching import distinct
 
 __all__ = ["Frame", "from_pandas"]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from sottovoce.records.readings import Seen
 from sottovoce.records.readings.function_reading import FunctionReading
-from sottovoce.records.tables.plans import Asked, Plan
+from sottovoce.records.tables.query_plans import Asked, Plan
 from sottovoce.records.tables.regressions import floats, raw
 
 __all__ = ["function_reading"]

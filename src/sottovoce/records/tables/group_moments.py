@@ -20,7 +20,7 @@ from sottovoce.records.tables.categories import category_code
 from sottovoce.records.tables.cells import bin_of, place_or_none, steps_of
 from sottovoce.records.tables.columns import field
 from sottovoce.records.tables.engine import Engine
-from sottovoce.records.tables.plans import Asked, Plan
+from sottovoce.records.tables.query_plans import Asked, Plan
 
 __all__ = ["by_cell", "cell_counts", "group_moments"]
 

@@ -22,9 +22,9 @@ from sottovoce.records.tables.cells import cell_codes, group_codes, measured, pl
 from sottovoce.records.tables.columns import field
 from sottovoce.records.tables.engine import Engine, number
 from sottovoce.records.tables.group_moments import by_cell
-from sottovoce.records.tables.looks import contributions, looked, places, product, sums_of
-from sottovoce.records.tables.plans import Asked, Plan
-from sottovoce.records.tables.written import case, double
+from sottovoce.records.tables.look_queries import contributions, looked, places, product, sums_of
+from sottovoce.records.tables.query_plans import Asked, Plan
+from sottovoce.records.tables.sql_text import case, double
 
 __all__ = ["check_moments", "first_rows", "person_cells", "person_look", "person_moments", "person_of", "person_rows"]
 

@@ -12,12 +12,12 @@ from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.facts.columns import Category, Column, Flag
 from sottovoce.records.readings import ClippedRows, Moments, Rows, Statistics
-from sottovoce.records.readings.rows import TINY, RowReading, default_place, span
+from sottovoce.records.readings.design_rows import TINY, RowReading, default_place, span
 from sottovoce.records.tables.ball import Ball, isfinite
 from sottovoce.records.tables.categories import category_literals
 from sottovoce.records.tables.engine import number
 from sottovoce.records.tables.grid import Grid
-from sottovoce.records.tables.plans import Asked, Plan
+from sottovoce.records.tables.query_plans import Asked, Plan
 
 __all__ = ["clipped_rows", "floats", "moments", "raw"]
 

@@ -20,13 +20,13 @@ import pyarrow as pa
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.records.facts import Facts
-from sottovoce.records.tables.agreeing import agreed, distinct, is_text, named
 from sottovoce.records.tables.availability import Link
+from sottovoce.records.tables.column_matching import agreed, distinct, is_text, named
 from sottovoce.records.tables.engine import guarded
 from sottovoce.records.tables.folders import NamedFiles, check_no_lake, named_files
 from sottovoce.records.tables.frames import Frame, from_pandas
-from sottovoce.records.tables.origin import database_origin, file_origin, scheme_of
 from sottovoce.records.tables.table import Table
+from sottovoce.records.tables.table_identity import database_origin, file_origin, scheme_of
 
 __all__ = ["open_table"]
 
@@ -331,7 +331,7 @@ def _register(connection: Any, data: Any) -> Any:
     if len(known) < len(data.schema):
         data = data.select(known.names) if isinstance(data, pa.Table) else data.replace_schema(known)
     if any(map(pa.types.is_dictionary, known.types)):
-        from sottovoce.records.tables.listed import Listed  # noqa: PLC0415 - it brings pandas and 45 MB along
+        from sottovoce.records.tables.duckdb_lists import Listed  # noqa: PLC0415 - it brings pandas and 45 MB along
 
         data = Listed(data)
     connection.con.register("records", data)

@@ -21,7 +21,7 @@ from sottovoce.records.tables.ball import Ball
 from sottovoce.records.tables.categories import category_code, category_literals
 from sottovoce.records.tables.engine import Engine, number
 from sottovoce.records.tables.grid import Grid
-from sottovoce.records.tables.plans import Asked, Plan
+from sottovoce.records.tables.query_plans import Asked, Plan
 
 __all__ = ["ball_sum", "category_counts", "clipped", "clipped_sum"]
 

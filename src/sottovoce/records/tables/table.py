@@ -11,17 +11,17 @@ import numpy as np
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.records.facts import Facts
-from sottovoce.records.facts.conditions import columns_of, parse_predicate
+from sottovoce.records.facts.condition_parser import columns_of, parse_predicate
 from sottovoce.records.readings import CategoryCounts, Reading, Statistics
 from sottovoce.records.tables.availability import Link
 from sottovoce.records.tables.columns import field, is_text
 from sottovoce.records.tables.conditions import condition
 from sottovoce.records.tables.engine import check_exact, engine_of, fetch_batches, fetch_row, fetch_rows, guarded
-from sottovoce.records.tables.one_a_person import one_a_person, rows_a_person
-from sottovoce.records.tables.origin import Origin
 from sottovoce.records.tables.persons import person_of
-from sottovoce.records.tables.plans import PLANS, Asked, KeptPlans, Plan
-from sottovoce.records.tables.written import Written
+from sottovoce.records.tables.query_plans import PLANS, Asked, KeptPlans, Plan
+from sottovoce.records.tables.row_per_person import one_a_person, rows_a_person
+from sottovoce.records.tables.sql_text import Written
+from sottovoce.records.tables.table_identity import Origin
 
 __all__ = ["Table", "told_apart"]
 

@@ -4,7 +4,7 @@ from sottovoce.inference.cells.cells_posterior import CellsPosterior
 from sottovoce.inference.cells.noisy_cells import NoisyCells
 from sottovoce.inference.cells.questions import VERBS, Question
 from sottovoce.service.answers.answer import Answer, Comparison
-from sottovoce.service.answers.asking import parse_question, parse_spend
+from sottovoce.service.answers.question_parser import parse_question, parse_spend
 from sottovoce.service.answers.regression import Contrast, Regression
 
 __all__ = [

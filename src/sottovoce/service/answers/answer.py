@@ -20,13 +20,13 @@ from sottovoce.inference.cells.questions import Question
 from sottovoce.inference.figures import COLOURS, figure, titled, words
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.shares import percent
 from sottovoce.service.answers.display import PART, drowned, footing, formatted, html_table, privacy_part, shown
+from sottovoce.service.answers.excluded_records import left_out_note
 from sottovoce.service.answers.forest import forest
-from sottovoce.service.answers.left_out import left_out_note
 from sottovoce.service.answers.protection import protection_note
 from sottovoce.service.answers.row_names import row_name, row_of
 

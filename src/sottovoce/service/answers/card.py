@@ -15,7 +15,7 @@ from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.numbers import shown
 from sottovoce.privacy.promises import Promise
 from sottovoce.records.facts import Facts
-from sottovoce.service.answers.explaining import explain, only_budget, texts
+from sottovoce.service.answers.explanations import explain, only_budget, texts
 from sottovoce.service.ledger import Budget, Entry, Ledger, State
 
 __all__ = ["VERSION", "Card", "card", "in_words", "superseded"]

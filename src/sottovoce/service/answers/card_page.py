@@ -9,8 +9,8 @@ from typing import Any
 
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.shares import percent
-from sottovoce.service.answers.explaining import texts
-from sottovoce.service.answers.icons import icons
+from sottovoce.service.answers.explanations import texts
+from sottovoce.service.answers.icon_arrays import icons
 
 __all__ = ["EMPTY_SIGNATURE", "page", "style"]
 

@@ -14,16 +14,16 @@ from sottovoce.inference.cells.noisy_cells import NoisyCells
 from sottovoce.inference.cells.questions import Question
 from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import shown
-from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.privacy.registry import Registry
 from sottovoce.records.facts import Category, Cells, Column, Count, Facts, Flag, Number
-from sottovoce.records.facts.conditions import check_levels
+from sottovoce.records.facts.condition_parser import check_levels
 from sottovoce.service.answers.answer import Answer
-from sottovoce.service.answers.asking import parse_spend
 from sottovoce.service.answers.paid_verbs import PaidVerbs
 from sottovoce.service.answers.predictions import Row
+from sottovoce.service.answers.question_parser import parse_spend
 from sottovoce.service.ledger import Budget
 
 __all__ = ["CATALOGUE", "WHERE", "Argument", "Verb", "spend_of"]

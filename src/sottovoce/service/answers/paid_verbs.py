@@ -16,18 +16,18 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.numbers import shown
 from sottovoce.privacy.profile import Profile
-from sottovoce.records.facts.imagined import Imagined
+from sottovoce.records.facts.assumed_distribution import Imagined
 from sottovoce.service.answers.answer import Answer
-from sottovoce.service.answers.balance import Offer
-from sottovoce.service.answers.purse import Purse, Spend
+from sottovoce.service.answers.budget_account import Purse, Spend
 from sottovoce.service.answers.regression import Regression
+from sottovoce.service.answers.trade_off import Offer
 from sottovoce.service.answers.verbs import Verbs, check_options, regression_room
 from sottovoce.service.ledger import Budget
 from sottovoce.service.ledger.charging import price
 
 if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.inference.regression.formula import Formula
-    from sottovoce.inference.regression.planned import RegressionPlan
+    from sottovoce.inference.regression.regression_plan import RegressionPlan
 
 __all__ = ["PaidVerbs"]
 

@@ -15,7 +15,7 @@ from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.shares import percent
 from sottovoce.records.facts.columns import Category, Column, Flag
 from sottovoce.records.facts.encodings import levels_of
-from sottovoce.records.facts.row_words import parse_row, refuse_unknown
+from sottovoce.records.facts.row_parser import parse_row, refuse_unknown
 from sottovoce.records.readings.columns import as_codes, as_numbers
 from sottovoce.service.answers.display import formatted, shown
 

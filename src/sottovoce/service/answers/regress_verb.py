@@ -11,7 +11,7 @@ from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise
 from sottovoce.records.facts import Category, Facts
-from sottovoce.records.facts.conditions import check_levels
+from sottovoce.records.facts.condition_parser import check_levels
 from sottovoce.service.answers.catalogue import WHERE, Argument, Verb
 from sottovoce.service.answers.paid_verbs import PaidVerbs
 from sottovoce.service.answers.predictions import Row, expected, parse_rows

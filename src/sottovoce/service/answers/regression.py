@@ -18,14 +18,14 @@ from sottovoce.inference.cells.intervals import checked_level
 from sottovoce.inference.figures import titled
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.plain import json_object, restoring
+from sottovoce.privacy.json_values import json_object, restoring
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.shares import percent
 from sottovoce.records.facts.encodings import levels_of
 from sottovoce.service.answers import predictions
-from sottovoce.service.answers.beyond import beyond_note
 from sottovoce.service.answers.display import PART, footing, formatted, is_minute, privacy_part, sure
 from sottovoce.service.answers.forest import forest, view
+from sottovoce.service.answers.out_of_bounds_levels import beyond_note
 from sottovoce.service.answers.protection import protection_note
 
 if TYPE_CHECKING:  # the room needs an extra

@@ -15,18 +15,18 @@ from sottovoce.privacy.errors import InvalidValue, NotInstalled
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.promises import Promise
 from sottovoce.records.facts import Cells, Facts
-from sottovoce.records.facts.conditions import check_levels
-from sottovoce.records.facts.imagined import imagined_of
+from sottovoce.records.facts.assumed_distribution import imagined_of
+from sottovoce.records.facts.condition_parser import check_levels
 from sottovoce.service.answers.answer import Answer
-from sottovoce.service.answers.asking import parse_question, parse_spend
-from sottovoce.service.answers.balance import Balance, Imagined, Offer
-from sottovoce.service.answers.purse import Spend
+from sottovoce.service.answers.budget_account import Spend
+from sottovoce.service.answers.question_parser import parse_question, parse_spend
 from sottovoce.service.answers.regression import Regression
+from sottovoce.service.answers.trade_off import Balance, Imagined, Offer
 from sottovoce.service.ledger import Budget
 
 if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.inference.regression.formula import Formula
-    from sottovoce.inference.regression.planned import RegressionPlan
+    from sottovoce.inference.regression.regression_plan import RegressionPlan
 
 __all__ = ["OPTIONS", "Verbs", "check_options", "regression_room"]
 

@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from sottovoce.privacy.lazily import lazily
+from sottovoce.privacy.lazy_imports import lazily
 
 if TYPE_CHECKING:
     from sottovoce.service.curator.curator import Curator
-    from sottovoce.service.curator.records import Records
-    from sottovoce.service.curator.stages import Answer, Draft, Paid, Priced
+    from sottovoce.service.curator.readable_records import Records
+    from sottovoce.service.curator.release_stages import Answer, Draft, Paid, Priced
 
 __all__ = ["Answer", "Curator", "Draft", "Paid", "Priced", "Records"]
 

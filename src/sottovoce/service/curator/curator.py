@@ -16,16 +16,16 @@ from sottovoce.privacy.filter import Order
 from sottovoce.privacy.numbers import real
 from sottovoce.privacy.promises import Promise
 from sottovoce.records.facts import Facts, read_facts
-from sottovoce.service.answers.again import answer_again, entry_of
-from sottovoce.service.answers.notebook import curator_html
+from sottovoce.service.answers.notebook_repr import curator_html
 from sottovoce.service.answers.paid_verbs import PaidVerbs
-from sottovoce.service.answers.rows_kept import RowsOfPersons
-from sottovoce.service.curator.asked_before import Asked, entry_that_answers
-from sottovoce.service.curator.door import Door
-from sottovoce.service.curator.opening import check_pays, hides_n, is_new, open_budget
-from sottovoce.service.curator.protected import Protected
-from sottovoce.service.curator.records import open_records
-from sottovoce.service.curator.source import origin_of
+from sottovoce.service.answers.replayed_answer import answer_again, entry_of
+from sottovoce.service.answers.rows_per_person import RowsOfPersons
+from sottovoce.service.curator.budget_opening import check_pays, hides_n, is_new, open_budget
+from sottovoce.service.curator.data_source import origin_of
+from sottovoce.service.curator.duplicate_questions import Asked, entry_that_answers
+from sottovoce.service.curator.privacy_unit import Protected
+from sottovoce.service.curator.readable_records import open_records
+from sottovoce.service.curator.release_pipeline import Door
 from sottovoce.service.ledger import Budget, Ledger
 
 __all__ = ["Curator"]

@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from sottovoce.privacy.lazily import lazily
+from sottovoce.privacy.lazy_imports import lazily
 
 if TYPE_CHECKING:
-    from sottovoce.service.ledger.chain import Head
     from sottovoce.service.ledger.charging import EntryPending, KeyTaken, Reservation
+    from sottovoce.service.ledger.hash_chain import Head
     from sottovoce.service.ledger.ledger import Ledger
     from sottovoce.service.ledger.records import Budget, Entry, State
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable
-from sottovoce.service.ledger.chain import EMPTY, Head, digest
-from sottovoce.service.ledger.folder import Folder, Stamp
+from sottovoce.service.ledger.folder_watch import Folder, Stamp
+from sottovoce.service.ledger.hash_chain import EMPTY, Head, digest
 
 __all__ = ["Anchor", "Noting"]
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt
 from sottovoce.service.ledger import queries
-from sottovoce.service.ledger.chain import Head, Written, canonical, commit_body, digest, reserve_body
 from sottovoce.service.ledger.charging import Charge, Reservation, answered, charged
-from sottovoce.service.ledger.grouping import About, Change
+from sottovoce.service.ledger.group_commit import About, Change
+from sottovoce.service.ledger.hash_chain import Head, Written, canonical, commit_body, digest, reserve_body
 from sottovoce.service.ledger.records import Budget, Entry, State
 from sottovoce.service.ledger.schema import now
 from sottovoce.service.ledger.transaction import Transaction

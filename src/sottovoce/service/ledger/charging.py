@@ -18,7 +18,7 @@ from sottovoce.privacy.filter import Order, PrivacyFilter, checked_cost
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.shares import percent
-from sottovoce.service.ledger.chain import canonical
+from sottovoce.service.ledger.hash_chain import canonical
 from sottovoce.service.ledger.records import Budget, Entry, State
 
 __all__ = ["Charge", "EntryPending", "KeyTaken", "Reservation", "answered", "charged", "price", "what_is_left"]

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sottovoce.service.ledger.chain import EMPTY, Head, canonical, digest
+from sottovoce.service.ledger.hash_chain import EMPTY, Head, canonical, digest
 
 __all__ = ["STATE", "WORTHWHILE", "Checkpoints", "folder", "head_of"]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, SottovoceError
-from sottovoce.service.ledger.folder import Folder, Stamp
+from sottovoce.service.ledger.folder_watch import Folder, Stamp
 
 __all__ = ["Files", "Opened", "advised", "real_path"]
 

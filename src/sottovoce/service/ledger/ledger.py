@@ -15,10 +15,10 @@ from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.relation import check_same
 from sottovoce.service.ledger import changes
 from sottovoce.service.ledger.anchor import Anchor, Noting
-from sottovoce.service.ledger.chain import Head, canonical
 from sottovoce.service.ledger.charging import Charge, Reservation
 from sottovoce.service.ledger.files import real_path
-from sottovoce.service.ledger.grouping import About, Change, Group
+from sottovoce.service.ledger.group_commit import About, Change, Group
+from sottovoce.service.ledger.hash_chain import Head, canonical
 from sottovoce.service.ledger.opening import open_store
 from sottovoce.service.ledger.reading import LedgerReading, check_name
 from sottovoce.service.ledger.records import Budget, Entry, check_n

@@ -16,8 +16,8 @@ import sqlalchemy as sa
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable
 from sottovoce.service.ledger import schema
 from sottovoce.service.ledger.anchor import Noting
-from sottovoce.service.ledger.chain import EMPTY
 from sottovoce.service.ledger.files import advised
+from sottovoce.service.ledger.hash_chain import EMPTY
 from sottovoce.service.ledger.store import Store
 
 __all__ = ["is_there", "open_store"]

@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import Any
 
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt
-from sottovoce.service.ledger.chain import EMPTY, Event, Head, digest, unsealed
 from sottovoce.service.ledger.charging import Reservation
+from sottovoce.service.ledger.hash_chain import EMPTY, Event, Head, digest, unsealed
 from sottovoce.service.ledger.records import Budget, Entry, closed_entry, opened_budget, reserved_entry
 from sottovoce.service.ledger.transaction import CLOSES, Transaction
 

@@ -14,9 +14,9 @@ from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt
 from sottovoce.privacy.promises import Promise
 from sottovoce.service.ledger import queries
 from sottovoce.service.ledger.anchor import Noting
-from sottovoce.service.ledger.chain import EMPTY, Head
 from sottovoce.service.ledger.charging import what_is_left
 from sottovoce.service.ledger.checkpoint import WORTHWHILE, Checkpoints, head_of
+from sottovoce.service.ledger.hash_chain import EMPTY, Head
 from sottovoce.service.ledger.records import Budget, Entry, State
 from sottovoce.service.ledger.replay import Replay
 from sottovoce.service.ledger.store import Store

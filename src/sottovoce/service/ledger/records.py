@@ -15,7 +15,7 @@ from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.relation import Relation
-from sottovoce.service.ledger.chain import Event
+from sottovoce.service.ledger.hash_chain import Event
 
 __all__ = ["Budget", "Entry", "State", "check_n", "closed_entry", "opened_budget", "reserved_entry"]
 

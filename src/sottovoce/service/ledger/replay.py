@@ -12,7 +12,7 @@ from typing import Any
 
 from sottovoce.privacy.errors import LedgerCorrupt, SottovoceError
 from sottovoce.privacy.relation import REPLACE_ONE, Relation
-from sottovoce.service.ledger.chain import EMPTY, Event, Head, digest, unsealed
+from sottovoce.service.ledger.hash_chain import EMPTY, Event, Head, digest, unsealed
 from sottovoce.service.ledger.records import Budget, Entry, State, closed_entry, opened_budget, reserved_entry
 
 __all__ = ["Replay"]

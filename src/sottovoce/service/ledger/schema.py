@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable
-from sottovoce.service.ledger.chain import EMPTY, canonical, digest
+from sottovoce.service.ledger.hash_chain import EMPTY, canonical, digest
 from sottovoce.service.ledger.transaction import Transaction
 
 __all__ = ["APPLICATION", "UPGRADES", "VERSION", "create", "layout", "now", "read_version", "upgrade"]

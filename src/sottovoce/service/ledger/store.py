@@ -22,9 +22,9 @@ from sqlalchemy.dialects import sqlite
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable, NotInstalled, SottovoceError
 from sottovoce.service.ledger.anchor import Anchor
 from sottovoce.service.ledger.files import Files, Opened, advised, real_path
-from sottovoce.service.ledger.folder import Folder
+from sottovoce.service.ledger.folder_watch import Folder
+from sottovoce.service.ledger.sqlite_write_lock import Turns
 from sottovoce.service.ledger.transaction import Kept, Transaction, leaves_it_sound
-from sottovoce.service.ledger.turns import Turns
 
 __all__ = ["Store", "read_url", "told"]
 

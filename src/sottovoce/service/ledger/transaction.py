@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from sottovoce.privacy.errors import LedgerCorrupt
-from sottovoce.service.ledger.chain import EMPTY, Event, Head, body_of
+from sottovoce.service.ledger.hash_chain import EMPTY, Event, Head, body_of
 
 __all__ = ["CLOSES", "HeadMoved", "Kept", "Transaction", "is_drivers", "leaves_it_sound"]
 

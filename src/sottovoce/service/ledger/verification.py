@@ -7,7 +7,7 @@ from typing import Any
 
 from sottovoce.privacy.errors import LedgerCorrupt
 from sottovoce.service.ledger import queries, schema
-from sottovoce.service.ledger.chain import EMPTY, Head, unsealed
+from sottovoce.service.ledger.hash_chain import EMPTY, Head, unsealed
 from sottovoce.service.ledger.replay import Replay
 from sottovoce.service.ledger.transaction import Transaction
 

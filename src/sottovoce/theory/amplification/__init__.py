@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sottovoce.privacy.lazily import lazily
-from sottovoce.theory.amplification.chains import KernelChain
+from sottovoce.privacy.lazy_imports import lazily
 from sottovoce.theory.amplification.coupling import (
     IteratedLaplaceProfile,
     coupled_laplace_renyi,
@@ -26,6 +25,7 @@ from sottovoce.theory.amplification.iteration import (
     thesis_mu,
     thesis_path_renyi,
 )
+from sottovoce.theory.amplification.kernel_chains import KernelChain
 from sottovoce.theory.amplification.kernels import FiniteKernel, Kernel, randomized_response
 from sottovoce.theory.amplification.mixing import AmplifiedProfile, amplify, mixing_bounds
 

@@ -18,9 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from sottovoce.inference.regression.losses import positive
-from sottovoce.mechanisms.compiling import compiler_options
+from sottovoce.mechanisms.jax_compilation import compiler_options
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.plain import restoring
+from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.registry import Registry
 
 __all__ = ["CONVEX_SETS", "Box", "ConvexSet", "OwnSet", "Simplex"]

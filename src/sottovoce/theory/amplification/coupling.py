@@ -23,7 +23,7 @@ from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.laplace import LaplaceProfile
 from sottovoce.privacy.numbers import Floats, as_floats, ceil_float, real, sqrt_up
 from sottovoce.privacy.profile import Basis, Profile
-from sottovoce.privacy.roots import decreasing_root
+from sottovoce.privacy.root_finding import decreasing_root
 
 __all__ = ["IteratedLaplaceProfile", "coupled_laplace_renyi", "iterated_gaussian", "lipschitz_gaussian"]
 

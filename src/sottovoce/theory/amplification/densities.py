@@ -22,7 +22,7 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
-from sottovoce.mechanisms.conjugate.verified import Ball, ball, ends, interval, supremum
+from sottovoce.mechanisms.conjugate.verified_suprema import Ball, ball, ends, interval, supremum
 from sottovoce.privacy.concentrated import RenyiProfile
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import real

@@ -23,8 +23,8 @@ from sottovoce.mechanisms.exact_normals import exact_normals
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
+from sottovoce.privacy.json_values import mapping
 from sottovoce.privacy.numbers import Floats, any_floats, as_floats, real
-from sottovoce.privacy.plain import mapping
 from sottovoce.privacy.promises import Promise
 from sottovoce.records.readings import ClippedSum, Reading, Statistics
 

@@ -18,10 +18,10 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import special
 
-from sottovoce.mechanisms.balls import Ball, BallFunction, ball, ball_function
-from sottovoce.mechanisms.cells import EvenCells
-from sottovoce.mechanisms.conjugate.laws import NormalLaw
+from sottovoce.mechanisms.ball_arithmetic import Ball, BallFunction, ball, ball_function
+from sottovoce.mechanisms.conjugate.exact_posteriors import NormalLaw
 from sottovoce.mechanisms.lazy_uniform import LazyUniform, find_cell
+from sottovoce.mechanisms.rounding_cells import EvenCells
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats, ceil_float
 from sottovoce.privacy.randomness import is_secure

@@ -24,8 +24,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats, whole
-from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.registry import Registry
 from sottovoce.privacy.rounding import LEAST, UP
 
@@ -38,7 +38,7 @@ KERNELS = Registry(
         "finite": f"{_HERE}.kernels:FiniteKernel",
         "truncated-gaussian": f"{_HERE}.interval_kernels:TruncatedGaussianKernel",
         "laplace-interval": f"{_HERE}.interval_kernels:LaplaceIntervalKernel",
-        "chain": f"{_HERE}.chains:KernelChain",
+        "chain": f"{_HERE}.kernel_chains:KernelChain",
     },
     "sottovoce.kernels",
 )

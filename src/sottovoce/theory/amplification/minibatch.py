@@ -26,9 +26,9 @@ from sottovoce.inference.regression.design import Design, check_design
 from sottovoce.inference.regression.losses import Logistic, Loss, positive
 from sottovoce.inference.regression.posterior import RegressionMechanism
 from sottovoce.mechanisms.calibrate import largest_keeping
-from sottovoce.mechanisms.compiling import compiled
 from sottovoce.mechanisms.exact_normals import exact_normals, noise_cells
 from sottovoce.mechanisms.grid import to_grid
+from sottovoce.mechanisms.jax_compilation import compiled
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, ceil_float, real, whole
 from sottovoce.privacy.profile import Profile

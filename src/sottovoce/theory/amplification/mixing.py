@@ -32,10 +32,10 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import PureProfile
-from sottovoce.privacy.roots import decreasing_root
+from sottovoce.privacy.root_finding import decreasing_root
 from sottovoce.privacy.rounding import log_lifted
 from sottovoce.privacy.subsampling import mixed_divergence
-from sottovoce.theory.amplification.chains import KernelChain, tilted
+from sottovoce.theory.amplification.kernel_chains import KernelChain, tilted
 from sottovoce.theory.amplification.kernels import Kernel
 
 __all__ = ["AmplifiedProfile", "amplify", "mixing_bounds"]

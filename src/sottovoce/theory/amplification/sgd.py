@@ -22,9 +22,9 @@ from sottovoce.inference.regression.losses import Logistic, Loss, positive
 from sottovoce.inference.regression.posterior import RegressionMechanism
 from sottovoce.inference.regression.rounding import FAR, arithmetic_error, gradient_error
 from sottovoce.mechanisms.calibrate import largest_keeping
-from sottovoce.mechanisms.compiling import compiled
-from sottovoce.mechanisms.conjugate.naming import system_from
+from sottovoce.mechanisms.conjugate.named_systems import system_from
 from sottovoce.mechanisms.exact_normals import CoupledNormals, exact_normals
+from sottovoce.mechanisms.jax_compilation import compiled
 from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachable
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, real, whole

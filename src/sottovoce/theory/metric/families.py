@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.mechanisms.conjugate.verified import Ball, supremum_of
+from sottovoce.mechanisms.conjugate.verified_suprema import Ball, supremum_of
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import ceil_float, real
 from sottovoce.theory.metric.metric import MetricDP

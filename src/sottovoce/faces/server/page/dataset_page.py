@@ -12,7 +12,7 @@ from sottovoce.faces.server.page.views import gauges, history_rows, spending
 from sottovoce.faces.server.service import Caller, Service
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable, SottovoceError, SourceUnavailable
 from sottovoce.privacy.promises import Promise
-from sottovoce.service.answers.explaining import explain
+from sottovoce.service.answers.explanations import explain
 
 __all__ = ["NOTHING", "DatasetPage", "key_of", "outcome_of"]
 

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from sottovoce.faces.server.questions import Question
-from sottovoce.mechanisms.conjugate.naming import SYSTEMS, column_systems
+from sottovoce.mechanisms.conjugate.named_systems import SYSTEMS, column_systems
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import GAUSSIAN, Order, PrivacyFilter
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, RenyiDP, ZeroConcentratedDP

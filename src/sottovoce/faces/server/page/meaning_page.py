@@ -14,17 +14,17 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from sottovoce.faces.client.reach import LIMITED
+from sottovoce.faces.server.budget_meaning import balance, first_question, signed_card
 from sottovoce.faces.server.errors import CallerLeft, NotAllowed, NotFound, ServerStopping, TooManyRequests
-from sottovoce.faces.server.foreseeing import Imagining
-from sottovoce.faces.server.lines import while_there
-from sottovoce.faces.server.meaning import balance, first_question, signed_card
 from sottovoce.faces.server.page.charts import Axis, Chart, number
 from sottovoce.faces.server.page.gate import Gate
 from sottovoce.faces.server.page.rendering import Rendering
+from sottovoce.faces.server.regression_plans import Imagining
 from sottovoce.faces.server.service import Service
+from sottovoce.faces.server.work_queue import while_there
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, SottovoceError
 from sottovoce.privacy.shares import percent
-from sottovoce.records.facts.imagined import split_imagined
+from sottovoce.records.facts.assumed_distribution import split_imagined
 from sottovoce.service.answers.card_page import style
 
 __all__ = ["MeaningPages"]

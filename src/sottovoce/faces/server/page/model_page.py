@@ -22,9 +22,9 @@ from sottovoce.faces.server.page.forms import (
 from sottovoce.faces.server.page.planner import QUICK, cheaper, plan_view, shortfalls
 from sottovoce.faces.server.page.views import PROMISES, answered
 from sottovoce.faces.server.questions import Question, mechanism_name, model_of
-from sottovoce.mechanisms.choices import known_names
-from sottovoce.mechanisms.conjugate.naming import SYSTEMS, column_systems
+from sottovoce.mechanisms.conjugate.named_systems import SYSTEMS, column_systems
 from sottovoce.mechanisms.mechanism import MECHANISMS
+from sottovoce.mechanisms.mechanism_choice import known_names
 from sottovoce.privacy.errors import BudgetExceeded, LedgerCorrupt, LedgerUnavailable, SottovoceError
 from sottovoce.privacy.promises import Promise
 

@@ -10,12 +10,12 @@ from typing import Any
 from markupsafe import Markup
 
 from sottovoce.faces.server.config import DatasetConfig
-from sottovoce.faces.server.lines import breathe
 from sottovoce.faces.server.page.charts import Axis, Chart, bars, count, number, rail
 from sottovoce.faces.server.page.forms import purse_of, scaled
 from sottovoce.faces.server.plans import forecast_for
 from sottovoce.faces.server.questions import Question, calibrated, model_of
-from sottovoce.mechanisms.conjugate.naming import system_from
+from sottovoce.faces.server.work_queue import breathe
+from sottovoce.mechanisms.conjugate.named_systems import system_from
 from sottovoce.privacy.errors import SottovoceError
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.profile import Profile

@@ -11,7 +11,6 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from sottovoce.faces.server.errors import NotAllowed, NotAuthenticated, NotFound
-from sottovoce.faces.server.lines import while_there
 from sottovoce.faces.server.page.gate import Gate
 from sottovoce.faces.server.page.meaning_page import MeaningPages
 from sottovoce.faces.server.page.model_page import ModelPage
@@ -21,6 +20,7 @@ from sottovoce.faces.server.page.verb_forms import level_of, row_of
 from sottovoce.faces.server.page.verb_page import VerbPage
 from sottovoce.faces.server.page.views import gauges
 from sottovoce.faces.server.service import Caller, Service
+from sottovoce.faces.server.work_queue import while_there
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.service.answers.catalogue import CATALOGUE
 

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from sottovoce.faces.server.config import DatasetConfig
-from sottovoce.faces.server.foreseeing import Imagining
 from sottovoce.faces.server.page.forms import number_in
+from sottovoce.faces.server.regression_plans import Imagining
 from sottovoce.faces.server.verbs import VerbQuestion, verbs_of
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.shares import read_share
 from sottovoce.records.facts import Category, Column, Count, Day, Flag, Number
+from sottovoce.records.facts.assumed_distribution import split_imagined
 from sottovoce.records.facts.encodings import Encoding, Scale, levels_of
-from sottovoce.records.facts.imagined import split_imagined
-from sottovoce.service.answers.asking import parse_groups
 from sottovoce.service.answers.catalogue import CATALOGUE, Argument, Verb
+from sottovoce.service.answers.question_parser import parse_groups
 
 __all__ = ["column_words", "first_answers", "form_fields", "imagining", "row_fields", "row_of", "verb_question"]
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from sottovoce.faces.client.reach import LIMITED, reach
-from sottovoce.faces.server.meaning import covered, regression_plan
+from sottovoce.faces.server.budget_meaning import covered, regression_plan
 from sottovoce.faces.server.page.charts import number
 from sottovoce.faces.server.page.dataset_page import NOTHING, DatasetPage, key_of, outcome_of
 from sottovoce.faces.server.page.verb_forms import (
@@ -24,7 +24,7 @@ from sottovoce.faces.server.page.verb_forms import (
 )
 from sottovoce.faces.server.verbs import VerbQuestion
 from sottovoce.inference.cells.questions import VERBS
-from sottovoce.inference.regression.foreseen import Foreseen
+from sottovoce.inference.regression.precision_forecast import Foreseen
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, SottovoceError
 from sottovoce.privacy.shares import percent
 from sottovoce.records.facts import Person

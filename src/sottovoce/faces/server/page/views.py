@@ -15,10 +15,10 @@ from sottovoce.faces.server.page.charts import Axis, Chart, number, rail
 from sottovoce.faces.server.page.forms import purse_of
 from sottovoce.faces.server.questions import Question
 from sottovoce.mechanisms import Release
-from sottovoce.mechanisms.conjugate.naming import system_from
+from sottovoce.mechanisms.conjugate.named_systems import system_from
 from sottovoce.privacy.errors import SottovoceError
 from sottovoce.privacy.shares import percent
-from sottovoce.service.answers.notebook import asked_in_words
+from sottovoce.service.answers.notebook_repr import asked_in_words
 
 __all__ = [
     "PROMISES",

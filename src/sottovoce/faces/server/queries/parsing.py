@@ -1,7 +1,7 @@
 """A small language for what to answer: ``theta``, ``probability(x > 3)``, ``mean(x | x in (1, 2)) / 2``.
 
 Text becomes the tree of `tree.py` and nothing else. Events are written as conditions on a record are elsewhere
-(`sottovoce.records.facts.conditions`), with ``x`` for the new record.
+(`sottovoce.records.facts.condition_parser`), with ``x`` for the new record.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from sottovoce.faces.server.queries.tree import (
     Query,
 )
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.records.facts.condition import Condition
-from sottovoce.records.facts.conditions import parse_predicate
-from sottovoce.records.facts.tokens import TokenReader
+from sottovoce.records.facts.condition_parser import parse_predicate
+from sottovoce.records.facts.condition_tree import Condition
+from sottovoce.records.facts.tokenizer import TokenReader
 
 __all__ = ["LONGEST", "parse_query"]
 

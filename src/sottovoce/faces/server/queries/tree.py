@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sottovoce.records.facts.condition import Condition
+from sottovoce.records.facts.condition_tree import Condition
 
 __all__ = [
     "Arithmetic",

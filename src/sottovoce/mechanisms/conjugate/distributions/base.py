@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats, as_floats, real, shown, whole
-from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.randomness import secure_rng
 from sottovoce.privacy.registry import Registry
 

@@ -18,7 +18,7 @@ from sottovoce.mechanisms.conjugate.distributions.base import (
     number,
     positive,
 )
-from sottovoce.mechanisms.conjugate.laws import BetaLaw
+from sottovoce.mechanisms.conjugate.exact_posteriors import BetaLaw
 from sottovoce.privacy.numbers import Floats, any_floats, as_floats, log_gamma_gap
 
 __all__ = ["Beta"]

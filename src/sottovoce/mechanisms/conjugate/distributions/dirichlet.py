@@ -19,7 +19,7 @@ from sottovoce.mechanisms.conjugate.distributions.base import (
     positive,
 )
 from sottovoce.mechanisms.conjugate.distributions.beta import Beta, dirichlet_renyi
-from sottovoce.mechanisms.conjugate.laws import DirichletLaw
+from sottovoce.mechanisms.conjugate.exact_posteriors import DirichletLaw
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, any_floats, as_floats
 

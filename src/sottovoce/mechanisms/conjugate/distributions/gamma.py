@@ -18,7 +18,7 @@ from sottovoce.mechanisms.conjugate.distributions.base import (
     number,
     positive,
 )
-from sottovoce.mechanisms.conjugate.laws import GammaLaw
+from sottovoce.mechanisms.conjugate.exact_posteriors import GammaLaw
 from sottovoce.privacy.numbers import any_floats, as_floats, log_gamma_gap
 
 __all__ = ["Gamma"]

@@ -21,7 +21,7 @@ from sottovoce.mechanisms.conjugate.distributions.base import (
     number,
     positive,
 )
-from sottovoce.mechanisms.conjugate.laws import NormalLaw
+from sottovoce.mechanisms.conjugate.exact_posteriors import NormalLaw
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, any_floats, as_floats
 

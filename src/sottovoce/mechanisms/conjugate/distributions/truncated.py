@@ -18,7 +18,7 @@ from sottovoce.mechanisms.conjugate.distributions.base import (
     generator,
     number,
 )
-from sottovoce.mechanisms.conjugate.laws import cut, law_of
+from sottovoce.mechanisms.conjugate.exact_posteriors import cut, law_of
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, any_floats
 

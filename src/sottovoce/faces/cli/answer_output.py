@@ -1,0 +1,91 @@
+"""An answer as the command line shows it: its table, what follows from it for free, and its file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sottovoce.faces.cli.console import console, table
+from sottovoce.privacy.errors import InvalidValue
+
+if TYPE_CHECKING:
+    from sottovoce.service.answers import Question
+
+__all__ = ["Told", "of_regression", "of_rows", "row_places", "show", "table_file"]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What follows from an answer: lines for people, plain values for JSON."""
+
+    lines: Sequence[str]
+    values: dict[str, Any]
+
+
+def show(answer: Any, after: str) -> None:
+    """Print an answer: its table, what holds for every row, and what follows it."""
+    if not hasattr(answer, "lines"):  # of a verb of somebody's own
+        console.print(f"{answer.summary()}\n{after}", markup=False)
+        return
+    header, rows = answer.lines()
+    left = len(getattr(answer.question, "label_names", ("term",)))
+    console.print(table(answer.question.describe(), header, rows, left=left))
+    console.print(f"{answer.footing()}. {after}", markup=False)
+
+
+def table_file(answer: Any) -> Callable[[Path], None]:
+    """Return what writes the table of an answer into a CSV file: groups are called there what the screen calls them."""
+    from sottovoce.service.answers.display import shown  # noqa: PLC0415 - numpy
+
+    def write(file: Path) -> None:
+        names, frame = getattr(answer.question, "label_names", ()), answer.table
+        frame.assign(**{name: [shown(value) for value in frame[name]] for name in names}).to_csv(file, index=False)
+
+    return write
+
+
+def row_places(question: Question, rows: tuple[str, str]) -> tuple[int, int]:
+    """Return the places of two rows that are to be compared, or refuse one that is not there."""
+    from sottovoce.service.answers.row_names import row_of  # noqa: PLC0415 - needs the data extra
+
+    first, second = (row_of(question, name) for name in rows)
+    if first == second:
+        raise InvalidValue(f"--compare takes two different rows. Got {rows[0]!r} twice")
+    return first, second
+
+
+def of_rows(answer: Any, rows: tuple[str, str] | None, claims: Sequence[str] = ()) -> Told:
+    """Return how two rows of an answer differ, and how likely claims about its rows are."""
+    from sottovoce.service.answers.contrast import contrast  # noqa: PLC0415 - needs the data extra
+    from sottovoce.service.answers.display import sure  # noqa: PLC0415
+
+    lines: list[str] = []
+    values: dict[str, Any] = {}
+    if rows is not None:
+        found = contrast(answer, *row_places(answer.question, rows))
+        lines.append("\n" + " ".join(found.sentences()))
+        values |= {"compared": found.sentences(), "comparison": found.to_dict()}
+    if claims:
+        likely = [(claim.strip(), answer.probability(claim)) for claim in claims]
+        lines += [
+            f"{claim}: not known, noise hides a row" if math.isnan(p) else f"{claim}: probability {sure(p)}"
+            for claim, p in likely
+        ]
+        values["probabilities"] = [{"claim": claim, "probability": None if math.isnan(p) else p} for claim, p in likely]
+    return Told(lines, values)
+
+
+def of_regression(answer: Any, rows: Sequence[str] = (), contrasts: Sequence[str] = ()) -> Told:
+    """Return what a regression expects of rows, and contrasts of its terms."""
+    from sottovoce.service.answers.contrast_parser import contrast_sentence, parse_contrast  # noqa: PLC0415 - data extra
+    from sottovoce.service.answers.predictions import expected, sentence  # noqa: PLC0415
+
+    predicted = expected(answer.posterior, rows, answer.level)
+    combined = [answer.contrast(parse_contrast(one, answer.posterior.terms)) for one in contrasts]
+    lines = [sentence(answer.question.parsed.response, answer.level, one) for one in predicted]
+    lines += [contrast_sentence(one, answer.level, answer.ratio) for one in combined]
+    values = {"predicted": predicted} if predicted else {}
+    return Told(lines, values | ({"contrasts": [asdict(one) for one in combined]} if combined else {}))

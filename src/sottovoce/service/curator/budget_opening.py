@@ -1,0 +1,179 @@
+"""Which budget some data have: the one they had before, or one that is opened now."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from sottovoce.mechanisms.expected_error import loose_delta
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.filter import Order, PrivacyFilter
+from sottovoce.privacy.promises import ApproxDP, Promise
+from sottovoce.privacy.relation import ADD_REMOVE
+from sottovoce.service.answers.explanations import is_weak
+from sottovoce.service.curator.data_source import Source, copied_budgets, origin_of, other_budgets, same_data
+from sottovoce.service.curator.privacy_unit import Protected
+from sottovoce.service.curator.readable_records import Records
+from sottovoce.service.ledger import Budget, Ledger
+from sottovoce.service.ledger.opening import is_there
+from sottovoce.service.ledger.store import Store, read_url
+
+__all__ = ["check_pays", "has_budget", "hides_n", "is_new", "open_budget"]
+
+_log = logging.getLogger(__name__)
+_PATIENCE = 30.0
+"""Seconds to wait for a ledger's database, as `Ledger` does."""
+
+
+def open_budget(
+    ledger: Ledger,
+    dataset: str,
+    table: Records,
+    protected: Protected,
+    *,
+    count: Callable[[], int],
+    promise: Promise | None,
+    said: str | None,
+    order: Order | None,
+    who: str,
+    named: bool,
+) -> tuple[Budget, Source]:
+    """Return the budget of some data, opened now where there is none, and where the data lie.
+
+    Parameters
+    ----------
+    ledger, dataset
+        Where the budget is kept, and under which name unless the data have one under another.
+    table, protected, count
+        The data, who is protected, and how many they are: asked only where that is public.
+    promise, said, order
+        What the curator was told of the budget: `said` of n, that it is ``"private"``.
+    who, named
+        Who asks, and whether the name was theirs.
+    """
+    secret = hides_n(promise, said)
+    promise = None if promise is None else protected.meant(promise)
+    found = _budget_of(ledger, dataset, table, named=named)
+    dataset = dataset if found is None else found.dataset
+    if found is not None and found.n is not None and said is not None:
+        raise InvalidValue(f"n of {dataset!r} was public when its budget was opened, and no secret since")
+    hidden = secret or (found is not None and found.n is None)
+    if hidden and promise is not None:
+        promise = promise.under(replace(promise.relation, kind=ADD_REMOVE.kind))
+    n = None if hidden else count()  # a secret is not even counted
+    source = Source(origin_of(table), table.schema)
+    if found is None:
+        if promise is None:
+            raise InvalidValue(f"{dataset!r} has no budget in {ledger.url}; {_what_to_say(ledger, source.schema)}")
+        check_pays(promise, order)
+        public: dict[str, Any] = {"n": n, "schema": source.schema, "order": order, "who": who}
+        found = ledger.open_budget(dataset, promise, **public, source=source.noted())
+        _beware(promise, n)
+        if others := other_budgets(source.origin, ledger.path):
+            _tell_of(tuple(others), dataset)
+    else:
+        protected.check(found)
+        _check_same(found, promise, order, n, source, protected)
+        replace(source, schema=found.schema).check(dataset, found.source)  # types that we gave are none of the file's
+        if copies := copied_budgets(source.origin, found, ledger.path):
+            _tell_of_copies(tuple(copies), dataset)
+    known = found.source is not None and source.origin is not None
+    return found, replace(source, seen=source.state()) if known else source
+
+
+@functools.lru_cache(maxsize=256)  # said once: a loop that opens a thousand budgets need not say it a thousand times
+def _beware(promise: Promise, n: int | None) -> None:
+    if is_weak(promise):
+        _log.warning("a budget of %s is next to no protection, and for good; sottovoce explain says why", promise)
+    elif n and isinstance(promise, ApproxDP) and promise.delta > 1 / n:
+        _log.warning("a budget of %s is for good, and %s", promise, loose_delta(promise.delta, n))
+
+
+@functools.lru_cache(maxsize=256)
+def _tell_of(others: tuple[str, ...], dataset: str) -> None:
+    have = "has a budget" if len(others) == 1 else "have budgets"
+    _log.warning(
+        "%s %s for the data of %r: together they let out more than each says", ", ".join(others), have, dataset
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _tell_of_copies(copies: tuple[str, ...], dataset: str) -> None:
+    have = "has a copy" if len(copies) == 1 else "have copies"
+    _log.warning(
+        "%s %s of the budget of %r: what one of them answers, the other does not count",
+        ", ".join(copies),
+        have,
+        dataset,
+    )
+
+
+def check_pays(promise: Promise, order: Order | None = None) -> None:
+    """Refuse a budget that pays for nothing, which would be opened for good."""
+    if not PrivacyFilter(promise, order).limit:
+        raise InvalidValue(f"a budget of {promise} pays for no answer, and would never change; name a larger one")
+
+
+def _what_to_say(ledger: Ledger, schema: Mapping[str, str]) -> str:
+    """Say how to open a budget, and how not to: data that were moved have one already, and a second would add to it."""
+    opening = "name a budget (--budget, budget=) to open it"
+    alike = [budget.dataset for budget in ledger.budgets() if budget.whole is None and dict(budget.schema) == schema]
+    if not alike:
+        return opening
+    return f"where these are the data of {alike[0]!r}, moved, give them that name (--dataset, dataset=); else {opening}"
+
+
+def _check_same(
+    found: Budget, promise: Promise | None, order: Order | None, n: int | None, source: Source, protected: Protected
+) -> None:
+    """Refuse to go on with a budget as if it were another."""
+    opened, schema = f"{found.dataset!r} had {{}} when its budget was opened. Got {{}}", dict(found.schema)
+    if promise is not None and promise != found.promise:
+        never = f"{found.promise} and never changes; leave it out to go on"
+        raise InvalidValue(f"the budget of {found.dataset!r} is {never}. Got {promise}")
+    if order is not None and order != found.filter["order"]:
+        raise InvalidValue(f"the budget of {found.dataset!r} is counted at order {found.filter['order']}. Got {order}")
+    if n is not None and n != found.n:
+        raise InvalidData(f"{opened.format(f'{found.n} {protected.units}', n)}; other data have a budget of their own")
+    changed = sorted(name for name in {*schema, *source.schema} if schema.get(name) != source.schema.get(name))
+    if source.types_are_given:  # which columns there are stays, and how the one of persons is read
+        there = (schema.keys() & source.schema.keys()) - {protected.person}
+        changed = [name for name in changed if name not in there]
+    if changed:
+        then, now = (
+            ", ".join(f"{name}: {columns.get(name, 'none')}" for name in changed) for columns in (schema, source.schema)
+        )
+        raise InvalidData(f"{opened.format(f'the columns {then}', now)}; a budget goes on with the columns it had")
+
+
+def hides_n(promise: Promise | None, said: str | None) -> bool:
+    """Say whether how many records there are is asked to be a secret."""
+    if said not in (None, "private"):
+        raise InvalidValue(f"n is counted, or a secret: n='private'. Got {said!r}")
+    if promise is not None and not isinstance(promise, Promise):
+        raise InvalidValue(f"a budget is a promise, such as sv.ApproxDP(1, 1e-6). Got {promise!r}")
+    return said is not None or (promise is not None and promise.relation.hides_n)
+
+
+def has_budget(ledger: str | os.PathLike[str], dataset: str | None, table: Records) -> bool:
+    """Say whether some data have a budget in a ledger that may not be there yet, under a name that they are given."""
+    name = dataset or getattr(origin_of(table), "identity", None)
+    if name is None or is_new(ledger):
+        return False
+    with Ledger(ledger) as there:
+        return _budget_of(there, str(name), table, named=dataset is not None) is not None
+
+
+def _budget_of(ledger: Ledger, dataset: str, table: Records, *, named: bool) -> Budget | None:
+    return ledger.find_budget(dataset) or same_data(ledger, dataset, origin_of(table), named=named)
+
+
+def is_new(ledger: str | os.PathLike[str]) -> bool:
+    """Say whether there is no ledger there yet."""
+    with contextlib.closing(Store(read_url(ledger), _PATIENCE)) as store:
+        return not is_there(store)

@@ -1,0 +1,319 @@
+"""The one door to the records: refuse or reserve, read, record, and only then answer."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sottovoce.mechanisms import Mechanism, Release, StatisticalQuery
+from sottovoce.mechanisms.mechanism import check_draws
+from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError, UnprovenPrivacy
+from sottovoce.privacy.randomness import is_secure, secure_rng
+from sottovoce.records.facts import Facts
+from sottovoce.records.readings import Seen
+from sottovoce.service.answers.budget_account import Purse
+from sottovoce.service.curator.data_source import Source
+from sottovoce.service.curator.entry_notes import purpose_of, told_of
+from sottovoce.service.curator.privacy_unit import Protected
+from sottovoce.service.curator.readable_records import Reachable, Records, TableLooks, on_the_grid
+from sottovoce.service.curator.release_stages import Answer, Draft, Paid, Priced
+from sottovoce.service.ledger import Budget, Reservation
+from sottovoce.service.ledger.changes import committed, committing
+from sottovoce.service.ledger.charging import charged
+from sottovoce.service.ledger.group_commit import About
+from sottovoce.service.ledger.hash_chain import Written
+
+__all__ = ["Door"]
+
+
+class Door(Purse):
+    """How a `Curator` releases what a mechanism says: each release is paid from its purse before a record is read."""
+
+    facts: Facts | None
+    _table: Records
+    _protected: Protected
+    _source: Source
+    _keep: bool
+    _turn: threading.Lock
+    _time_grid: float | None
+
+    def release(
+        self,
+        mechanism: Mechanism,
+        column: str | Sequence[str] | None = None,
+        *,
+        where: str | None = None,
+        missing: Any = None,
+        draws: int = 1,
+        rng: np.random.Generator | None = None,
+        idempotency_key: str | None = None,
+        accept_unproven: bool = False,
+        purpose: str | None = None,
+    ) -> Release:
+        """Release what a mechanism says of a column: reserve, read, record, and only then answer.
+
+        Parameters
+        ----------
+        mechanism
+            Built for this table's n (None where that is private), of a system that reads this kind of column.
+        column, where, missing
+            What to read, as in `Table.read`: n counts every record, whether `where` holds for it or not.
+        draws
+            How many samples; each costs as much as the first.
+        rng
+            Secure randomness by default; a seeded generator is refused.
+        idempotency_key
+            A name for this very request. A retry under the same key returns the stored release and is
+            charged once.
+        accept_unproven
+            Release even if the profile holds only when a Markov chain has converged; the ledger marks it.
+        purpose
+            What the answer is for, in a sentence; recorded with the question, and on the data set's privacy card.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the budget does not cover it. Nothing was spent, and no record was read.
+        """
+        options: dict[str, Any] = {"where": where, "missing": missing, "draws": draws, "rng": rng}
+        options |= {"idempotency_key": idempotency_key, "accept_unproven": accept_unproven, "purpose": purpose}
+        return self.answered(mechanism, column, **options).release
+
+    def answered(self, mechanism: Mechanism, column: str | Sequence[str] | None = None, **options: Any) -> Answer:
+        """Return a release with the number of its entry: paid for, made and recorded. The options are `reserve`'s."""
+        made = self.draft(mechanism, column, **options)
+        return self.record(made) if isinstance(made, Draft) else made
+
+    def draft(self, mechanism: Mechanism, column: str | Sequence[str] | None = None, **options: Any) -> Draft | Answer:
+        """Reserve and make a release, on behalf of one of several people; `record` it before anyone sees it.
+
+        Returns the answer at once where the request was answered before under its key. The options are those of
+        `reserve`.
+        """
+        paid = self.reserve(mechanism, column, **options)
+        if isinstance(paid, Answer):
+            return paid
+        with self._closing(paid.reservation):
+            return self.make(paid)
+
+    def reserve(
+        self,
+        mechanism: Mechanism,
+        column: str | Sequence[str] | None = None,
+        *,
+        idempotency_key: str | None = None,
+        who: str | None = None,
+        **question: Any,
+    ) -> Paid | Answer:
+        """Pay for a release, the first half of `draft`: it reads no record, and how long it takes depends on none.
+
+        Follow it with `make` and `record`, or with `give_up`. The parameters are those of `release`, and:
+
+        Parameters
+        ----------
+        part
+            The budget to charge: a part of the data set's, which is then charged too; see `open_part`.
+        about
+            More of the question, in plain values, to be recorded with it.
+        then
+            What is done to the release before it is recorded and answered, a function of the release alone:
+            post-processing, free of cost. Only its outcome is kept.
+        who
+            Who asks; the curator's own `who` unless given.
+        """
+        priced = self.price(mechanism, column, **question)
+        self.ensure_available()
+        asked = priced.charge
+        options: dict[str, Any] = {"who": self.who if who is None else who, "key": idempotency_key}
+        options["accept_unproven"] = bool(question.get("accept_unproven"))
+        return priced.granted(self._ledger.reserve(asked.budget, asked.profile, asked.request, **options))
+
+    def price(
+        self,
+        mechanism: Mechanism,
+        column: str | Sequence[str] | None = None,
+        *,
+        where: str | None = None,
+        missing: Any = None,
+        draws: int = 1,
+        rng: np.random.Generator | None = None,
+        accept_unproven: bool = False,
+        purpose: str | None = None,
+        part: Budget | None = None,
+        about: Mapping[str, Any] | None = None,
+        then: Callable[[Release], Release] | None = None,
+    ) -> Priced:
+        """Return a question with its price, or raise what is wrong with it. Reads no record and spends nothing."""
+        column = mechanism.columns if column is None and isinstance(mechanism, Mechanism) else column
+        missing = self._missing(column) if missing is None and column != self.person else missing
+        self.check(mechanism, column, where=where, missing=missing, rng=rng)
+        budget = self.budget if part is None else self._part(part)
+        draws, told = check_draws(draws), told_of(about)
+        if then is not None and not callable(then):
+            raise InvalidValue(f"then= is a function of the release. Got a {type(then).__name__}")
+        plain = column if column is None or isinstance(column, str) else list(column)
+        question = {"column": plain, "where": where, "missing": missing, "draws": draws}
+        question |= purpose_of(purpose)
+        if (data := self._source.stamp(self.budget)) is not None:  # a key then answers for this data alone
+            question["data"] = data
+        cost = self.claimed(mechanism.cost(draws))
+        asked = told | {"mechanism": mechanism.to_dict()} | question  # nobody talks over what is asked
+        charge = self._ledger.charge(budget, cost, asked, accept_unproven=accept_unproven)
+
+        def make(count: int) -> list[Release]:
+            looks = TableLooks(functools.partial(self._read, column=column, where=where, missing=missing))
+            source = secure_rng() if rng is None else rng
+            with on_the_grid(self._time_grid):
+                made = mechanism.releases(looks, count, source, draws=draws, accept_unproven=accept_unproven)
+            if any(release.reproducible for release in made):
+                raise UnprovenPrivacy("the mechanism used seeded randomness; its release is not let out")
+            charged = [replace(release, profile=cost) for release in made]
+            return charged if then is None else [then(release) for release in charged]
+
+        return Priced(charge, make, mechanism.together)
+
+    def ensure_available(self) -> None:
+        """Raise where the records cannot be read as the budget knows them, before anything is charged for them.
+
+        Where a connection to a database was lost, it is made anew. Where others may write to the table, its records are
+        counted, if how many they are is public; that takes as long as it takes, so it ends on the grid of time too.
+
+        Raises
+        ------
+        SourceUnavailable
+            If the data are out of reach.
+        InvalidData
+            If they were written again, or their number is another than when the budget was opened.
+        """
+        with self._turn:
+            self._source.check_unchanged(self.dataset)
+            if not isinstance(self._table, Reachable):
+                return
+            self._table.ensure_available()
+            n = self.budget.n
+            if n is not None and self._table.grows:
+                with on_the_grid(self._time_grid):
+                    if self._protected.count(self._table) != n:
+                        raise self._changed(n)
+
+    def check_unchanged(self) -> None:
+        """Raise `InvalidData` where the data were written again since they were opened. Reads no record."""
+        self._source.check_unchanged(self.dataset)
+
+    def _changed(self, n: int) -> InvalidData:
+        units = self._protected.units
+        return InvalidData(
+            f"{self.dataset!r} had {n} {units} when its budget was opened; it changed since. Ask a copy that stays as "
+            "it is, under a name and with a budget of its own"
+        )
+
+    def ensure_covered(self, mechanism: Mechanism, *, where: str | None = None, part: Budget | None = None) -> None:
+        """Raise what `reserve` would raise now, of the question, the table or the budgets. Nothing is spent."""
+        charge = self.price(mechanism, where=where, part=part, accept_unproven=True).charge
+        self.ensure_available()
+        for budget, cost in ((charge.budget, charge.cost), (charge.whole, charge.whole_cost)):
+            if budget is not None and cost is not None:
+                charged(budget, self._ledger.spent(budget), cost)
+
+    def reserving(self, priced: Priced, *, key: str | None = None, who: str | None = None) -> About:
+        """Return the change that `reserve` makes, for `Ledger.write`, which returns what is paid or was told before."""
+        self._source.check_unchanged(self.dataset)
+        reserve = self._ledger.reserving(priced.charge, who=self.who if who is None else who, key=key)
+        return reserve.then(lambda found, _: priced.granted(found))
+
+    def _missing(self, column: str | Sequence[str] | None) -> Any:
+        """Return what the facts say that a missing value of a column counts as."""
+        named = self.facts is not None and isinstance(column, str) and column in self.facts
+        value = getattr(self.facts[column], "missing", None) if named else None  # type: ignore[index]
+        return int(value) if isinstance(value, bool) else value
+
+    def _read(self, reading: Any, **asked: Any) -> Seen:
+        """Return what a reading makes of the table, of the n that its budget was opened for where that is public."""
+        n = self.budget.n
+        with self._turn:
+            seen = self._table.read(reading, **asked, **self._protected.asked)
+        if n is not None and seen.n != n:
+            raise self._changed(n)
+        return seen
+
+    def make(self, paid: Paid) -> Draft:
+        """Read the records and make a release that was paid for; whoever calls this sees to `give_up` if it fails."""
+        return self.make_all([paid])[0]
+
+    def make_all(self, paid: Sequence[Paid]) -> list[Draft]:
+        """Make a release for each who paid for the very same question, as `make`: the records are read once for all."""
+        priced = paid[0].priced
+        if any(one.priced is not priced for one in paid):
+            raise InvalidValue("what is made together must have been paid for as one question")
+        if len({one.reservation.entry for one in paid}) < len(paid) or any(one.reservation.touched for one in paid):
+            raise InvalidValue("what was paid for once is made once; reserve again to ask again")
+        for one in paid:
+            one.reservation.touch()
+        releases = priced.make(len(paid))
+        return [Draft(one.reservation, release) for one, release in zip(paid, releases, strict=True)]
+
+    def record(self, draft: Draft) -> Answer:
+        """Record a release, durably; from here on it may be seen."""
+        with self._closing(draft.reservation):
+            self._ledger.commit(draft.reservation, draft.release.to_dict(), keep=self._keep)
+        return Answer(draft.reservation.entry, draft.release)
+
+    def recording(self, draft: Draft) -> About:
+        """Return the change that `record` makes, for `Ledger.write`, which returns the entry as it is recorded."""
+        value = draft.release.text
+        commit = committing(draft.reservation, Written(value), keep=self._keep)
+        return commit.then(lambda content, _: committed(draft.reservation, content, value))
+
+    def check(
+        self,
+        mechanism: Mechanism,
+        column: str | Sequence[str] | None = None,
+        *,
+        where: str | None = None,
+        missing: Any = None,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        """Raise what `release` would raise of a question that makes no sense: nothing is read, nothing spent."""
+        self._check(mechanism, rng)
+        self._table.check(mechanism, column, where=where, missing=missing, **self._protected.asked)
+
+    def _check(self, mechanism: Mechanism, rng: np.random.Generator | None) -> None:
+        if rng is not None and not is_secure(rng):
+            raise InvalidValue("a release takes secure randomness; leave rng out, or give secure_rng()")
+        if not isinstance(mechanism, Mechanism):
+            raise InvalidValue(f"a curator releases what a mechanism says. Got a {type(mechanism).__name__}")
+        if isinstance(mechanism, StatisticalQuery) and mechanism.predicate is not None:
+            raise InvalidValue(
+                "a table answers no Python predicate; leave it out, and name a column of numbers from 0 to 1 or a "
+                "condition (where=...)"
+            )
+        if mechanism.n != self.budget.n:
+            many = self._protected.units
+            has = f"keeps its number of {many} a secret" if self.budget.n is None else f"has {self.budget.n} {many}"
+            raise InvalidValue(
+                f"the mechanism is for n={mechanism.n} and {self.dataset!r} {has}; calibrate it for n={self.budget.n}"
+            )
+
+    @contextlib.contextmanager
+    def _closing(self, granted: Reservation) -> Iterator[None]:
+        """Close the entry of a release that fails: for nothing if no data was read, else as lost and spent."""
+        try:
+            yield
+        except BaseException as error:
+            self.give_up(granted, error)
+            raise
+
+    def give_up(self, granted: Reservation, error: BaseException) -> None:
+        """Close the entry of a release that failed, as `_closing` does."""
+        # If the ledger itself is what failed, the entry stays pending, which counts as spent too.
+        with contextlib.suppress(SottovoceError):
+            if granted.touched:
+                self._ledger.recover(granted.entry, note=f"failed: {type(error).__name__}", who=self.who)
+            else:
+                self._ledger.void(granted, f"given up before reading: {type(error).__name__}")
