@@ -48,7 +48,7 @@ _COLUMNS = 6
 """Of a vector the first six numbers are looked at."""
 _PILOT = 400
 
-Seen = dict[tuple[int, str], tuple[Counter[int], Counter[int]]]
+Aggregate = dict[tuple[int, str], tuple[Counter[int], Counter[int]]]
 """How often each sighting came, by column and kind of sighting, under both data sets."""
 
 
@@ -104,7 +104,7 @@ class Looked:
     bits: str = "secure"
     draws: int = 0
     seconds: float = 0.0
-    halves: tuple[Seen, Seen] = field(default_factory=lambda: ({}, {}))
+    halves: tuple[Aggregate, Aggregate] = field(default_factory=lambda: ({}, {}))
 
     def add(self, other: Looked) -> None:
         """Take another's draws in."""
@@ -133,7 +133,7 @@ def look(task: tuple[str, int, float]) -> Looked:
     return found
 
 
-def attack(word: str, pilot: Seen, rest: Seen) -> tuple[float, str]:
+def attack(word: str, pilot: Aggregate, rest: Aggregate) -> tuple[float, str]:
     """Return the largest amount by which a proven δ exceeds the claim (negative where none does), and where."""
     claims, looks = subject(word).claim.delta(EPSILONS), 2 * len(rest) * len(EPSILONS)
     worst, where = -math.inf, ""

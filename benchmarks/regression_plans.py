@@ -20,7 +20,7 @@ from sottovoce.inference.regression.formula import Formula
 from sottovoce.inference.regression.precision_forecast import foresee, rarely
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.records.facts import Category, Count, Facts, Flag, Number
-from sottovoce.records.facts.assumed_distribution import Imagined
+from sottovoce.records.facts.assumed_distribution import AssumedDistribution
 
 SIZES, EPSILONS = (500, 5_000, 50_000), (0.5, 3.0, 10.0)
 RESPONSES = {
@@ -43,11 +43,13 @@ TABLES: dict[str, tuple[str, dict[str, Any]]] = {
         {"w": dict(zip(_WARDS[1:], np.geomspace(0.2, 0.01, 11).tolist(), strict=True))},
     ),
 }
-"""The right side of each formula, and what is so of its columns: as `Imagined` says it."""
+"""The right side of each formula, and what is so of its columns: as `AssumedDistribution` says it."""
 _SLOPE = 0.3
 
 
-def made(family: str, formula: Formula, truth: Imagined, n: int, rng: np.random.Generator) -> tuple[Any, Any]:
+def made(
+    family: str, formula: Formula, truth: AssumedDistribution, n: int, rng: np.random.Generator
+) -> tuple[Any, Any]:
     """Return rows and responses of records, their columns as they are said to be, each with a small effect."""
     values = []
     for name, column in zip(formula.encoding.names, formula.encoding.columns, strict=True):
@@ -76,8 +78,8 @@ def compared(family: str, table: str, n: int, epsilon: float, fits: int) -> list
     told = said if family in ("logistic", "probit") else {name: v for name, v in said.items() if name != "y"}
     formula = Formula(f"y ~ {text}", Facts(_FACTS | {"y": response}), family)
     mechanism = AdaptiveLooks.calibrate(formula, n, ApproxDP(epsilon, DELTA))
-    truth = Imagined(columns=told)
-    plans = [foresee(mechanism, imagined=one) for one in (Imagined(), rarely(formula), truth)]
+    truth = AssumedDistribution(columns=told)
+    plans = [foresee(mechanism, imagined=one) for one in (AssumedDistribution(), rarely(formula), truth)]
     halves = []
     for seed in range(fits):
         rng = np.random.default_rng([seed, n])

@@ -24,7 +24,7 @@ from sottovoce.mechanisms.conjugate import BetaBernoulli, DirichletCategorical
 from sottovoce.privacy.promises import ApproxDP, PureDP
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.facts import Category, Count, Facts, Flag, Number
-from sottovoce.records.facts.assumed_distribution import Imagined
+from sottovoce.records.facts.assumed_distribution import AssumedDistribution
 from sottovoce.records.readings import Statistics
 
 _COLUMNS = {
@@ -149,7 +149,7 @@ def plans(repeats: int) -> None:
             [AdaptiveLooks.calibrate(Formula(text, formula.facts), n + k, promise) for k in range(repeats + 1)]
         )
         plan = call(lambda m=others, p=promise: plan_looks(next(m), p), repeats)  # type: ignore[misc]
-        for said in (Imagined(), rarely(formula)):
+        for said in (AssumedDistribution(), rarely(formula)):
             records = _Records.of(formula, n, said, None)
             explained = records.explained[0]
             # Numbers as the family measures them; counts are cut by each look.

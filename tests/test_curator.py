@@ -31,9 +31,9 @@ from sottovoce.privacy.promises import ApproxDP, Promise, PureDP, RenyiDP
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
 from sottovoce.records.facts import Category, Facts, Flag, Number, Person
 from sottovoce.records.readings import Statistics
-from sottovoce.service.curator import Answer, Curator, Draft
+from sottovoce.service.curator import Curator, RecordedRelease, Unrecorded
 from sottovoce.service.curator import readable_records as records
-from sottovoce.service.curator.data_source import Source
+from sottovoce.service.curator.data_source import DataSource
 from sottovoce.service.ledger import EntryPending, KeyTaken, Ledger, Reservation, State
 from sottovoce.service.ledger.hash_chain import canonical, digest
 from support.nursery import told_by
@@ -431,7 +431,7 @@ def test_threads_may_share_a_curator(curator: Curator) -> None:
 
 DIE = """
 import os, signal, sys
-from sottovoce.service.curator import Answer, Curator, Draft, readable_records as records
+from sottovoce.service.curator import Curator, RecordedRelease, Unrecorded, readable_records as records
 from sottovoce.service.ledger import Ledger
 from sottovoce.mechanisms import DiffusedPosterior
 from sottovoce.mechanisms.conjugate import BetaBernoulli
@@ -505,7 +505,7 @@ class TestSeveralPeople:
     def test_a_part_is_charged_together_with_the_whole(self, curator: Curator) -> None:
         ada = curator.open_part("ada", RenyiDP(order=2, epsilon=0.3))
         made = curator.draft(MECHANISM, "smoker", part=ada, who="ada", about={"query": "theta"})
-        assert isinstance(made, Draft)
+        assert isinstance(made, Unrecorded)
         answer = curator.record(made)
         (entry,) = curator.history()
         assert (entry.id, entry.dataset, entry.who) == (answer.entry, f"{curator.dataset}/ada", "ada")
@@ -516,7 +516,7 @@ class TestSeveralPeople:
 
     def test_a_draft_is_pending_until_it_is_recorded(self, curator: Curator) -> None:
         made = curator.draft(MECHANISM, "smoker")
-        assert isinstance(made, Draft)
+        assert isinstance(made, Unrecorded)
         assert [entry.id for entry in curator.pending()] == [made.reservation.entry]
         curator.record(made)
         assert curator.pending() == []
@@ -528,10 +528,10 @@ class TestSeveralPeople:
             return dataclasses.replace(release, value={"half": release.value / 2})
 
         made = curator.draft(MECHANISM, "smoker", then=halve, idempotency_key="k")
-        assert isinstance(made, Draft)
+        assert isinstance(made, Unrecorded)
         curator.record(made)
         again = curator.draft(MECHANISM, "smoker", then=halve, idempotency_key="k")
-        assert again == Answer(made.reservation.entry, Release.from_json(made.release.to_json()))
+        assert again == RecordedRelease(made.reservation.entry, Release.from_json(made.release.to_json()))
         (entry,) = curator.history()
         assert set(Release.from_json(str(entry.release)).value) == {"half"}
 
@@ -646,7 +646,7 @@ class TestWhoseData:
     def test_a_budget_whose_print_held_the_size_goes_on(self, tmp_path: Path, place: Path) -> None:
         file = smokers(tmp_path / "p.parquet")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Source, "print", lambda self, salt, state: digest(canonical([salt, self.schema, state])))
+            patch.setattr(DataSource, "print", lambda self, salt, state: digest(canonical([salt, self.schema, state])))
             Curator(file, place, BUDGET).close()
         Curator(file, place).close()  # a warning would be an error
         os.utime(file, ns=(1, 1))

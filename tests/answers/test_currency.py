@@ -13,8 +13,8 @@ from sottovoce.faces.cli import application
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, SottovoceError
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.promises import Promise
-from sottovoce.records.facts.assumed_distribution import Imagined
-from sottovoce.service.answers.trade_off import Offer
+from sottovoce.records.facts.assumed_distribution import AssumedDistribution
+from sottovoce.service.answers.trade_off import PricedOption
 from sottovoce.service.curator import Curator
 from sottovoce.service.ledger import Ledger
 
@@ -142,13 +142,17 @@ def test_a_question_is_planned_as_the_command_line_plans_it(tmp_path: Path) -> N
     with opened(tmp_path) as curator:
         n, budget = curator.budget.n, curator.budget.promise
         offers = curator.plan("mean of sbp by ward", spend="20%"), curator.balance("mean of sbp by ward").at(0.2)
-        assert isinstance(offers[0], Offer) and offers[0] == offers[1]
+        assert isinstance(offers[0], PricedOption) and offers[0] == offers[1]
         assert offers[0] == curator.plan(curator.question("mean", "sbp", by="ward"), spend=0.2)
         said = offers[0].summary()
         assert said.startswith(f"20 % of the budget buys ± {offers[0].width:.3g} for each of the 2 groups, if ")
         assert "one size, in 95 of 100 answers; " in said
         narrow = curator.plan("mean of sbp by ward", spend=0.2, imagined=["sbp=0.01"], level=0.5)
-        assert isinstance(narrow, Offer) and narrow.width < 0.8 * offers[0].width and "50 of 100" in narrow.summary()
+        assert (
+            isinstance(narrow, PricedOption)
+            and narrow.width < 0.8 * offers[0].width
+            and "50 of 100" in narrow.summary()
+        )
         with pytest.raises(InvalidValue, match="share of the budget"):
             curator.plan("mean of sbp", spend="approx:0.1,1e-6")
         with pytest.raises(InvalidValue, match="write a condition into the question"):
@@ -167,8 +171,10 @@ def test_the_share_for_a_width_buys_it(tmp_path: Path) -> None:
     with opened(tmp_path) as curator:
         share = curator.share_for("mean of sbp by ward", 25.0)
         assert 0.01 < share < 1
-        assert curator.share_for("mean of sbp by ward", 25.0, imagined=Imagined(columns={"sbp": 0.1})) <= share
-        assert curator.share_for("mean of sbp by ward", 25.0, imagined=Imagined(smallest=0.2)) > share
+        assert (
+            curator.share_for("mean of sbp by ward", 25.0, imagined=AssumedDistribution(columns={"sbp": 0.1})) <= share
+        )
+        assert curator.share_for("mean of sbp by ward", 25.0, imagined=AssumedDistribution(smallest=0.2)) > share
         row = curator.mean("sbp", by="ward", spend=share).rows[0]
         assert row["high"] - row["low"] < 2 * 25 * 1.6
         with pytest.raises(SottovoceError, match="out of reach"):
@@ -190,5 +196,5 @@ def test_a_plan_says_which_of_the_groups_its_width_is_of(
 ) -> None:
     with opened(tmp_path) as curator:
         offer = curator.plan(question, spend=0.2, imagined=imagined)
-    assert isinstance(offer, Offer) and offer.of == of and offer.to_dict().get("of", "") == of
+    assert isinstance(offer, PricedOption) and offer.of == of and offer.to_dict().get("of", "") == of
     assert (f" for {of}, in 95" in offer.summary()) == bool(of)

@@ -28,7 +28,7 @@ from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.service.answers import Answer, NoisyCells, Question
 from sottovoce.service.answers.forest import forest
 from sottovoce.service.answers.predictions import effect
-from sottovoce.service.answers.trade_off import Balance
+from sottovoce.service.answers.trade_off import TradeOff
 from sottovoce.theory.local.graph import ProfileGraph
 
 N = 400
@@ -208,7 +208,7 @@ def test_an_effect(curator: Any, family: str, spend: float) -> None:
 
 
 def test_a_balance() -> None:
-    balance = Balance(Question("proportion", ("smoker",), FACTS, by=("ward",)), 9000, sv.ApproxDP(1.0, 1e-6))
+    balance = TradeOff(Question("proportion", ("smoker",), FACTS, by=("ward",)), 9000, sv.ApproxDP(1.0, 1e-6))
     offer = balance.for_width(0.05)
     figure = balance.plot(offer)
     figure.draw_without_rendering()

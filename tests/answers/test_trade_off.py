@@ -19,7 +19,7 @@ from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.relation import REPLACE_ONE
 from sottovoce.privacy.risk import success
 from sottovoce.service.answers.answer import Answer
-from sottovoce.service.answers.trade_off import Balance, Imagined
+from sottovoce.service.answers.trade_off import AssumedDistribution, TradeOff
 
 FACTS = sv.Facts(smoker=sv.Flag(), ward=sv.Category(["A", "B", "C"]), sbp=sv.Number(60, 250), visits=sv.Count(10))
 BUDGET = sv.ApproxDP(1.0, 1e-6)
@@ -44,7 +44,7 @@ def asked(verb, column, **rest):
 def test_answers_are_as_wide_as_forecast(question):
     """Made-up records that are as imagined, answered by the very mechanism: the widest rows, over repeats."""
     n, share, rng = 3000, 0.05, np.random.default_rng(3)
-    offer = Balance(question, n, BUDGET).at(share)
+    offer = TradeOff(question, n, BUDGET).at(share)
     purse = PrivacyFilter(BUDGET)
     mechanism = NoisyCells.calibrate(question, n, purse.share(share), price=purse.cost)
     records = {
@@ -89,7 +89,7 @@ def test_forecasts_know_how_groups_stray(question, n):
     share, rng, purse = 0.3, np.random.default_rng(3), PrivacyFilter(replace(BUDGET, relation=relation))
     said = {"smoker": 0.2} if question.columns_asked == ("smoker",) else {}
     said |= {"visits": 2.0} if question.columns_asked == ("visits",) else {}
-    offer = Balance(question, n, purse, imagined=Imagined(columns=said)).at(share)
+    offer = TradeOff(question, n, purse, imagined=AssumedDistribution(columns=said)).at(share)
     mechanism = NoisyCells.calibrate(question, n, purse.share(share), price=purse.cost)
     widths = []
     for seed in range(2):  # of one table to the next they differ by a twentieth or two
@@ -106,7 +106,7 @@ def test_forecasts_know_how_groups_stray(question, n):
 
 
 def test_there_and_back():
-    balance = Balance(asked("proportion", "smoker", by=("ward",)), 9000, BUDGET)
+    balance = TradeOff(asked("proportion", "smoker", by=("ward",)), 9000, BUDGET)
     offer = balance.for_width(0.025)
     assert offer.width <= 0.025
     assert balance.at(offer.share * 0.98).width > 0.0248  # no less would do
@@ -126,13 +126,13 @@ def test_out_of_reach_says_what_may_be_imagined():
     question, spread = asked("mean", "sbp", by=("ward",)), "say how far sbp spreads"
     for said, told in (({}, True), ({"sbp": 0.1}, False)):
         with pytest.raises(PromiseUnreachable, match="be content with less or ask of fewer groups") as refused:
-            Balance(question, 9000, BUDGET, imagined=Imagined(columns=said)).for_width(0.1)
+            TradeOff(question, 9000, BUDGET, imagined=AssumedDistribution(columns=said)).for_width(0.1)
         assert (spread in str(refused.value)) == told
 
 
 def test_the_risk_falls_where_the_noise_changes_and_no_share_is_missed():
     """Laplace noise takes over where it is as exact at the price, and tells less: the risk is not monotone there."""
-    balance = Balance(asked("mean", "sbp"), 9000, sv.ApproxDP(3.0, 1e-6))
+    balance = TradeOff(asked("mean", "sbp"), 9000, sv.ApproxDP(3.0, 1e-6))
     wanted = 0.016
     shares = np.geomspace(0.01, 1.0, 60)
     fitting = [float(one) for one in shares if balance._success(float(one)) <= wanted]
@@ -144,14 +144,14 @@ def test_the_risk_falls_where_the_noise_changes_and_no_share_is_missed():
     assert [(a.noise, b.noise) for a, b in falls] == [("gaussian", "laplace")]
     (before, after), *_ = falls
     assert after.share < 1.006 * before.share and f"{100 * after.share:.3g} %" in balance.change
-    assert not Balance(asked("mean", "sbp"), 9000, sv.PureDP(1.0)).change
+    assert not TradeOff(asked("mean", "sbp"), 9000, sv.PureDP(1.0)).change
 
 
 def test_smaller_groups_are_known_less_well():
     question = asked("proportion", "smoker", by=("ward",))
-    even = Balance(question, 9000, BUDGET).at(0.05)
-    small = Balance(question, 9000, BUDGET, imagined=Imagined(smallest=0.02)).at(0.05)
-    few = Balance(question, 9000, BUDGET, imagined=Imagined(kept=0.1)).at(0.05)
+    even = TradeOff(question, 9000, BUDGET).at(0.05)
+    small = TradeOff(question, 9000, BUDGET, imagined=AssumedDistribution(smallest=0.02)).at(0.05)
+    few = TradeOff(question, 9000, BUDGET, imagined=AssumedDistribution(kept=0.1)).at(0.05)
     assert small.width > 2 * even.width and few.width > 2 * even.width
     assert small.success == even.success == few.success  # nobody's data, nobody's risk
 
@@ -166,33 +166,33 @@ def test_smaller_groups_are_known_less_well():
         lambda b: b.for_risk(1.5),
         lambda b: b.at(0.0),
         lambda b: b.at(1.5),
-        lambda b: Balance(b.question, 900, BUDGET, baseline=0.0),
-        lambda b: Balance("mean of x", 900, BUDGET),
-        lambda b: Imagined(share=2.0),
-        lambda b: Imagined(smallest=-0.1),
+        lambda b: TradeOff(b.question, 900, BUDGET, baseline=0.0),
+        lambda b: TradeOff("mean of x", 900, BUDGET),
+        lambda b: AssumedDistribution(share=2.0),
+        lambda b: AssumedDistribution(smallest=-0.1),
     ],
 )
 def test_what_makes_no_sense_is_refused(wrong):
     with pytest.raises(InvalidValue):
-        wrong(Balance(asked("mean", "sbp"), 900, BUDGET))
+        wrong(TradeOff(asked("mean", "sbp"), 900, BUDGET))
 
 
 def test_what_the_whole_budget_does_not_buy_is_out_of_reach():
-    balance = Balance(asked("proportion", "smoker"), 100, sv.PureDP(0.1))
+    balance = TradeOff(asked("proportion", "smoker"), 100, sv.PureDP(0.1))
     with pytest.raises(PromiseUnreachable, match="the whole budget gives"):
         balance.for_width(0.001)
     with pytest.raises(PromiseUnreachable, match="of the budget leaves"):
-        Balance(asked("proportion", "smoker"), 100, sv.PureDP(300.0)).for_risk(0.01 + 1e-9)
+        TradeOff(asked("proportion", "smoker"), 100, sv.PureDP(300.0)).for_risk(0.01 + 1e-9)
 
 
 @pytest.mark.parametrize(("verb", "column"), [("proportion", "smoker"), ("mean", "sbp")])
 def test_no_records_are_imagined_where_the_condition_leaves_none(verb, column):
     """Two of three wards have all records that the condition keeps: as many as if there were no third."""
     two = sv.Facts(smoker=sv.Flag(), ward=sv.Category(["A", "B"]), sbp=sv.Number(60, 250))
-    of_two = Balance(Question(verb, (column,), two, by=("ward",), where="sbp >= 0"), 600, BUDGET)
-    of_three = Balance(asked(verb, column, by=("ward",), where="ward != 'C'"), 600, BUDGET)
+    of_two = TradeOff(Question(verb, (column,), two, by=("ward",), where="sbp >= 0"), 600, BUDGET)
+    of_three = TradeOff(asked(verb, column, by=("ward",), where="ward != 'C'"), 600, BUDGET)
     assert of_three.at(0.2).width == pytest.approx(of_two.at(0.2).width, rel=0.2)
-    few = Imagined(smallest=0.1)
+    few = AssumedDistribution(smallest=0.1)
     assert replace(of_three, imagined=few).at(0.2).width == pytest.approx(
         replace(of_two, imagined=few).at(0.2).width, rel=0.2
     )
@@ -200,7 +200,7 @@ def test_no_records_are_imagined_where_the_condition_leaves_none(verb, column):
 
 @pytest.mark.parametrize("n", [0, 1, 2])
 def test_hardly_any_records(n):
-    assert Balance(asked("proportion", "smoker", by=("ward",)), n, BUDGET).at(0.5).width <= 0.5
+    assert TradeOff(asked("proportion", "smoker", by=("ward",)), n, BUDGET).at(0.5).width <= 0.5
 
 
 def test_the_command(tmp_path, monkeypatch, capsys):
@@ -243,7 +243,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
 
 def test_a_balance_is_told_as_text():
     """A line a share, as the command prints them; the offers are those of `curve`."""
-    balance = Balance(asked("proportion", "smoker", by=("ward",)), 9000, BUDGET, level=0.8)
+    balance = TradeOff(asked("proportion", "smoker", by=("ward",)), 9000, BUDGET, level=0.8)
     said = str(balance)
     assert said == balance.summary() and said.startswith("proportion of smoker by ward\n")
     for offer in balance.curve(points=7):
@@ -255,8 +255,8 @@ def test_a_balance_is_told_as_text():
 
 
 def test_a_width_is_in_percent_of_a_proportion_alone():
-    assert Balance(asked("proportion", "smoker"), 9000, BUDGET).for_width("5%").width <= 0.05
-    mean = Balance(asked("mean", "sbp"), 9000, BUDGET)
+    assert TradeOff(asked("proportion", "smoker"), 9000, BUDGET).for_width("5%").width <= 0.05
+    mean = TradeOff(asked("mean", "sbp"), 9000, BUDGET)
     assert mean.for_width("2") == mean.for_width(2.0)
     with pytest.raises(InvalidValue, match=r"in the units of the answer, such as 2; percent are for shares\. Got '5%'"):
         mean.for_width("5%")

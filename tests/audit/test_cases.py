@@ -21,7 +21,7 @@ from sottovoce.inference.regression import Design, Logistic, TemperedRegression,
 from sottovoce.mechanisms.mechanism import MECHANISMS
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.profile import Basis
-from sottovoce.records.readings import Looks
+from sottovoce.records.readings import ReadableRecords
 
 CASES = all_cases()
 
@@ -68,7 +68,7 @@ def test_an_odd_record_is_seen_as_an_ordinary_one(word: str) -> None:
 
     def seen(record: tuple[object, ...]) -> bytes:
         found = mechanism.see(InMemory([record, *[ordinary[0]] * (mechanism.n - 1)]))
-        return pickle.dumps(found.look(mechanism.reading) if isinstance(found, Looks) else found)
+        return pickle.dumps(found.look(mechanism.reading) if isinstance(found, ReadableRecords) else found)
 
     known = {seen(record) for record in ordinary}
     for cell in (cell for pair in ODD.values() for cell in pair):

@@ -25,7 +25,7 @@ from sottovoce.records.readings import (
     ClippedSum,
     CrossCounts,
     Joint,
-    Movement,
+    Sensitivity,
     Statistics,
 )
 
@@ -81,7 +81,7 @@ def test_readings_with_extreme_bounds_pass(reading):
 
 @dataclass(frozen=True)
 class _Narrow(ClippedSum):
-    def movement(self, n: int) -> Movement:
+    def movement(self, n: int) -> Sensitivity:
         return replace(super().movement(n), width=1, squares=1.0)
 
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from sottovoce.faces.cli.serving import LIFETIME_DAYS, receipt_app, serve, tokens_app
 from sottovoce.faces.server.config import Config
-from sottovoce.faces.server.questions import Question
+from sottovoce.faces.server.questions import ServerQuestion
 from sottovoce.faces.server.service import Service
 from sottovoce.faces.server.tokens import LIFETIME, Tokens
 from sottovoce.privacy.errors import InvalidValue
@@ -125,7 +125,7 @@ def test_a_wrong_token_is_not_made(office: Config, options: list[str], said: str
 def answer(office: Config) -> tuple[Path, Path, dict[str, Any]]:
     with Service(office) as service:
         caller = service.authenticate(token_for(office))
-        question = Question(system=BETA, target="renyi:8,0.05", column="smoker")
+        question = ServerQuestion(system=BETA, target="renyi:8,0.05", column="smoker")
         told = asyncio.run(service.ask(caller, "patients", question))
         key = office.path.with_name("server.pem")
         key.write_bytes(service.signer.public_key)

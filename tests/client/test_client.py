@@ -24,7 +24,7 @@ from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, SottovoceErro
 from sottovoce.privacy.promises import PureDP, RenyiDP
 from sottovoce.records.facts import Cells, Facts
 from sottovoce.service.answers import Answer, Regression
-from sottovoce.service.answers.trade_off import Balance
+from sottovoce.service.answers.trade_off import TradeOff
 from sottovoce.service.answers.verbs import Verbs
 from sottovoce.service.curator import Curator
 from sottovoce.service.ledger import EntryPending, KeyTaken, Ledger
@@ -184,7 +184,7 @@ def test_what_is_left_and_what_it_means(client: Client) -> None:
 
 def test_the_share_that_an_accuracy_needs_is_forecast_for_free(client: Client) -> None:
     before = client.remaining()
-    balance = Balance(client.question("mean", "age", by="ward"), client.n or 0, RenyiDP(8, 500))
+    balance = TradeOff(client.question("mean", "age", by="ward"), client.n or 0, RenyiDP(8, 500))
     assert 0 < client.share_for("mean of age by ward", 5.0) == balance.for_width(5.0).share < 1
     assert client.plan("mean of age by ward", spend="10%") == balance.at(0.1)
     assert client.balance("mean of age by ward").for_risk(0.5) == balance.for_risk(0.5)

@@ -7,7 +7,7 @@ import pytest
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.records.facts import Category, Count, Day, Facts, Flag, Number, Person
-from sottovoce.records.facts.assumed_distribution import Imagined, counted, imagined_of, parse_imagined
+from sottovoce.records.facts.assumed_distribution import AssumedDistribution, counted, imagined_of, parse_imagined
 
 FACTS = Facts(
     smoker=Flag(), ward=Category(["A", "B", "C:x"]), age=Number(0, 110), visits=Count(9), code=Category([1, 2])
@@ -15,7 +15,7 @@ FACTS = Facts(
 PLACES = (np.arange(20_000) + 0.5) / 20_000
 
 
-def values(imagined: Imagined, name: str) -> np.ndarray:
+def values(imagined: AssumedDistribution, name: str) -> np.ndarray:
     return imagined.values(name, FACTS[name], PLACES)
 
 
@@ -34,7 +34,7 @@ def test_columns_hold_what_is_said_of_them() -> None:
 
 @pytest.mark.parametrize("spread", [0.0, 0.05, 0.289, 0.45, 0.5])
 def test_numbers_spread_as_far_as_is_said_within_their_bounds(spread: float) -> None:
-    ages = values(Imagined(spread=spread), "age")
+    ages = values(AssumedDistribution(spread=spread), "age")
     assert ages.std() / 110 == pytest.approx(spread, abs=2e-3)
     assert ages.min() >= 0 and ages.max() <= 110
 
@@ -48,15 +48,15 @@ def test_counts_at_places_of_their_law_are_those_of_a_table() -> None:
 
 def test_groups_are_as_large_as_is_said() -> None:
     both = {name: FACTS[name] for name in ("smoker", "ward")}
-    assert Imagined().sizes(600, both).tolist() == pytest.approx([100] * 6)
-    assert Imagined(kept=0.5, smallest=0.1).sizes(600, both).tolist() == pytest.approx([30, *[54] * 5])
-    said = Imagined(columns={"smoker": 0.1, "ward": {"A": 0.2, "B": 0.3}})
+    assert AssumedDistribution().sizes(600, both).tolist() == pytest.approx([100] * 6)
+    assert AssumedDistribution(kept=0.5, smallest=0.1).sizes(600, both).tolist() == pytest.approx([30, *[54] * 5])
+    said = AssumedDistribution(columns={"smoker": 0.1, "ward": {"A": 0.2, "B": 0.3}})
     assert said.sizes(100, both).tolist() == pytest.approx([18, 27, 45, 2, 3, 5])
     assert said.sizes(100, both, [1, 2, 4]).tolist() == pytest.approx([0, 36, 60, 0, 4, 0])
-    assert Imagined(kept=0.5, smallest=0.1).sizes(600, both, [1, 2, 4]).tolist() == pytest.approx(
+    assert AssumedDistribution(kept=0.5, smallest=0.1).sizes(600, both, [1, 2, 4]).tolist() == pytest.approx(
         [0, 30, 135, 0, 135, 0]
     )
-    assert Imagined(columns={"ward": {"A": 1.0}}).sizes(600, both, [1, 2]).tolist() == [0] * 6
+    assert AssumedDistribution(columns={"ward": {"A": 1.0}}).sizes(600, both, [1, 2]).tolist() == [0] * 6
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_what_is_wrong_is_named() -> None:
 
 def test_columns_may_be_imagined_in_any_form() -> None:
     said = {"smoker": 0.2, "ward": {"A": 0.1}}
-    for form in (said, ["smoker=20%", "ward:A=10%"], "smoker=20%, ward:A=0.1", Imagined(columns=said)):
+    for form in (said, ["smoker=20%", "ward:A=10%"], "smoker=20%, ward:A=0.1", AssumedDistribution(columns=said)):
         assert imagined_of(form, FACTS).columns == said
     for wrong in (5, [5], [None], {"smoker": "often"}, {"smoker": {True: 0.1}}, {"ward": 0.1}, {5: 0.1}):
         with pytest.raises(InvalidValue):
@@ -92,6 +92,6 @@ def test_columns_may_be_imagined_in_any_form() -> None:
 
 def test_what_cannot_be_imagined_is_refused() -> None:
     with pytest.raises(InvalidValue, match="nobody has said how"):
-        Imagined().values("seen", Day("2024-01-01", "2024-12-31"), PLACES)
+        AssumedDistribution().values("seen", Day("2024-01-01", "2024-12-31"), PLACES)
     with pytest.raises(InvalidValue, match="add up"):
-        Imagined(columns={"ward": {"A": 0.2, "B": 0.2, "C:x": 0.2}}).check(FACTS)
+        AssumedDistribution(columns={"ward": {"A": 0.2, "B": 0.2, "C:x": 0.2}}).check(FACTS)

@@ -4,7 +4,7 @@ import json
 import pytest
 
 from sottovoce.privacy.errors import LedgerCorrupt
-from sottovoce.service.ledger.hash_chain import EMPTY, Event, Head, Written, canonical, unsealed
+from sottovoce.service.ledger.hash_chain import EMPTY, ChainEvent, Head, SealedText, canonical, unsealed
 from support.chain import next_event
 
 
@@ -59,7 +59,7 @@ def test_any_changed_column_is_found_and_named(change: dict[str, object], said: 
     event = next_event(head, "commit", content, budget=1, entry=1, key="k", spent="0", value=value)
     assert unsealed(head, event) == content
     with pytest.raises(LedgerCorrupt, match=said):
-        unsealed(head, Event(**(event._asdict() | change)))
+        unsealed(head, ChainEvent(**(event._asdict() | change)))
 
 
 def test_an_event_of_another_chain_does_not_fit() -> None:
@@ -72,12 +72,12 @@ def test_a_body_that_is_no_object_is_refused() -> None:
     body = "[]"
     digest = hashlib.sha256(f"{EMPTY.hash}\n{body}".encode()).hexdigest()
     with pytest.raises(LedgerCorrupt, match="event 1 is no JSON object"):
-        unsealed(EMPTY, Event(1, "open", None, None, None, None, body, None, digest))
+        unsealed(EMPTY, ChainEvent(1, "open", None, None, None, None, body, None, digest))
 
 
 def test_what_is_written_already_is_the_same_event() -> None:
     content = {"request": {"b": [1, None, "µ"], "a": 0.1}, "cost": 1e-300, "who": "ada", "none": None, "yes": True}
-    written = content | {"request": Written(canonical(content["request"]))}
+    written = content | {"request": SealedText(canonical(content["request"]))}
     columns = {"budget": 5, "entry": 6, "key": "k\n\u2028", "spent": "1/3"}
     event = next_event(EMPTY, "reserve", content, **columns)
     assert next_event(EMPTY, "reserve", written, **columns) == event

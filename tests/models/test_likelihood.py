@@ -12,7 +12,7 @@ jax = pytest.importorskip("jax")
 pytest.importorskip("numpyro")
 
 from sottovoce.inference.custom.likelihood import (  # noqa: E402
-    Plan,
+    LikelihoodPlan,
     cell_log_likelihood,
     choose_form,
     exact,
@@ -113,7 +113,7 @@ def test_the_exact_form_where_the_model_is_far_off(kind: str, scale: float) -> N
 
 def test_probabilities_of_noisy_counts_sum_to_one() -> None:
     noise, pi = IntegerNoise("laplace", 0.7), np.array([0.3, 0.7])
-    plan = Plan(4, 7, 3)
+    plan = LikelihoodPlan(4, 7, 3)
     around = np.arange(-14, 18)
     pairs = np.array([(a, b) for a in around for b in around], dtype=float)
     logs = compiled(each(lambda x: exact(pi, x, 3, noise, plan)))(pairs)
@@ -128,7 +128,7 @@ def test_extremes_stay_finite_and_no_record_at_all_leaves_the_noise() -> None:
         (1, [([0.5, 0.5], [1, 0]), ([0.2, 0.8], [0, 3])]),
         (1_000_000, [([0.2, 0.8], [200_000, 800_000])]),
     ):
-        plan = reduce(Plan.wider, (plan_for(noisy, n, noise) for _, noisy in pairs))
+        plan = reduce(LikelihoodPlan.wider, (plan_for(noisy, n, noise) for _, noisy in pairs))
         slopes = jax.value_and_grad(lambda p, x: exact(p, x, n, noise, plan))
         rows = np.array(pairs, dtype=float)
         values, found = compiled(each(lambda pair: slopes(pair[0], pair[1])))(rows)

@@ -11,8 +11,8 @@ from scipy.special import gammaln
 jax = pytest.importorskip("jax")
 pytest.importorskip("numpyro")
 
-from sottovoce.inference.custom.likelihood import Plan, exact, plan_for, two_sided  # noqa: E402
-from sottovoce.inference.custom.tabulated import Table, table_for, tabulated  # noqa: E402
+from sottovoce.inference.custom.likelihood import LikelihoodPlan, exact, plan_for, two_sided  # noqa: E402
+from sottovoce.inference.custom.tabulated import LikelihoodTable, table_for, tabulated  # noqa: E402
 from sottovoce.mechanisms.integer_noise import IntegerNoise  # noqa: E402
 from sottovoce.mechanisms.jax_compilation import compiler_options  # noqa: E402
 
@@ -42,13 +42,13 @@ CASES = {
 }
 
 
-def made(name: str) -> tuple[int, IntegerNoise, np.ndarray, np.ndarray, Plan, Table]:
+def made(name: str) -> tuple[int, IntegerNoise, np.ndarray, np.ndarray, LikelihoodPlan, LikelihoodTable]:
     n, scale, pi = CASES[name]
     rng, noise = np.random.default_rng(len(name)), IntegerNoise("laplace", scale)
     noisy = rng.multinomial(n, pi / pi.sum()) + noise.add(np.zeros(pi.size, dtype=np.int64), rng)
     plan = plan_for(noisy, n, noise)
     first, last = two_sided(noisy, noise)
-    plan = Plan(plan.width, plan.modulus, plan.terms, plan.pieces or math.ceil(np.max(last - first) / 0.2))
+    plan = LikelihoodPlan(plan.width, plan.modulus, plan.terms, plan.pieces or math.ceil(np.max(last - first) / 0.2))
     return n, noise, pi / pi.sum(), noisy, plan, table_for(noisy, noise, plan)
 
 
@@ -78,7 +78,7 @@ def test_the_table_and_the_sums_made_anew_agree_where_convolution_is_long() -> N
     table = table_for(noisy, noise, plan)
     near = rng.dirichlet(n * pi / 4, 8)
 
-    def each(rows: Any, table: Table) -> Any:
+    def each(rows: Any, table: LikelihoodTable) -> Any:
         return jax.lax.map(
             lambda p: (tabulated(p, table, n, noise, plan), exact(p, table.counts, n, noise, plan)), rows
         )

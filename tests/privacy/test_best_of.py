@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sottovoce.privacy.best_of import TRIES, BestOfProfile, Tries
+from sottovoce.privacy.best_of import TRIES, BestOfProfile, RandomStopping
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.laplace import LaplaceProfile
@@ -29,7 +29,7 @@ def test_no_worse_than_repeat_and_select_and_equal_to_it_on_its_own_orders(law, 
     orders = list(1 + np.exp(np.linspace(-5, 9.3, 500)))
     accountant = rdp.RdpAccountant(orders)
     accountant.compose(event)
-    profile = BestOfProfile(GaussianProfile(1 / sigma), Tries(mean, law))
+    profile = BestOfProfile(GaussianProfile(1 / sigma), RandomStopping(mean, law))
     theirs, ours, orders = np.array(accountant._rdp), profile.renyi(np.array(orders)), np.array(orders)
     assert np.all(ours <= theirs * (1 + 1e-4))
     assert profile.epsilon(1e-5) <= accountant.get_epsilon(1e-5) * (1 + 1e-4)
@@ -41,7 +41,7 @@ def test_no_worse_than_repeat_and_select_and_equal_to_it_on_its_own_orders(law, 
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("above", [2.0**-52, 1e-13, 1e-12, 1e-11, 1e-9])
 def test_a_mean_hardly_above_one_has_a_law(law, above):
-    tries = Tries(1 + above, law)
+    tries = RandomStopping(1 + above, law)
     assert 0 < 1 - tries.gamma <= 3 * above
     assert tries.log_mean == pytest.approx(above, rel=0.3)
 
@@ -58,7 +58,7 @@ def outcomes(one, tries, most=2000):
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("mean", [1.0, 3.0, 30.0])
 def test_brute_force_over_finite_outcomes_stays_within_the_profile(law, mean):
-    rng, tries = seeded_rng(3), Tries(mean, law)
+    rng, tries = seeded_rng(3), RandomStopping(mean, law)
     for _ in range(8):
         p = rng.dirichlet(np.ones(4))
         q = p * np.exp(rng.uniform(-0.4, 0.4, 4))
@@ -73,20 +73,20 @@ def test_brute_force_over_finite_outcomes_stays_within_the_profile(law, mean):
 
 def test_one_try_is_that_try_and_more_never_cost_less():
     one = GaussianProfile(0.3)
-    assert BestOfProfile(one, Tries(1.0)).epsilon(1e-6) == one.epsilon(1e-6)
-    assert BestOfProfile(one, Tries(1.0)).delta(0.5) == one.delta(0.5)
+    assert BestOfProfile(one, RandomStopping(1.0)).epsilon(1e-6) == one.epsilon(1e-6)
+    assert BestOfProfile(one, RandomStopping(1.0)).delta(0.5) == one.delta(0.5)
     means = (1.0, 1.001, 2.0, 10.0, 1e6)
-    costs = [BestOfProfile(one, Tries(mean, law)).epsilon(1e-6) for mean in means for law in LAWS]
+    costs = [BestOfProfile(one, RandomStopping(mean, law)).epsilon(1e-6) for mean in means for law in LAWS]
     assert costs[::2] == sorted(costs[::2])
     assert costs[1::2] == sorted(costs[1::2])
-    near = BestOfProfile(one, Tries(1 + 1e-9)).renyi(4.0)
+    near = BestOfProfile(one, RandomStopping(1 + 1e-9)).renyi(4.0)
     assert near == pytest.approx(one.renyi(4.0), rel=1e-2)
 
 
 @pytest.mark.parametrize("one", [GaussianProfile(1e-6), GaussianProfile(1e3), PureProfile(2.0), LaplaceProfile(0.5)])
 @pytest.mark.parametrize("law", LAWS)
 def test_it_is_a_profile_at_the_extremes_and_reads_back(one, law):
-    profile = BestOfProfile(one, Tries(10.0, law))
+    profile = BestOfProfile(one, RandomStopping(10.0, law))
     epsilons, orders = np.array([0.0, 1e-6, 0.1, 1.0, 20.0, 1e9]), np.array([1.0, 1.01, 2.0, 64.0, 1e6])
     deltas, curve = profile.delta(epsilons), profile.renyi(orders)
     assert np.all((deltas >= 0) & (deltas <= 1) & (np.diff(deltas, append=0.0) <= 0))
@@ -98,7 +98,7 @@ def test_it_is_a_profile_at_the_extremes_and_reads_back(one, law):
 
 @pytest.mark.parametrize("law", LAWS)
 def test_the_number_of_tries_has_its_law(law):
-    tries, k = Tries(5.0, law), np.arange(1, 5000)
+    tries, k = RandomStopping(5.0, law), np.arange(1, 5000)
     assert tries.probability(k).sum() == pytest.approx(1.0, abs=1e-9)
     assert tries.probability(k) @ k == pytest.approx(5.0, rel=1e-9)
 
@@ -108,7 +108,7 @@ def test_the_number_of_tries_has_its_law(law):
 def test_the_mean_that_is_charged_is_that_of_the_law_with_this_very_gamma(law, mean):
     """Close to 1 the digits of γ leave of mean − 1 too few: log E[K] is taken from γ, here once more with 60 digits."""
     mpmath = pytest.importorskip("mpmath")
-    tries = Tries(mean, law)
+    tries = RandomStopping(mean, law)
     with mpmath.workdps(60):
         gamma = mpmath.mpf(tries.gamma)
         exact = 1 / gamma if law == "geometric" or gamma == 1 else (1 / gamma - 1) / -mpmath.log(gamma)
@@ -119,11 +119,11 @@ def test_the_mean_that_is_charged_is_that_of_the_law_with_this_very_gamma(law, m
 @pytest.mark.parametrize(
     ("make", "word"),
     [
-        (lambda: Tries(0.5), "mean"),
-        (lambda: Tries(math.nan), "mean"),
-        (lambda: Tries(1e9), "1e6"),
-        (lambda: Tries(3.0, "uniform"), "law"),
-        (lambda: BestOfProfile("x", Tries(2.0)), "profile"),
+        (lambda: RandomStopping(0.5), "mean"),
+        (lambda: RandomStopping(math.nan), "mean"),
+        (lambda: RandomStopping(1e9), "1e6"),
+        (lambda: RandomStopping(3.0, "uniform"), "law"),
+        (lambda: BestOfProfile("x", RandomStopping(2.0)), "profile"),
     ],
 )
 def test_wrong_numbers_are_refused(make, word):

@@ -18,7 +18,7 @@ from sottovoce.privacy import (
     ZeroConcentratedProfile,
 )
 from sottovoce.privacy.approximate_sampling import SlackProfile
-from sottovoce.privacy.best_of import BestOfProfile, Tries
+from sottovoce.privacy.best_of import BestOfProfile, RandomStopping
 from sottovoce.privacy.errors import IncompatibleNotions
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.group_privacy import GroupOfTwo
@@ -32,7 +32,7 @@ MADE = [
     lambda p: SlackProfile(p, 1e-6),
     lambda p: SubsampledProfile(p, 0.5),
     lambda p: LeastProfile((p,)),
-    lambda p: BestOfProfile(p, Tries(3.0)),
+    lambda p: BestOfProfile(p, RandomStopping(3.0)),
 ]
 
 
@@ -68,7 +68,7 @@ def of_every_kind(size):
         ApproxProfile(size, 1e-7),
         RenyiProfile((1.5, 2.0, 8.0, 30.0), (0.3 * size, 0.4 * size, size, 1.1 * size)),
         LikelihoodRatioProfile((BetaPairs(6, 12, step=1, others=99),)),
-        BestOfProfile(gaussian, Tries(10.0)),
+        BestOfProfile(gaussian, RandomStopping(10.0)),
         SlackProfile(gaussian, 1e-9),
         SubsampledProfile(gaussian, 0.01),
         GroupOfTwo(gaussian),

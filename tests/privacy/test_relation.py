@@ -35,7 +35,7 @@ from sottovoce.privacy import (
     compose,
     parse_promise,
 )
-from sottovoce.privacy.best_of import BestOfProfile, Tries
+from sottovoce.privacy.best_of import BestOfProfile, RandomStopping
 
 RELATIONS = [REPLACE_ONE, ADD_REMOVE, REPLACE_ONE.of_person(), ADD_REMOVE.of_person()]
 PROMISES = [
@@ -89,7 +89,7 @@ def test_a_relation_is_checked() -> None:
 
 
 def parts_of(profile: Profile) -> list[Profile]:
-    return [profile, compose([profile, PureProfile(0.1)]), BestOfProfile(profile, Tries(3.0))]
+    return [profile, compose([profile, PureProfile(0.1)]), BestOfProfile(profile, RandomStopping(3.0))]
 
 
 @pytest.mark.parametrize("profile", [p for one in PROFILES for p in parts_of(one)])

@@ -6,7 +6,7 @@ import pytest
 
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.privacy.tail_integrals import BetaTail, Curved, GammaTail, Gap, Linear, Tail, log_integral
+from sottovoce.privacy.tail_integrals import BetaTail, Curved, GammaTail, Gap, Linear, TailIntegral, log_integral
 
 _CELLS = 2000
 
@@ -15,7 +15,7 @@ def _scales(low: float, high: float, seed: int) -> Floats:
     return 10.0 ** seeded_rng(seed).uniform(low, high, (_CELLS, 1))
 
 
-def _tails(kind: str) -> tuple[Tail, Gap]:
+def _tails(kind: str) -> tuple[TailIntegral, Gap]:
     """Return tails of all scales whose thresholds lie on both sides of the mode, with gaps of all scales."""
     away = seeded_rng(1).normal(0, 4, (_CELLS, 1))
     if kind == "beta":

@@ -19,8 +19,8 @@ from sottovoce.inference.regression.coefficients import Coefficients
 from sottovoce.inference.regression.floating_sums import quick_sums
 from sottovoce.inference.regression.formula import Formula
 from sottovoce.inference.regression.misspecification import learned
-from sottovoce.inference.regression.overdispersion import Extra
-from sottovoce.inference.regression.residual_tails import Tail
+from sottovoce.inference.regression.overdispersion import Overdispersion
+from sottovoce.inference.regression.residual_tails import ResidualTail
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.records.facts import Category, Count, Facts, Flag, Number
 from sottovoce.records.readings import HeldRecords, Look
@@ -181,8 +181,8 @@ def test_what_longer_rows_have_beyond_a_cut_is_what_such_rows_have() -> None:
 def test_what_is_told_is_the_normal_law_given_the_sum() -> None:
     """θ, what counts vary by, λ before the second cut and after it, and the sum: conditioned as one big normal law."""
     rng = np.random.default_rng(2)
-    tail = Tail(4.0, 16.0, 0.03, 0.001, 0.004)
-    far = FarCounts(tail, 900.0, 60.0, Extra(), 5_000, False)
+    tail = ResidualTail(4.0, 16.0, 0.03, 0.001, 0.004)
+    far = FarCounts(tail, 900.0, 60.0, Overdispersion(), 5_000, False)
     mean, one = np.array([[-0.7, 0.2, 0.1]]), np.array([1.0, 0.0, 0.0])
     turned, beside = np.array([[0.02, 0.01, 0.0]]), np.array([35.0])
     law = _Sum(np.array([500.0]), rng.normal(300, 50, (1, 3)), np.array([2_000.0]), turned, beside, np.array([260.0]))

@@ -21,7 +21,7 @@ from sottovoce.inference.regression import (
     Squared,
 )
 from sottovoce.inference.regression.filter_settings import Rule
-from sottovoce.inference.regression.kalman_filter import Belief, denoised, effective
+from sottovoce.inference.regression.kalman_filter import FilteredGaussian, denoised, effective
 from sottovoce.inference.regression.residuals import Classes, Line, Probits
 from sottovoce.inference.regression.softmax import contrasts, softmax
 from sottovoce.inference.regression.sums import ask
@@ -179,7 +179,7 @@ def test_shaped_rows_are_as_long_as_was_asked_for():
     answer = np.concatenate([np.zeros(d), np.diag(gram), math.sqrt(2) * gram[np.triu_indices(d, 1)]])
     answer[d:] /= math.sqrt(8)
     for known, asked in ((length, True), (0.0, False)):
-        belief = Belief(Classes(2), n, np.eye(d), np.zeros(d), 0.3, known)
+        belief = FilteredGaussian(Classes(2), n, np.eye(d), np.zeros(d), 0.3, known)
         belief.first_look(answer, mu)
         shaped = z @ belief.directions * belief.shape(1.5)
         found = 1.5 * math.sqrt(np.mean(np.sum(shaped**2, axis=1)))

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression as Open
 
 from sottovoce.faces.estimators import LogisticRegression
 from sottovoce.inference.regression import Design, FilteredRegression, Logistic, Softmax, Squared
-from sottovoce.inference.regression.kalman_filter import Belief
+from sottovoce.inference.regression.kalman_filter import FilteredGaussian
 from sottovoce.inference.regression.newton_filter import NewtonBelief
 from sottovoce.inference.regression.sums import ask
 from sottovoce.inference.regression.unit_rows import FULL_REACH, LONGEST, UnitRows
@@ -202,11 +202,13 @@ def test_a_rare_class_is_told_by_the_first_look_and_gives_rows_less_room(monkeyp
         losses = [-np.mean(np.log(one.predict_proba(Z)[range(len(t)), t])) for one in (best, *fits)]
         return np.mean(losses[1:]) - losses[0]
 
-    honest = Belief.room
-    monkeypatch.setattr(Belief, "room", lambda self, room: rooms.append((self.told, room)) or honest(self, room))
+    honest = FilteredGaussian.room
+    monkeypatch.setattr(
+        FilteredGaussian, "room", lambda self, room: rooms.append((self.told, room)) or honest(self, room)
+    )
     ours = excess()
     assert all(0.02 <= told < 0.25 and room > 1.5 for told, room in rooms)
-    monkeypatch.setattr(Belief, "room", lambda self, room: room)
+    monkeypatch.setattr(FilteredGaussian, "room", lambda self, room: room)
     assert ours < 0.7 * excess()
 
 

@@ -6,9 +6,9 @@ import pytest
 from sottovoce.inference.regression import AdaptiveLooks, Formula
 from sottovoce.inference.regression.coefficients import Coefficients
 from sottovoce.inference.regression.floating_sums import quick_sums
-from sottovoce.inference.regression.moment_draws import Guesses
-from sottovoce.inference.regression.noisy_score_information import Glance
-from sottovoce.inference.regression.pseudo_row_moments import Imagined
+from sottovoce.inference.regression.moment_draws import MomentSamples
+from sottovoce.inference.regression.noisy_score_information import NoisyScoreInformation
+from sottovoce.inference.regression.pseudo_row_moments import PseudoRowMoments
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.facts import Category, Count, Facts, Flag, Number
@@ -59,7 +59,9 @@ def test_rare_groups_and_columns_beside_them_weigh_what_was_seen_of_them() -> No
     noise = np.concatenate([np.full(k, 2e10 if "off" not in name else 14e9) for name, k in look.sizes.items()])
     back = np.linalg.inv(look.matrix)
     truth = np.diag(back @ look.split(exact)["information"] @ back.T) / look.factors[1] ** 2
-    glances = [Glance.of(look, 4000, exact + noise * rng.standard_normal(noise.size), scales) for _ in range(20)]
+    glances = [
+        NoisyScoreInformation.of(look, 4000, exact + noise * rng.standard_normal(noise.size), scales) for _ in range(20)
+    ]
     known, levelled = (
         np.array([np.diag(back @ getattr(glance, name) @ back.T) for glance in glances])
         for name in ("known", "levelled")
@@ -97,16 +99,16 @@ def test_at_the_last_look_the_mean_bends_along_a_rare_group_as_on_its_records() 
     rows, _ = formula.encoding.rows([rng.choice(6, N, p=[0.4, 0.3, 0.15, 0.08, 0.05, 0.02]).astype(float)], N)
     look = formula.look(N)
     exact = quick_sums(look, rows, rng.poisson(1.0, N).clip(0, 40).astype(float))
-    glance = Glance.of(look, N, exact, dict.fromkeys(look.parts, 1.0))
+    glance = NoisyScoreInformation.of(look, N, exact, dict.fromkeys(look.parts, 1.0))
     theta = np.zeros(rows.shape[1])
     theta[formula.encoding.wholes[-1][-1]] = 1.0
-    mean = Guesses.of([glance], several=False, last=True)[0].mean
+    mean = MomentSamples.of([glance], several=False, last=True)[0].mean
     z, goal = rows @ look.matrix.T, np.linalg.solve(look.matrix.T, theta)
     v = look.weights((z * z).sum(axis=1))
     sums = (v * (look.model.mean(z @ goal) - look.model.mean(0 * v))) @ z
     seems = np.linalg.pinv((z.T * (v * look.model.slope(0 * v))) @ z) @ sums
     told, normal = (
-        (z @ Imagined.of([glance], [mean], last=last).way(goal[None])[0][0])[rows @ theta == 1].mean()
+        (z @ PseudoRowMoments.of([glance], [mean], last=last).way(goal[None])[0][0])[rows @ theta == 1].mean()
         for last in (True, False)
     )
     there = (z @ seems)[rows @ theta == 1].mean()

@@ -15,7 +15,7 @@ from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
 from sottovoce.inference.regression.floating_sums import quick_sums
 from sottovoce.inference.regression.formula import Formula
 from sottovoce.inference.regression.misspecification import apart, doubt, lost, mean_squares, thick
-from sottovoce.inference.regression.sampler_settings import Care
+from sottovoce.inference.regression.sampler_settings import SamplerSettings
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.records.facts import Category, Count, Facts, Flag, Number
 from sottovoce.records.facts.encodings import Encoding
@@ -181,7 +181,9 @@ def test_whatever_was_released_is_doubted_by_finite_numbers_and_costs_no_more(
 
     with np.errstate(all="raise", under="ignore"):
         paths = mechanism.walk_all([partial(shown, kind) for kind in _TOTALS])
-        told = mechanism.conclude_all(paths, Care(guesses=6))  # of what noise hides, where a release makes 48
+        told = mechanism.conclude_all(
+            paths, SamplerSettings(guesses=6)
+        )  # of what noise hides, where a release makes 48
     for path, found in zip(paths, told, strict=True):
         missed, misses = path[-1][0].missed, path[-1][0].misses
         assert missed is not None and misses is not None and np.isfinite(misses) and misses >= 0

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sottovoce.inference.regression.moment_gibbs_sampler import NARROWEST, POWER, Veil, turns
+from sottovoce.inference.regression.moment_gibbs_sampler import NARROWEST, POWER, MomentGibbsSampler, turns
 
 SHAPE = np.array([[1.1, 0.2, 0.0], [0.0, 1.5, -0.3], [0.1, 0.0, 2.0]])
 WHOLE = 400.0
@@ -41,7 +41,9 @@ def test_spreads_means_and_correlations_rank_among_guesses_as_if_they_were_guess
     rng, ranks = np.random.default_rng(5), []
     for _ in range(5):
         truths = [drawn(rng) for _ in range(10)]
-        apart = Veil.over([(seen(*truth, 40.0, rng), BEFORE, WHOLE) for truth in truths], [HIDDEN] * 10, 19)
+        apart = MomentGibbsSampler.over(
+            [(seen(*truth, 40.0, rng), BEFORE, WHOLE) for truth in truths], [HIDDEN] * 10, 19
+        )
         looks = {name: getattr(apart, name)[:1] for name in ("shape", "metric", "noise", "whole")}
         own = {name: np.concatenate(getattr(apart, name))[None] for name in ("means", "covariances", "rows")}
         told = np.repeat(apart.told, 19, axis=1).reshape(1, 190, 3, 3)
@@ -58,7 +60,7 @@ def test_spreads_means_and_correlations_rank_among_guesses_as_if_they_were_guess
         assert stats.chisquare(counts).pvalue > 1e-3, counts
 
 
-def information(veil: Veil) -> Any:
+def information(veil: MomentGibbsSampler) -> Any:
     """Return what each guess of one look makes of the information."""
     (means,), (covariances,), (shape,) = veil.means, veil.covariances, veil.shape
     return WHOLE * shape @ (covariances + means[:, :, None] * means[:, None]) @ shape.T
@@ -68,7 +70,7 @@ def test_rows_stay_in_step_with_the_guesses() -> None:
     rng = np.random.default_rng(2)
     means, covariances = drawn(rng)
     glance = seen(means, covariances, 20.0, rng)
-    veil = Veil.over([(glance, BEFORE, WHOLE)], [HIDDEN], 6)
+    veil = MomentGibbsSampler.over([(glance, BEFORE, WHOLE)], [HIDDEN], 6)
     assert veil.told[0, 0] == pytest.approx(SHAPE.T @ glance.information @ SHAPE)
     (stretch,) = veil.lifted(6)
     assert stretch @ BEFORE @ stretch.transpose(0, 2, 1) == pytest.approx(information(veil), rel=1e-5, abs=1e-5)
@@ -79,8 +81,10 @@ def test_guesses_of_a_look_are_the_same_beside_those_of_others_that_hide_other_c
     looks = [(seen(*drawn(rng), noise, rng), BEFORE, WHOLE) for noise in (20.0, 40.0, 30.0)]
     hidden = [HIDDEN, HIDDEN, np.array([False, False, True])]
     assert [turns(columns) for columns in hidden] == [40, 40, 20]  # the last has long come to its end
-    together = Veil.over(looks, hidden, 6).lifted(6)
-    alone = [Veil.over([look], [columns], 6).lifted(6) for look, columns in zip(looks, hidden, strict=True)]
+    together = MomentGibbsSampler.over(looks, hidden, 6).lifted(6)
+    alone = [
+        MomentGibbsSampler.over([look], [columns], 6).lifted(6) for look, columns in zip(looks, hidden, strict=True)
+    ]
     assert together == pytest.approx(np.concatenate(alone), rel=1e-6, abs=1e-9)
 
 
@@ -89,7 +93,7 @@ def test_information_that_no_records_have_gives_finite_guesses(size: float) -> N
     """Nothing at all, columns that are sums of others, and noise beyond everything."""
     glance = seen(np.array([1.0, 0.0, 0.0]), np.diag([0.0, 1e-4, 1e-4]), 1.0, np.random.default_rng(4))
     alike = np.array([1.0, 1.0, 1.0])
-    stretch = Veil.over([(glance, size * np.outer(alike, alike), WHOLE)], [HIDDEN], 5).lifted(5)
+    stretch = MomentGibbsSampler.over([(glance, size * np.outer(alike, alike), WHOLE)], [HIDDEN], 5).lifted(5)
     assert np.isfinite(stretch).all()
 
 
@@ -104,7 +108,7 @@ def test_guesses_of_a_number_its_square_and_its_cube_fit_what_was_seen() -> None
     error = np.random.default_rng(7).standard_normal((4, 4)) * noise
     glance: Any = SimpleNamespace(look=SimpleNamespace(matrix=shape), constant=0, noise=noise, averaged=np.asarray)
     glance.information = moments + (error + error.T) / 2
-    veil = Veil.over([(glance, moments, WHOLE)], [np.array([False, True, True, True])], 48)
+    veil = MomentGibbsSampler.over([(glance, moments, WHOLE)], [np.array([False, True, True, True])], 48)
     veil.lifted(48)
     off = (glance.information - information(veil)) / noise
     assert np.median(np.sqrt((off**2).mean(axis=(1, 2)))) < 1.5
@@ -117,7 +121,7 @@ def test_chains_begin_where_columns_share_what_was_seen_and_nothing_where_noise_
     """What columns seem to share of which noise hides how far they spread is noise, and chains leave it slowly."""
     covariances = np.array([[0.0, 0.0, 0.0], [0.0, 0.1, 0.02], [0.0, 0.02, 0.04]])
     glance = seen(np.array([1.0, 0.1, 0.0]), covariances, noise, np.random.default_rng(8))
-    veil = Veil.over([(glance, BEFORE, WHOLE)], [HIDDEN], 1)
+    veil = MomentGibbsSampler.over([(glance, BEFORE, WHOLE)], [HIDDEN], 1)
     assert veil.covariances[0, 0, 1, 2] == pytest.approx(shared)
     found = SHAPE @ veil.rows[0] @ np.linalg.inv(SHAPE)
     assert found @ BEFORE @ found.transpose(0, 2, 1) == pytest.approx(information(veil))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sottovoce.inference.regression.formula import Formula
-from sottovoce.inference.regression.noisy_score_information import Glance, denoised
+from sottovoce.inference.regression.noisy_score_information import NoisyScoreInformation, denoised
 from sottovoce.records.facts import Category, Facts, Number
 
 
@@ -34,7 +34,7 @@ def test_what_two_linear_predictors_share_is_seen_where_the_whole_would_hide_it(
     for _ in range(20):
         noise = tau * rng.standard_normal((2 * d, 2 * d))
         noise = (noise + noise.T) / 2
-        glance = Glance(look, 1000, None, truth + noise, None, 1.0, tau, 0.0)
+        glance = NoisyScoreInformation(look, 1000, None, truth + noise, None, 1.0, tau, 0.0)
         found.append(np.diag(glance.averaged(glance.known)))
         off.append(np.linalg.norm(glance.known - truth) / np.linalg.norm(noise))
     assert np.mean(off) < 0.32  # it was .39
@@ -45,5 +45,5 @@ def test_without_noise_the_information_of_several_linear_predictors_is_what_it_i
     formula = Formula("y ~ a", Facts(y=Category(("p", "q", "r")), a=Number(-1, 1)))
     look = formula.look_at(1000, np.zeros(4), np.eye(2), 3.0, ("score", "information"))
     root = np.random.default_rng(2).standard_normal((4, 9))
-    glance = Glance(look, 1000, None, root @ root.T, None, 1.0, 1e-9, 0.0)
+    glance = NoisyScoreInformation(look, 1000, None, root @ root.T, None, 1.0, 1e-9, 0.0)
     assert glance.known == pytest.approx(root @ root.T, rel=1e-6, abs=1e-6)

@@ -17,7 +17,7 @@ from sottovoce.inference.regression.precision_forecast import _Records, foresee,
 from sottovoce.inference.regression.regression_plan import plan_looks
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.records.facts.assumed_distribution import Imagined
+from sottovoce.records.facts.assumed_distribution import AssumedDistribution
 from support.side_by_side import released
 
 N = 20_000
@@ -61,7 +61,7 @@ def test_intervals_are_as_wide_as_foreseen(response, rare):
     formula = Formula(f"{response} ~ age + married" + (" + C(ward)" if response != "ward" else ""), FACTS.of_rows())
     mechanism = AdaptiveLooks.calibrate(formula, N, sv.ApproxDP(2.0, 1e-6))
     said = {name: value for name, value in (RARE if rare else EVEN).items() if name in formula.columns}
-    told = foresee(mechanism, imagined=Imagined(columns=said))
+    told = foresee(mechanism, imagined=AssumedDistribution(columns=said))
     many = 9 if response == "visits" else 5  # where noise is loud, intervals of one differ by a third
     found = released(mechanism, [made_up(rare, seed) for seed in range(many)], map(seeded_rng, range(9, 9 + many)))
     widths = [np.diff(one.interval(), axis=1)[:, 0] / 2 for one in found]
@@ -76,7 +76,7 @@ def test_intervals_are_as_wide_as_foreseen(response, rare):
 def test_without_privacy_widths_are_those_of_the_likelihood():
     formula = Formula("smoker ~ age + C(ward)", FACTS.of_rows())
     mechanism = AdaptiveLooks.calibrate(formula, N, sv.ApproxDP(0.1, 1e-6))
-    told = foresee(mechanism, imagined=Imagined(columns={n: RARE[n] for n in formula.columns}))
+    told = foresee(mechanism, imagined=AssumedDistribution(columns={n: RARE[n] for n in formula.columns}))
     plain = []
     for seed in range(3):
         records = made_up(True, seed)
@@ -95,14 +95,14 @@ def test_where_nobody_says_a_plan_for_the_rare_is_no_less_wide_than_what_is_got(
     got = np.median(widths, axis=0)
     for place in (1, 2, 4):  # the narrow number, the rare flag and the rare level
         assert 1.25 * even[place].width < got[place] < 1.25 * rare[place].width
-    said = rarely(formula, Imagined(columns={"ward": {"B": 0.5}, "smoker": 0.4}))
+    said = rarely(formula, AssumedDistribution(columns={"ward": {"B": 0.5}, "smoker": 0.4}))
     assert said.columns["ward"] == {"B": 0.5} and said.columns["smoker"] == 0.4 and said.share == 0.1
 
 
 def test_a_condition_leaves_so_many_records():
     formula = Formula("smoker ~ age", FACTS.of_rows(), where="ward = 'A'")
     mechanism = AdaptiveLooks.calibrate(formula, 20_000, sv.ApproxDP(1.0, 1e-6))
-    whole, some = (foresee(mechanism, imagined=Imagined(kept=kept))[1].plain for kept in (1.0, 0.25))
+    whole, some = (foresee(mechanism, imagined=AssumedDistribution(kept=kept))[1].plain for kept in (1.0, 0.25))
     assert some / whole == pytest.approx(2, rel=0.05)
 
 
@@ -186,7 +186,7 @@ def test_a_row_of_zeros_alone_tells_no_more_than_the_prior():
 
 def test_imagined_columns_meet_each_other_more_evenly_than_by_chance():
     formula = Formula("y ~ a + b + c", sv.Facts(y=sv.Flag(), a=sv.Number(0, 1), b=sv.Number(0, 1), c=sv.Number(0, 1)))
-    records = _Records.of(formula, N, Imagined(), None)
+    records = _Records.of(formula, N, AssumedDistribution(), None)
     assert records.each * len(records.rows) == pytest.approx(N)
     ranks = np.argsort(np.argsort(np.column_stack([records.rows[:, 1:], records.places]), axis=0), axis=0)
     assert all(np.unique(column).size == len(ranks) for column in ranks.T)
@@ -199,7 +199,7 @@ def test_imagined_columns_meet_each_other_more_evenly_than_by_chance():
 def test_looks_at_the_answer_itself_say_the_same_whether_rows_are_imagined_or_not(response):
     formula = Formula(f"{response} ~ age + married", FACTS.of_rows())
     mechanism = AdaptiveLooks.calibrate(formula, N, sv.ApproxDP(2.0, 1e-6))
-    records = _Records.of(formula, N, Imagined(), None)
+    records = _Records.of(formula, N, AssumedDistribution(), None)
     for walk in records.walks(mechanism, 0.95)[0]:
         asked = next(walk)
         without, on_rows = (believe(replace(asked, whole=whole)).covariance for whole in (True, False))
@@ -211,7 +211,7 @@ def test_looks_at_the_answer_itself_say_the_same_whether_rows_are_imagined_or_no
 def test_where_noise_is_next_to_none_a_walk_without_any_tells_what_many_draws_do(response):
     formula = Formula(f"{response} ~ age + married + C(ward)", FACTS.of_rows())
     mechanism = AdaptiveLooks.calibrate(formula, 10 * N, sv.ApproxDP(2.0, 1e-6))
-    records = _Records.of(formula, 10 * N, Imagined(), None)
+    records = _Records.of(formula, 10 * N, AssumedDistribution(), None)
     assert [len(some) for some in records.walks(mechanism, 0.95)] == [1, 1]
     drawn = together([walk for seed in range(6) for walk in records.pair(mechanism, seed, 0.95)])
     told = foresee(mechanism)
@@ -222,7 +222,7 @@ def test_where_noise_is_next_to_none_a_walk_without_any_tells_what_many_draws_do
 def test_what_goes_more_with_one_outcome_than_with_the_other_is_drawn_both_ways():
     formula = Formula("smoker ~ age + married", FACTS.of_rows())
     mechanism = AdaptiveLooks.calibrate(formula, 10 * N, sv.ApproxDP(2.0, 1e-6))
-    rare = _Records.of(formula, 10 * N, Imagined(columns={"smoker": 0.1}), None)
+    rare = _Records.of(formula, 10 * N, AssumedDistribution(columns={"smoker": 0.1}), None)
     assert [len(some) for some in rare.walks(mechanism, 0.95)] == [2, 2]
 
 

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from sottovoce.inference.regression.random_stopping import drawn
-from sottovoce.privacy.best_of import TRIES, Tries
+from sottovoce.privacy.best_of import TRIES, RandomStopping
 from sottovoce.privacy.randomness import seeded_rng
 
 
@@ -37,7 +37,7 @@ def expected(tries, u, v):
 @pytest.mark.parametrize("mean", [1.0 + 1e-9, 2.0, 10.0, 1e6])
 def test_it_is_the_number_that_long_arithmetic_finds(law, mean):
     """Also far in the tail, where U is so near 1 that a double would be 1."""
-    tries, rng = Tries(mean, law), seeded_rng(5)
+    tries, rng = RandomStopping(mean, law), seeded_rng(5)
     for _ in range(20):
         v = int.from_bytes(rng.bytes(8), "big") << 448 | 1 << 440
         for u in (0, int.from_bytes(rng.bytes(8), "big") << 448, (1 << 512) - (1 << 449)):
@@ -47,7 +47,7 @@ def test_it_is_the_number_that_long_arithmetic_finds(law, mean):
 
 @pytest.mark.parametrize("law", sorted(TRIES))
 def test_draws_follow_the_law(law):
-    tries, rng = Tries(5.0, law), seeded_rng(7)
+    tries, rng = RandomStopping(5.0, law), seeded_rng(7)
     found = np.array([drawn(tries, rng) for _ in range(2000)])
     edges = np.array([1, 2, 3, 4, 6, 9, 14, 25])
     below = np.array([tries.probability(np.arange(1, edge + 1)).sum() for edge in edges])
@@ -57,4 +57,4 @@ def test_draws_follow_the_law(law):
 
 
 def test_one_try_needs_no_chance():
-    assert drawn(Tries(1.0), Bits()) == 1
+    assert drawn(RandomStopping(1.0), Bits()) == 1

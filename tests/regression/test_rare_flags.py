@@ -9,9 +9,9 @@ from scipy import special
 
 import sottovoce as sv
 from sottovoce.inference.regression.flagged_rows import flagged_rows
-from sottovoce.inference.regression.moment_draws import Guesses
-from sottovoce.inference.regression.noisy_score_information import Glance
-from sottovoce.inference.regression.pseudo_row_moments import Imagined, axes
+from sottovoce.inference.regression.moment_draws import MomentSamples
+from sottovoce.inference.regression.noisy_score_information import NoisyScoreInformation
+from sottovoce.inference.regression.pseudo_row_moments import PseudoRowMoments, axes
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.readings import HeldRecords
 from support.side_by_side import released
@@ -102,10 +102,10 @@ def test_scores_vary_as_on_the_records_where_long_rows_tell_of_flags_that_go_tog
     for _ in range(6):
         low, high = mechanism.conclude(mechanism.walk(shown)).interval().T
         look, total, scales = seen
-        sums = Glance.of(look, N, total, dict.fromkeys(scales, 1e-9))
+        sums = NoisyScoreInformation.of(look, N, total, dict.fromkeys(scales, 1e-9))
         short = replace(look, norm=look.norm / 4)  # at which long rows weigh little
-        few = Glance.of(short, N, held.look(short).total, dict.fromkeys(scales, 1e-9))
-        imagined = Imagined.of([few], [Guesses.of([few], several=False)[0].mean])
+        few = NoisyScoreInformation.of(short, N, held.look(short).total, dict.fromkeys(scales, 1e-9))
+        imagined = PseudoRowMoments.of([few], [MomentSamples.of([few], several=False)[0].mean])
         told = imagined.variation([short], axes(few.information[None]))[0]
         values, vectors = np.linalg.eigh(few.meat)
         beside = np.diag(vectors.T @ told @ vectors) / values

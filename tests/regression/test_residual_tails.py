@@ -13,7 +13,7 @@ from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
 from sottovoce.inference.regression.budget_allocation import TAILS
 from sottovoce.inference.regression.floating_sums import quick_sums
 from sottovoce.inference.regression.formula import Formula
-from sottovoce.inference.regression.residual_tails import Tail, Weighed, cuts, tail_look
+from sottovoce.inference.regression.residual_tails import ResidualTail, Weighed, cuts, tail_look
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.records.facts import Category, Facts, Flag, Number
 from sottovoce.records.readings import HeldRecords, Look
@@ -154,7 +154,7 @@ def test_few_records_have_an_answer(n: int) -> None:
     assert np.all(np.isfinite(found.interval()))
 
 
-def told(tail: Tail, seen: list[float], noise: float, many: float = 1e6) -> tuple[np.ndarray, np.ndarray]:
+def told(tail: ResidualTail, seen: list[float], noise: float, many: float = 1e6) -> tuple[np.ndarray, np.ndarray]:
     """Return what rows of a constant and a number, as often 1 as −1, lose by what was seen of each, for a record."""
     formula = Formula("y ~ age", FACTS)
     rows = Weighed(np.array([[1.0, -1.0], [1.0, 1.0]]), np.full(2, many / 2), np.ones(2))
@@ -166,7 +166,7 @@ def told(tail: Tail, seen: list[float], noise: float, many: float = 1e6) -> tupl
 
 
 def test_what_is_measured_replaces_the_guess_as_far_as_its_noise_allows() -> None:
-    tail = Tail(0.4, 1.2, 1e-5, 1e-6, 1e-7)
+    tail = ResidualTail(0.4, 1.2, 1e-5, 1e-6, 1e-7)
     mean, variance = told(tail, [0.02, 0.01], 1e-4)
     # And a part of what lies beyond is put back with it: √(1e-7/1e-5) of what is seen, if it goes on so.
     assert mean == pytest.approx([1.07 * 0.02, 1.07 * 0.01], rel=0.02) and np.all(np.linalg.eigvalsh(variance) > 0)
@@ -184,7 +184,7 @@ def test_what_is_measured_replaces_the_guess_as_far_as_its_noise_allows() -> Non
 @pytest.mark.parametrize("noise", [0.0, 1e-9, 1e-3, 1e6])
 def test_the_second_cut_leaves_no_more_than_none_would(sd: float, noise: float) -> None:
     caps = np.geomspace(1e-5, 2.0, 40)
-    tail = Tail.of(0.3 * sd * sd, *cuts(caps, 1.7), 1.7, noise)
+    tail = ResidualTail.of(0.3 * sd * sd, *cuts(caps, 1.7), 1.7, noise)
     assert np.all((tail.farther >= tail.cap) & (tail.farther <= 1.7) & (tail.cap <= 1.7))
     assert np.all(tail.left <= (tail.before + tail.after) * (1 + 1e-12))
     assert np.all(np.diff(tail.before + tail.after) <= 0) and tail.left[-1] == 0

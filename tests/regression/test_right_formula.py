@@ -12,7 +12,7 @@ import pytest
 from benchmarks.regression_coverage import formula, some_fits
 
 from sottovoce.inference.regression import AdaptiveLooks, Formula, plan_looks
-from sottovoce.inference.regression.misspecification import Doubt
+from sottovoce.inference.regression.misspecification import Misspecification
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.records.facts import Category, Count, Facts, Flag, Number
@@ -62,7 +62,7 @@ def test_looks_that_differ_are_told_of_a_formula_that_is_taken_to_be_right_and_w
     rng = np.random.default_rng(1)
     z, ones = rng.standard_normal((400, 2)), np.ones(400)
     before = np.minimum(1.0, 1 / np.sqrt((z**2).sum(axis=1)))
-    usual = Doubt(z, 50 * ones, ones, before, ones, 1.0, 0.1, 0.1, 1e4 * np.eye(2), np.eye(2))
+    usual = Misspecification(z, 50 * ones, ones, before, ones, 1.0, 0.1, 0.1, 1e4 * np.eye(2), np.eye(2))
     right, nearly = replace(usual, tau=0.0), replace(usual, tau=1e-9)
     for gap in (0.0, 1e5):
         score, off, known = np.full((1, 2), gap), np.zeros((1, 2)), 1e-4 * np.eye(2)

@@ -12,7 +12,7 @@ from sottovoce.inference.regression import BestRegression, Design, FilteredRegre
 from sottovoce.inference.regression.best_of import Chosen, held_out, scores_of
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.release import Release
-from sottovoce.privacy.best_of import BestOfProfile, Tries
+from sottovoce.privacy.best_of import BestOfProfile, RandomStopping
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.privacy.randomness import seeded_rng
@@ -143,6 +143,6 @@ def test_parts_put_together_by_hand_must_fit():
     dear, other = FilteredRegression(design, 8, 2.0), FilteredRegression(design, 9, 0.5)
     for candidate in (dear, other):
         with pytest.raises(InvalidValue, match="candidate"):
-            BestRegression(design, 10, (candidate,), 1.0, Tries(2.0))
+            BestRegression(design, 10, (candidate,), 1.0, RandomStopping(2.0))
     build = [lambda n, promise: FilteredRegression.calibrate(design, n, promise)]
     assert BestRegression.calibrate(design, 10, ApproxDP(1.0, 1e-5), candidates=build).candidates[0].n == 8

@@ -20,7 +20,7 @@ from sottovoce.faces.estimators import (
     PublicScaler,
 )
 from sottovoce.inference.regression import BestRegression, Design, FilteredRegression, Logistic, Softmax
-from sottovoce.privacy.best_of import TRIES, Tries
+from sottovoce.privacy.best_of import TRIES, RandomStopping
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.promises import ApproxDP, RenyiDP
 from sottovoce.privacy.randomness import seeded_rng
@@ -61,7 +61,7 @@ def law_of(labels, tries, s):
 @pytest.mark.parametrize("law", sorted(TRIES))
 @pytest.mark.parametrize("mean", [1.0, 3.0, 10.0])
 def test_no_pair_of_tables_is_told_apart_better_than_claimed(law, mean):
-    tries, s = Tries(mean, law), np.linspace(-9.0, 11.0, 4001)
+    tries, s = RandomStopping(mean, law), np.linspace(-9.0, 11.0, 4001)
     claim, step, worst = search_of(tries).profile, s[1] - s[0], 0.0
     # The order of records says nothing: a table is how many of its labels are 1, its neighbours have one more or less.
     laws = [law_of([1] * ones + [-1] * (4 - ones), tries, s) for ones in range(5)]
@@ -75,7 +75,7 @@ def test_no_pair_of_tables_is_told_apart_better_than_claimed(law, mean):
 
 @pytest.mark.parametrize("law", sorted(TRIES))
 def test_draws_of_a_search_follow_that_law(law):
-    tries, rng = Tries(3.0, law), seeded_rng(17)
+    tries, rng = RandomStopping(3.0, law), seeded_rng(17)
     search, labels = search_of(tries), (1, 1, -1, 1)
     rows = Rows(4, np.ones((4, 1)), np.array(labels, dtype=float))
     one_by_one = ((one.score, one.mean[0]) for one in (search._value(rows, rng, 1) for _ in range(300)))
@@ -97,7 +97,7 @@ def test_a_score_is_a_number_whatever_was_released(value):
             return np.array([[value]])
 
     design = Design(Logistic(), 1, 1.0)
-    search = BestRegression(design, 4, (Odd(design, 3, MU, looks=1),), 1.1, Tries(2.0))
+    search = BestRegression(design, 4, (Odd(design, 3, MU, looks=1),), 1.1, RandomStopping(2.0))
     with np.errstate(all="ignore"):
         assert math.isfinite(search._tries(Rows(4, np.zeros((4, 1)), np.ones(4)), seeded_rng(1), 1)[0].score)
 
@@ -108,12 +108,12 @@ def test_a_search_can_be_had_at_the_extremes_and_keeps_its_promise(tries, target
     design = Design(Softmax(3), 2, 1.0)
     build = [lambda n, promise: FilteredRegression.calibrate(design, n, promise)]
     for n in (2, 10**7):
-        search = BestRegression.calibrate(design, n, target, candidates=build, tries=Tries(tries))
+        search = BestRegression.calibrate(design, n, target, candidates=build, tries=RandomStopping(tries))
         assert search.profile.satisfies(target)
         assert search.candidates[0].profile.gdp() <= search.mu
     if tries < 2:
         odd = np.array([[math.nan, 1e300], [-math.inf, 0.0]])
-        small = BestRegression.calibrate(design, 2, target, candidates=build, tries=Tries(tries))
+        small = BestRegression.calibrate(design, 2, target, candidates=build, tries=RandomStopping(tries))
         assert math.isfinite(small.release((odd, [0, 2]), seeded_rng(1)).value.score)
 
 

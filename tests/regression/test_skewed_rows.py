@@ -7,9 +7,9 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.inference.regression import skewed_rows
-from sottovoce.inference.regression.moment_draws import Guesses
-from sottovoce.inference.regression.noisy_score_information import Glance, round_shape
-from sottovoce.inference.regression.pseudo_row_moments import Imagined
+from sottovoce.inference.regression.moment_draws import MomentSamples
+from sottovoce.inference.regression.noisy_score_information import NoisyScoreInformation, round_shape
+from sottovoce.inference.regression.pseudo_row_moments import PseudoRowMoments
 from sottovoce.inference.regression.skewed_rows import skewed, skewness
 from sottovoce.records.facts.encodings import Encoding
 from sottovoce.records.readings import HeldRecords
@@ -54,10 +54,10 @@ def missed(x: Any, centre: Any, theta: Any, room: float | None = None, **how: An
     """
     columns, first = (x, np.random.default_rng(5).poisson(0.5, N).astype(float)), FORMULA.look(N)
 
-    def seen(matrix: Any, norm: float) -> Glance:
+    def seen(matrix: Any, norm: float) -> NoisyScoreInformation:
         look = FORMULA.look_at(N, centre, matrix, norm, first.parts)
         total = look.steps(HeldRecords(columns).look(look)).astype(float)
-        return Glance.of(look, N, total, dict.fromkeys(look.parts, 1e-9))
+        return NoisyScoreInformation.of(look, N, total, dict.fromkeys(look.parts, 1e-9))
 
     glance, rows = seen(np.array(first.matrix), first.norm), FORMULA.encoding.rows([x], N)[0]
     if room is not None:
@@ -70,7 +70,7 @@ def missed(x: Any, centre: Any, theta: Any, room: float | None = None, **how: An
     sums = (v * (look.model.mean(z @ goal) - look.model.mean(z @ start))) @ z
     straight = (z.T * (v * look.model.slope(z @ start))) @ z
     bends = np.linalg.solve(straight, sums) - (goal - start)
-    imagined = Imagined.of([glance], [Guesses.of([glance], several=False)[0].mean], **how)
+    imagined = PseudoRowMoments.of([glance], [MomentSamples.of([glance], several=False)[0].mean], **how)
     gap = imagined.way(goal[None])[0][0] - (goal - start) - bends
     return float(np.sqrt((gap @ straight @ gap) / (bends @ straight @ bends)))
 

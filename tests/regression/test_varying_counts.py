@@ -8,8 +8,8 @@ from benchmarks.fitting import fit_all
 
 import sottovoce as sv
 from sottovoce.inference.regression import Formula
-from sottovoce.inference.regression.noisy_score_information import Glance
-from sottovoce.inference.regression.overdispersion import Extra, variation_look
+from sottovoce.inference.regression.noisy_score_information import NoisyScoreInformation
+from sottovoce.inference.regression.overdispersion import Overdispersion, variation_look
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.facts.columns import Count
@@ -91,16 +91,18 @@ def test_how_much_counts_vary_is_told_about_a_centre_that_was_found_by_another_a
         before, levels = PoissonFamily(Count(4), 4, 0.5), np.linspace(-2, 4, 60_001)
         centre = levels[[np.searchsorted(before.mean(levels), np.minimum(k, 4).mean())]]
         look = variation_look(formula, n, centre, 4)
-        glance = Glance.of(look, n, look.read([k.tolist()]).total, dict.fromkeys(look.parts, 2.0**look.bits))
+        glance = NoisyScoreInformation.of(
+            look, n, look.read([k.tolist()]).total, dict.fromkeys(look.parts, 2.0**look.bits)
+        )
         rows, some = np.ones((8, 1)), (np.full(8, n / 8), np.zeros(8))
-        told, astray = Extra.of(glance, rows, *some, before), Extra.of(glance, rows, *some)
+        told, astray = Overdispersion.of(glance, rows, *some, before), Overdispersion.of(glance, rows, *some)
         assert abs(told.mean - alpha) < 2 * told.sd + 0.02
         assert abs(told.mean - alpha) < abs(astray.mean - alpha)
 
 
 def test_what_counts_lose_falls_as_they_are_cut_farther_out_and_is_none_where_they_are_whole() -> None:
     family, t = PoissonFamily(Count(60), 60, 0.5), np.linspace(-2.0, 1.0, 7)
-    for extra in (Extra(0.5, 0.5), Extra(30.0, 4.0)):
+    for extra in (Overdispersion(0.5, 0.5), Overdispersion(30.0, 4.0)):
         _, lost = extra.shifts(family, t)
         part = lost / family.by_cap(t)[1]  # alike for all, in units of the linear predictor
         np.testing.assert_allclose(part, part[:, :1] * np.ones(7), rtol=1e-12)
@@ -124,13 +126,13 @@ def test_how_much_counts_vary_is_told_by_a_look_with_little_noise(text: str, alp
     look = variation_look(formula, n, theta, 20)
     total = look.read([columns[name].tolist(), k.tolist()]).total
     scales = dict.fromkeys(look.parts, 2.0**look.bits)
-    glance = Glance.of(look, n, total, scales)
+    glance = NoisyScoreInformation.of(look, n, total, scales)
     some = np.arange(0, n, 40)
-    told = Extra.of(glance, rows[some], np.full(len(some), 40.0), np.zeros(len(some)))
+    told = Overdispersion.of(glance, rows[some], np.full(len(some), 40.0), np.zeros(len(some)))
     assert abs(told.mean - alpha) < 3 * told.sd + 0.05
     assert told.sd < 0.35
     hidden = replace(glance, tau=1e9, tau_meat=1e9)
-    blind = Extra.of(hidden, rows[some], np.full(len(some), 40.0), np.zeros(len(some)))
+    blind = Overdispersion.of(hidden, rows[some], np.full(len(some), 40.0), np.zeros(len(some)))
     assert blind.mean == pytest.approx(0.5, abs=0.1) and blind.sd == pytest.approx(0.86, abs=0.1)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sottovoce.faces.server.group_commit_writer import Clerk
+from sottovoce.faces.server.group_commit_writer import GroupCommitWriter
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, LedgerUnavailable
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
@@ -32,13 +32,13 @@ def budget(ledger: Ledger) -> Budget:
 
 
 @pytest.fixture
-def clerk(ledger: Ledger) -> Iterator[Clerk]:
-    opened = Clerk(ledger)
+def clerk(ledger: Ledger) -> Iterator[GroupCommitWriter]:
+    opened = GroupCommitWriter(ledger)
     yield opened
     opened.close()
 
 
-def test_each_is_told_of_its_own(ledger: Ledger, budget: Budget, clerk: Clerk) -> None:
+def test_each_is_told_of_its_own(ledger: Ledger, budget: Budget, clerk: GroupCommitWriter) -> None:
     asked = ledger.charge(budget, PROFILE, {})
 
     def nonsense() -> Any:
@@ -60,7 +60,7 @@ def test_each_is_told_of_its_own(ledger: Ledger, budget: Budget, clerk: Clerk) -
 
 
 def test_what_waits_is_written_together(
-    ledger: Ledger, budget: Budget, clerk: Clerk, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, budget: Budget, clerk: GroupCommitWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go, sizes = threading.Event(), threading.Event(), []
     honest = ledger.write_all
@@ -110,7 +110,7 @@ def test_who_has_waited_longest_goes_first_and_the_end_comes_after_all(
         return make
 
     monkeypatch.setattr(ledger, "write_all", held)
-    clerk = Clerk(ledger)
+    clerk = GroupCommitWriter(ledger)
 
     async def story() -> None:
         wanted = [asyncio.create_task(clerk.write(making(0.5), id, 0.5))]
@@ -127,7 +127,7 @@ def test_who_has_waited_longest_goes_first_and_the_end_comes_after_all(
 
 
 def test_a_ledger_that_fails_is_told_to_all_and_the_clerk_goes_on(
-    ledger: Ledger, budget: Budget, clerk: Clerk, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, budget: Budget, clerk: GroupCommitWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def gone(_: Any) -> Any:
         raise LedgerUnavailable("the disk is full")
@@ -146,7 +146,7 @@ def test_a_ledger_that_fails_is_told_to_all_and_the_clerk_goes_on(
 
 
 def test_what_is_under_way_is_finished_at_the_end(ledger: Ledger, budget: Budget) -> None:
-    clerk = Clerk(ledger)
+    clerk = GroupCommitWriter(ledger)
     right = ledger.reserve(budget, PROFILE, {})
     assert isinstance(right, Reservation)
 
@@ -166,7 +166,7 @@ def test_a_crowd_that_does_not_end_does_not_put_off_the_end(ledger: Ledger, monk
     tasks: list[asyncio.Task[Any]] = []
 
     async def story() -> list[Any]:
-        loop, clerk = asyncio.get_running_loop(), Clerk(ledger)
+        loop, clerk = asyncio.get_running_loop(), GroupCommitWriter(ledger)
 
         def come(many: int, here: threading.Event) -> None:
             tasks.extend(loop.create_task(clerk.write(lambda: lambda _: None, id)) for _ in range(many))
@@ -197,7 +197,7 @@ def test_a_crowd_that_does_not_end_does_not_put_off_the_end(ledger: Ledger, monk
 
 
 def test_what_would_end_its_thread_is_told_and_the_clerk_goes_on(
-    ledger: Ledger, budget: Budget, clerk: Clerk, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, budget: Budget, clerk: GroupCommitWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def ended(*_: Any) -> Any:
         raise SystemExit(3)
@@ -221,7 +221,7 @@ async def _all(*wanted: Any) -> list[Any]:
 
 
 def test_whoever_comes_after_the_end_is_told_so(ledger: Ledger, budget: Budget) -> None:
-    clerk = Clerk(ledger)
+    clerk = GroupCommitWriter(ledger)
     clerk.close()
     asked = ledger.charge(budget, PROFILE, {})
     late = clerk.write(lambda: ledger.reserving(asked), lambda one: one)

@@ -11,7 +11,7 @@ import pytest
 from sottovoce.faces.server import paying
 from sottovoce.faces.server.config import Config
 from sottovoce.faces.server.errors import NotFound
-from sottovoce.faces.server.questions import Question
+from sottovoce.faces.server.questions import ServerQuestion
 from sottovoce.faces.server.service import Service
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
 from support.offices import SMOKERS, token_for
@@ -51,7 +51,7 @@ def built_by(service: Service, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def answer(service: Service, analyst: str = "ada", key: str | None = None, **changes: Any) -> dict[str, Any]:
     caller = service.authenticate(token_for(service.config, analyst))
-    question = Question(**(SMOKERS | {"mechanism": "diffused"} | changes))
+    question = ServerQuestion(**(SMOKERS | {"mechanism": "diffused"} | changes))
     return asyncio.run(service.ask(caller, "patients", question, key))
 
 

@@ -18,14 +18,14 @@ import pytest
 from sottovoce.faces.server.config import Config
 from sottovoce.faces.server.errors import AnswerLost
 from sottovoce.faces.server.logs import JsonLines
-from sottovoce.faces.server.pacing import Grid
-from sottovoce.faces.server.questions import Question
+from sottovoce.faces.server.pacing import TickGrid
+from sottovoce.faces.server.questions import ServerQuestion
 from sottovoce.faces.server.request_guard import HEADERS
 from sottovoce.faces.server.service import Service
 from sottovoce.service.ledger import Ledger, State
 from support.offices import BETA, SMOKERS, ask, bearer, served, token_for, under_way, write_office
 
-QUESTION = Question(system=BETA, target="renyi:8,0.05", column="smoker")
+QUESTION = ServerQuestion(system=BETA, target="renyi:8,0.05", column="smoker")
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ class TestTiming:
             moments.append(("tick", round(clock[0] - 1000.0, 9)))
 
         with Service(config) as service:
-            service.grid = Grid(config.limits.answer_grid, lambda: clock[0], sleep)
+            service.grid = TickGrid(config.limits.answer_grid, lambda: clock[0], sleep)
             caller = service.authenticate(token_for(config))
             curator = service._datasets["patients"].curator
             make, recording = curator.make, curator.recording

@@ -12,7 +12,7 @@ import pytest
 
 from sottovoce.faces.server.errors import NotFound, TooManyRequests
 from sottovoce.faces.server.page.answered import answer_view
-from sottovoce.faces.server.page.charts import Axis, Chart, bars, dots, number, rail
+from sottovoce.faces.server.page.charts import Chart, ChartAxis, bars, dots, number, rail
 from sottovoce.faces.server.page.forms import (
     likely_system,
     prior_values,
@@ -51,7 +51,7 @@ def status(purse: PrivacyFilter) -> dict[str, object]:
 
 
 def test_words_in_a_chart_are_escaped():
-    chart = Chart(Axis(0, 1, TRAP), Axis(0, 1, TRAP), TRAP, TRAP)
+    chart = Chart(ChartAxis(0, 1, TRAP), ChartAxis(0, 1, TRAP), TRAP, TRAP)
     chart.upright(0.5, "one", TRAP)
     pictures = [
         chart.svg(),
@@ -68,11 +68,11 @@ def test_words_in_a_chart_are_escaped():
 @pytest.mark.parametrize(
     ("axis", "ticks"),
     [
-        (Axis(0.0, 1.0, ""), [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]),
-        (Axis(1e-9, 1.0, "", log=True), [1e-9, 1e-7, 1e-5, 1e-3, 1e-1]),
-        (Axis(0.2, 4.2, "", log=True), [0.2, 0.5, 1.0, 2.0]),
-        (Axis(5.0, 5.0, ""), [5.0]),
-        (Axis(0.0, 2.0, "", whole=True), [0.0, 1.0, 2.0]),
+        (ChartAxis(0.0, 1.0, ""), [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]),
+        (ChartAxis(1e-9, 1.0, "", log=True), [1e-9, 1e-7, 1e-5, 1e-3, 1e-1]),
+        (ChartAxis(0.2, 4.2, "", log=True), [0.2, 0.5, 1.0, 2.0]),
+        (ChartAxis(5.0, 5.0, ""), [5.0]),
+        (ChartAxis(0.0, 2.0, "", whole=True), [0.0, 1.0, 2.0]),
     ],
 )
 def test_ticks_are_round_numbers(axis, ticks):
@@ -80,7 +80,7 @@ def test_ticks_are_round_numbers(axis, ticks):
 
 
 def test_a_place_beyond_the_ends_stays_at_the_end():
-    axis = Axis(1e-6, 1.0, "", log=True)
+    axis = ChartAxis(1e-6, 1.0, "", log=True)
     assert [axis.place(v) for v in (0.0, 1e-9, 1e-3, 5.0)] == pytest.approx([0.0, 0.0, 0.5, 1.0])
 
 

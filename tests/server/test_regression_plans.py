@@ -21,7 +21,7 @@ from sottovoce.faces.server.regression_plans import _foreseen
 from sottovoce.inference.regression import regression_plan as planned
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import RenyiDP
-from sottovoce.records.facts.assumed_distribution import Imagined
+from sottovoce.records.facts.assumed_distribution import AssumedDistribution
 from support.offices import N, bearer, served, token_for, write_office
 from support.visitors import Visitor
 
@@ -77,7 +77,7 @@ def test_every_door_tells_the_same_plan(
 
 
 def test_a_client_says_all_that_is_imagined(client: httpx.Client, office: Config, ada: dict[str, str]) -> None:
-    said = Imagined(share=0.2, spread=0.1, kept=0.5, columns={"ward": {"E": 0.1, "N": 0.2}})
+    said = AssumedDistribution(share=0.2, spread=0.1, kept=0.5, columns={"ward": {"E": 0.1, "N": 0.2}})
     asker = Client(str(client.base_url), token_for(office), "patients")
     told = asker.plan("smoker ~ age + C(ward)", where="age >= 20", spend=0.5, records=900, imagined=said)
     body = {"formula": "smoker ~ age + C(ward)", "where": "age >= 20", "spend": 0.5, "records": 900, "share": 0.2}

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from sottovoce.faces.server.release_workers import Makers
+from sottovoce.faces.server.release_workers import ReleaseWorkers
 from sottovoce.mechanisms import NoisyStatistics, TemperedPosterior
 from sottovoce.mechanisms.conjugate import BetaBernoulli, DirichletCategorical
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import PureDP
 from sottovoce.records.tables import Table
-from sottovoce.service.curator import Curator, Draft, Paid, Priced
+from sottovoce.service.curator import Curator, Paid, Quote, Unrecorded
 
 NOISY = NoisyStatistics.calibrate(BetaBernoulli(1, 1), n=40, target=PureDP(0.05))
 
@@ -29,7 +29,7 @@ def curator(tmp_path: Any) -> Any:
         yield opened
 
 
-def paid_for(curator: Curator, priced: Priced, many: int) -> list[Paid]:
+def paid_for(curator: Curator, priced: Quote, many: int) -> list[Paid]:
     return curator._ledger.write_all([curator.reserving(priced) for _ in range(many)])
 
 
@@ -38,7 +38,7 @@ async def at_once() -> None:
 
 
 def made(curator: Curator, paid: list[Paid], tick: Callable[[], Any] = at_once, threads: int = 4) -> list[Any]:
-    makers = Makers(threads)
+    makers = ReleaseWorkers(threads)
 
     async def story() -> list[Any]:
         return await asyncio.gather(*(makers.make(curator, one, tick) for one in paid))
@@ -78,7 +78,7 @@ def test_what_takes_longer_for_many_is_made_one_by_one(curator: Curator, mechani
     priced = curator.price(mechanism, "smoker")
     assert not priced.together
     drafts = made(curator, paid_for(curator, priced, 3))
-    assert all(isinstance(draft, Draft) for draft in drafts)
+    assert all(isinstance(draft, Unrecorded) for draft in drafts)
 
 
 def test_questions_that_differ_are_not_mixed_up(curator: Curator) -> None:
@@ -108,7 +108,7 @@ def test_a_failure_is_told_to_all_and_the_next_is_made(curator: Curator, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(Table, "read", lambda *_, **__: 1 / 0)
         assert [type(one) for one in made(curator, paid_for(curator, priced, 3))] == [ZeroDivisionError] * 3
-    assert isinstance(made(curator, paid_for(curator, priced, 1))[0], Draft)
+    assert isinstance(made(curator, paid_for(curator, priced, 1))[0], Unrecorded)
 
 
 def test_a_slot_is_free_when_the_last_of_its_ticks_has_come(curator: Curator) -> None:
@@ -133,7 +133,7 @@ def test_a_slot_is_free_when_the_last_of_its_ticks_has_come(curator: Curator) ->
 
 @pytest.mark.parametrize("moments", range(12))
 def test_whoever_is_cancelled_takes_no_slot_along(curator: Curator, moments: int) -> None:
-    makers = Makers(1)
+    makers = ReleaseWorkers(1)
     makers.pool = _AtOnce()  # type: ignore[assignment]
     paid = paid_for(curator, curator.price(NOISY, "smoker"), 4)
 
@@ -144,7 +144,7 @@ def test_whoever_is_cancelled_takes_no_slot_along(curator: Curator, moments: int
         for one in some:
             one.cancel()
         await asyncio.gather(*some, return_exceptions=True)
-        assert isinstance(await makers.make(curator, paid[3], at_once), Draft)
+        assert isinstance(await makers.make(curator, paid[3], at_once), Unrecorded)
 
     asyncio.run(asyncio.wait_for(story(), 60))
 

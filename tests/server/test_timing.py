@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from sottovoce.faces.server.errors import AnswerLost
-from sottovoce.faces.server.pacing import Grid
-from sottovoce.faces.server.questions import Question
+from sottovoce.faces.server.pacing import TickGrid
+from sottovoce.faces.server.questions import ServerQuestion
 from sottovoce.faces.server.service import Service
 from sottovoce.privacy.errors import BudgetExceeded, SottovoceError
 from sottovoce.records.tables import Table
 from sottovoce.service.ledger import State
 from support.offices import BETA, token_for, write_office
 
-USUAL = Question(system=BETA, target="renyi:8,0.05", column="smoker")
+USUAL = ServerQuestion(system=BETA, target="renyi:8,0.05", column="smoker")
 PATIENCE = 60.0
 
 
@@ -42,7 +42,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
     """A service with room for one answer at a time, for four of Ada's questions, and with a clock that stands still."""
     config = write_office(tmp_path, whole="renyi:8,0.3", each="renyi:8,0.2", limits="threads = 1")
     with Service(config) as opened:
-        opened.grid = Grid(0.25, lambda: 0.0, lambda _: asyncio.sleep(0))
+        opened.grid = TickGrid(0.25, lambda: 0.0, lambda _: asyncio.sleep(0))
         yield opened
 
 
@@ -70,11 +70,11 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
 
 
 REFUSED = {
-    "no such column": Question(system=BETA, target="renyi:8,0.05", column="secret"),
-    "no sense": Question(system=BETA, target="renyi:8,0.05", column="smoker", where="ward > 3"),
-    "no such query": Question(system=BETA, target="renyi:8,0.05", column="smoker", query="theta['N']"),
-    "unreachable": Question(system=BETA, target="pure:0.5", column="smoker", mechanism="diffused"),
-    "too dear": Question(system=BETA, target="renyi:8,0.19", column="smoker"),
+    "no such column": ServerQuestion(system=BETA, target="renyi:8,0.05", column="secret"),
+    "no sense": ServerQuestion(system=BETA, target="renyi:8,0.05", column="smoker", where="ward > 3"),
+    "no such query": ServerQuestion(system=BETA, target="renyi:8,0.05", column="smoker", query="theta['N']"),
+    "unreachable": ServerQuestion(system=BETA, target="pure:0.5", column="smoker", mechanism="diffused"),
+    "too dear": ServerQuestion(system=BETA, target="renyi:8,0.19", column="smoker"),
 }
 
 
@@ -100,7 +100,7 @@ def test_a_retry_while_it_is_made_and_what_was_told_before_do_not_wait(service: 
         held.begun.set()
         before = await service.ask(ada, "patients", USUAL, "monday")
         held.begun.clear()
-        other = Question(system=BETA, target="renyi:8,0.05", column="smoker", where="age > 40")
+        other = ServerQuestion(system=BETA, target="renyi:8,0.05", column="smoker", where="age > 40")
         answer = asyncio.create_task(service.ask(ada, "patients", other, "tuesday"))
         await held.under_way()
         with pytest.raises(SottovoceError, match="is pending"):
@@ -128,7 +128,7 @@ def test_a_slot_is_held_until_the_tick_and_not_until_the_work_ends(
             waiting.set()
             await tick.wait()
 
-        service.grid = Grid(0.25, lambda: 0.0, sleep)
+        service.grid = TickGrid(0.25, lambda: 0.0, sleep)
         curator = service._datasets["patients"].curator
         make = curator.make
         monkeypatch.setattr(curator, "make", lambda paid: events.append("made") or make(paid))
@@ -159,7 +159,7 @@ def test_a_lost_answer_is_pending_until_its_tick(service: Service, monkeypatch: 
         states.append([entry.state for entry in service.ledger.entries()])
 
     monkeypatch.setattr(Table, "read", fail)
-    service.grid = Grid(0.25, lambda: 0.0, sleep)
+    service.grid = TickGrid(0.25, lambda: 0.0, sleep)
     ada = service.authenticate(token_for(service.config))
     with pytest.raises(AnswerLost):
         asyncio.run(service.ask(ada, "patients", USUAL))

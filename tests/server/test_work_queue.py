@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from sottovoce.faces.server.errors import CallerLeft, ServerStopping, TooManyRequests
-from sottovoce.faces.server.work_queue import Line, breathe, while_there
+from sottovoce.faces.server.work_queue import WorkQueue, breathe, while_there
 from sottovoce.service.ledger import Ledger
 from support.crowd import RunningServer, until_listening
 from support.nursery import born
@@ -65,7 +65,7 @@ class Jobs:
 
 def test_a_caller_has_one_job_at_a_time_and_others_do_not_wait_for_it() -> None:
     async def story() -> None:
-        line, jobs = Line(3, 64), Jobs()
+        line, jobs = WorkQueue(3, 64), Jobs()
         tasks = [asyncio.create_task(line.run("ada", jobs, f"ada {i}")) for i in range(3)]
         await jobs.begins("ada 0")
         tasks.append(asyncio.create_task(line.run("bob", jobs, "bob 0")))
@@ -84,7 +84,7 @@ def test_a_caller_has_one_job_at_a_time_and_others_do_not_wait_for_it() -> None:
 
 def test_the_line_is_bounded_for_each_and_for_all() -> None:
     async def story() -> None:
-        line, jobs = Line(1, 10), Jobs()
+        line, jobs = WorkQueue(1, 10), Jobs()
         tasks = [asyncio.create_task(line.run("ada", jobs, f"ada {i}")) for i in range(8)]
         await jobs.begins("ada 0")
         with pytest.raises(TooManyRequests):
@@ -103,7 +103,7 @@ def test_the_line_is_bounded_for_each_and_for_all() -> None:
 
 def test_who_hangs_up_leaves_the_line_and_stops_what_is_under_way() -> None:
     async def story() -> None:
-        line, jobs, ended = Line(1, 64), Jobs(), threading.Event()
+        line, jobs, ended = WorkQueue(1, 64), Jobs(), threading.Event()
 
         def watched(name: str) -> None:
             try:
@@ -128,7 +128,7 @@ def test_who_hangs_up_leaves_the_line_and_stops_what_is_under_way() -> None:
 
 def test_when_it_stops_everyone_is_told_and_nobody_is_waited_for() -> None:
     async def story() -> None:
-        line, jobs = Line(1, 64), Jobs()
+        line, jobs = WorkQueue(1, 64), Jobs()
         tasks = [asyncio.create_task(line.run("ada", jobs, f"ada {i}")) for i in range(2)]
         await jobs.begins("ada 0")
         line.close()
@@ -147,7 +147,7 @@ def test_when_it_stops_everyone_is_told_and_nobody_is_waited_for() -> None:
 
 def test_a_failure_is_told_and_the_line_goes_on() -> None:
     async def story() -> None:
-        line = Line(1, 64)
+        line = WorkQueue(1, 64)
         with pytest.raises(ZeroDivisionError):
             await line.run("ada", lambda: 1 / 0)
         assert await line.run("ada", lambda: 3) == 3
@@ -199,7 +199,7 @@ def test_a_plan_ends_with_its_caller(tmp_path: Path, monkeypatch: pytest.MonkeyP
         return real(name, *arguments)
 
     left, over = threading.Event(), threading.Event()
-    leave, follow = Line._leave, Line._follow
+    leave, follow = WorkQueue._leave, WorkQueue._follow
     config = write_office(tmp_path)
     with served(config) as client:
         token = token_for(config)
@@ -212,8 +212,8 @@ def test_a_plan_ends_with_its_caller(tmp_path: Path, monkeypatch: pytest.MonkeyP
             more = f"Cookie: sottovoce-session={client.cookies['sottovoce-session']}\r\nX-Plan: whole"
             path = "/data/patients/plan"
         monkeypatch.setattr(plans, "calibrated", calibrated)
-        monkeypatch.setattr(Line, "_leave", lambda self, job: leave(self, job) or left.set())
-        monkeypatch.setattr(Line, "_follow", lambda self, job: follow(self, job) or over.set())
+        monkeypatch.setattr(WorkQueue, "_leave", lambda self, job: leave(self, job) or left.set())
+        monkeypatch.setattr(WorkQueue, "_follow", lambda self, job: follow(self, job) or over.set())
         with socket.create_connection((client.base_url.host, client.base_url.port or 80)) as line:
             head = f"POST {path} HTTP/1.1\r\nHost: x\r\n{more}\r\nContent-Length: {len(body)}\r\n\r\n"
             line.sendall(head.encode() + body)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sottovoce.service.ledger.hash_chain import Event, Head, body_of
+from sottovoce.service.ledger.hash_chain import ChainEvent, Head, body_of
 
 __all__ = ["next_event"]
 
@@ -16,8 +16,8 @@ def next_event(
     key: str | None = None,
     spent: str | None = None,
     value: str | None = None,
-) -> Event:
+) -> ChainEvent:
     """Return the event that follows `head`."""
     body = body_of(kind, content, head.count + 1, budget, entry, key, spent)
     sequence, seal = head.after(body)
-    return Event(sequence, kind, budget, entry, key, spent, body, value, seal)
+    return ChainEvent(sequence, kind, budget, entry, key, spent, body, value, seal)

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from sottovoce.inference.regression import AdaptiveLooks
-from sottovoce.inference.regression.sampler_settings import Care
+from sottovoce.inference.regression.sampler_settings import SamplerSettings
 
 __all__ = ["concluded_once"]
 
-_FEW = Care(guesses=8)
+_FEW = SamplerSettings(guesses=8)
 """Of what noise hides so many guesses are made, where a release makes 48: they follow from the sums as all would."""
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from sottovoce.inference.regression import AdaptiveLooks, Coefficients
 from sottovoce.records.readings import Statistics
-from sottovoce.records.readings.base import Looks
+from sottovoce.records.readings.base import ReadableRecords
 from sottovoce.records.readings.in_memory_records import as_columns
 from sottovoce.records.readings.look import CHUNK
 
@@ -29,7 +29,7 @@ def _noisy(mechanism: AdaptiveLooks, seen: Any, rng: np.random.Generator, look: 
     return mechanism._noisy(seen, look, scales, rng)
 
 
-class _Encoded(Looks):
+class _Encoded(ReadableRecords):
     """The rows of a table, encoded once for all looks."""
 
     def __init__(self, mechanism: AdaptiveLooks, table: Any) -> None:

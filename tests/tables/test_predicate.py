@@ -7,11 +7,11 @@ import pytest
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.records.facts.condition_parser import parse_predicate
-from sottovoce.records.facts.condition_tree import And, Column, Compare, IsMissing, Literal, Not, OneOf, Or
+from sottovoce.records.facts.condition_tree import And, ColumnTerm, Compare, IsMissing, Literal, Not, OneOf, Or
 from sottovoce.records.readings import ClippedSum
 from sottovoce.records.tables import open_table
 
-A, B, C = Column("a"), Column("b"), Column("c")
+A, B, C = ColumnTerm("a"), ColumnTerm("b"), ColumnTerm("c")
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,8 @@ A, B, C = Column("a"), Column("b"), Column("c")
         ("a NOT between b and 'x'", Or((Compare("<", A, B), Compare(">", A, Literal("x"))))),
         ("a is null", IsMissing(A, False)),
         ("a is not None", IsMissing(A, True)),
-        ("`a b-c` = 1", Compare("=", Column("a b-c"), Literal(1))),
-        ("größe > 1", Compare(">", Column("größe"), Literal(1))),
+        ("`a b-c` = 1", Compare("=", ColumnTerm("a b-c"), Literal(1))),
+        ("größe > 1", Compare(">", ColumnTerm("größe"), Literal(1))),
     ],
 )
 def test_what_a_condition_means(text: str, tree: object) -> None:

@@ -27,7 +27,7 @@ from sottovoce.privacy.errors import BudgetExceeded, InvalidData, InvalidValue, 
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import Promise, PureDP, RenyiDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.records.readings import Looks
+from sottovoce.records.readings import ReadableRecords
 
 __all__ = ["check_mechanism", "read_elsewhere"]
 
@@ -206,7 +206,7 @@ def _odd(mechanism: Mechanism) -> tuple[bool, str]:
                 seen = mechanism.see(InMemory(shown))
                 # What is seen alike is answered alike: nothing else of a record reaches a release, unless it is made
                 # in a way of its own.
-                alike = pickle.dumps(seen.look(mechanism.reading) if isinstance(seen, Looks) else seen)
+                alike = pickle.dumps(seen.look(mechanism.reading) if isinstance(seen, ReadableRecords) else seen)
                 if alike in known and type(mechanism).release is Mechanism.release:
                     continue
                 known.add(alike)

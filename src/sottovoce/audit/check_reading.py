@@ -17,7 +17,7 @@ import numpy as np
 from sottovoce.audit.checks.result import CheckResult, attempt, verdict
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.records.readings import Looks, Movement, Reading, Statistics
+from sottovoce.records.readings import ReadableRecords, Reading, Sensitivity, Statistics
 
 __all__ = ["ODD", "InMemory", "Record", "check_reading", "frame_of", "typical_records", "with_odd_cells"]
 
@@ -31,7 +31,7 @@ Record = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class InMemory(Looks):
+class InMemory(ReadableRecords):
     """Records, each a tuple of cells, that any reading can look at."""
 
     records: Sequence[Record]
@@ -168,7 +168,7 @@ def _moves(reading: Reading) -> tuple[bool, str]:
     return verdict(problems, f"{pairs} pairs of neighbours, at most {share:.4g} of the claim")
 
 
-def _claims(reading: Reading, n: int) -> Iterator[tuple[str, slice, Movement]]:
+def _claims(reading: Reading, n: int) -> Iterator[tuple[str, slice, Sensitivity]]:
     with contextlib.suppress(InvalidValue):  # parts with grids of their own
         yield "the total", slice(None), reading.movement(n)
     with contextlib.suppress(InvalidValue):  # bounds with which nothing carries noise
@@ -178,7 +178,7 @@ def _claims(reading: Reading, n: int) -> Iterator[tuple[str, slice, Movement]]:
             start += block.size
 
 
-def _most(gaps: Any, most: Movement) -> float:
+def _most(gaps: Any, most: Sensitivity) -> float:
     """Return the largest move as a share of what is claimed."""
     shares = [float((gaps.astype(np.float64) ** 2).sum(axis=1).max()) / most.squares if most.squares else math.inf]
     if most.cells:

@@ -15,7 +15,7 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import secure_rng
 
-__all__ = ["Source"]
+__all__ = ["DrawSource"]
 
 _FRESH = 128
 """So many draws, of which a quarter differ from the one before, are not the same again by chance."""
@@ -23,7 +23,7 @@ _APART = 1 << 31
 """The number of a block that no audit reaches."""
 
 
-class Source:
+class DrawSource:
     """Outputs of a subject, as many as are asked for.
 
     Block k of data set s always comes from the same stream of the seed, so that the number of processes changes

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.audit.drawing import Source
+from sottovoce.audit.drawing import DrawSource
 from sottovoce.audit.events import Pilot
-from sottovoce.audit.judgement import Plan, Tally, alarming, judge, make_plan
+from sottovoce.audit.judgement import AuditPlan, Tally, alarming, judge, make_plan
 from sottovoce.audit.report import AuditReport, Verdict
 from sottovoce.audit.scores import TESTS, Score, best_score, exact_score, not_finite, rival_score
 from sottovoce.audit.subject import Subject, subject_of
@@ -103,7 +103,7 @@ def audit(
     if test == "exact" and subject.log_ratio is None:
         raise InvalidValue("no likelihood ratio is known of this mechanism; use test='learned' or 'scan'")
     request = _Request(subject, test, int(draws), delta, 1 - confidence, seed, early_stop, progress)
-    with Source(subject, seed, jobs) as source:
+    with DrawSource(subject, seed, jobs) as source:
         source.check_fresh()
         result = _first_look(request, source)
         if result is None or not result.alarm:
@@ -164,7 +164,7 @@ class _Request:
     def pilot(self) -> int:
         return max(int(self.draws * _PILOT[self.exact]), FEWEST // 2)
 
-    def prepare(self, outputs: Outputs, draws: int) -> tuple[Score, Plan]:
+    def prepare(self, outputs: Outputs, draws: int) -> tuple[Score, AuditPlan]:
         """Return the score and the plan that a pilot suggests for `draws` more draws."""
         if self.exact and self.subject.log_ratio is not None:
             score, exact = exact_score(self.subject.log_ratio), True
@@ -187,7 +187,7 @@ class _Result:
     """Where an attack ended: what was counted, at which error probability, after how many draws."""
 
     test: str
-    plan: Plan
+    plan: AuditPlan
     tally: Tally
     error: float
     draws: int
@@ -197,7 +197,7 @@ class _Result:
     """Whether an output was NaN or infinite: then nothing else matters."""
 
 
-def _first_look(request: _Request, source: Source) -> _Result | None:
+def _first_look(request: _Request, source: DrawSource) -> _Result | None:
     """Return a small audit of a few draws, which then go on to the pilot; None where they are too few to tell."""
     size = request.pilot if request.exact else request.draws // 16
     if not request.early_stop or size < FEWEST:
@@ -213,7 +213,7 @@ def _first_look(request: _Request, source: Source) -> _Result | None:
     return _Result(score.name, plan, tally, error, size, alarming(plan, tally, error), outputs)
 
 
-def _attack(request: _Request, source: Source, seen: Outputs | None) -> _Result:
+def _attack(request: _Request, source: DrawSource, seen: Outputs | None) -> _Result:
     """Return the audit proper: the rest of the pilot, a plan, and draws held to it until a look says stop."""
     if seen is None:
         outputs = source.take(request.pilot)

@@ -11,7 +11,7 @@ from sottovoce.audit.events import Claimed, Pilot, Trial, accuse, choose
 from sottovoce.audit.report import Band, Bound, Verdict
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["Judgement", "Plan", "Tally", "alarming", "judge", "make_plan"]
+__all__ = ["AuditPlan", "Judgement", "Tally", "alarming", "judge", "make_plan"]
 
 _AUDITS = 200
 """An alarm is wrong so seldom that this many audits together keep the confidence."""
@@ -20,7 +20,7 @@ _THRESHOLDS = 48
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class AuditPlan:
     """All that is fixed before the draws that count: events to count, and points of the trade-off curve."""
 
     trials: tuple[Trial, ...]
@@ -30,12 +30,12 @@ class Plan:
     thresholds: Floats
 
 
-def make_plan(claim: Claimed, pilot: Pilot, draws: int, delta: float, error: float) -> Plan:
+def make_plan(claim: Claimed, pilot: Pilot, draws: int, delta: float, error: float) -> AuditPlan:
     """Return the plan that a pilot suggests for `draws` more draws."""
     ways = (True, False) if pilot.exact else (True,)
     accusations = [accuse(claim.points, pilot, counting=counting) for counting in ways]
     trials = choose(Epsilon(delta), pilot, draws, error), choose(Mu(), pilot, draws, error)
-    return Plan(
+    return AuditPlan(
         (*trials, *(trial for trial, _ in accusations)),
         (claim.epsilon(delta), claim.mu, *(most for _, most in accusations)),
         pilot.thresholds(_THRESHOLDS),
@@ -52,11 +52,11 @@ class Tally:
     """For each data set, how many scores are at most each threshold of the curve."""
 
     @staticmethod
-    def empty(plan: Plan) -> Tally:
+    def empty(plan: AuditPlan) -> Tally:
         """Return the tally of no draws."""
         return Tally(0, tuple(Counts(0, 0, 0, 0) for _ in plan.trials), np.zeros((2, plan.thresholds.size)))
 
-    def plus(self, plan: Plan, first: Floats, second: Floats) -> Tally:
+    def plus(self, plan: AuditPlan, first: Floats, second: Floats) -> Tally:
         """Return the tally with the scores of more draws from both data sets."""
         counts = tuple(c + t.event.count(first, second) for c, t in zip(self.counts, plan.trials, strict=True))
         below = [np.searchsorted(np.sort(scores), plan.thresholds, side="right") for scores in (first, second)]
@@ -83,13 +83,13 @@ class Judgement:
         return Verdict.DOUBTFUL if any(doubts) else Verdict.HOLDS
 
 
-def _bounds(plan: Plan, tally: Tally, error: float, some: slice = slice(None)) -> list[Bound]:
+def _bounds(plan: AuditPlan, tally: Tally, error: float, some: slice = slice(None)) -> list[Bound]:
     """Return the bound that each trial, or each of some, gives, wrong with probability at most `error`."""
     held = zip(plan.trials[some], tally.counts[some], plan.claimed[some], strict=True)
     return [Bound(max(float(lower_bound(t.measure, c, error, t.weights)), 0.0), most) for t, c, most in held]
 
 
-def alarming(plan: Plan, tally: Tally, error: float) -> bool:
+def alarming(plan: AuditPlan, tally: Tally, error: float) -> bool:
     """Say whether any bound exceeds its claim beyond doubt; wrong with probability at most `error` / 200."""
     each = error / (_AUDITS * len(plan.trials))
     held = zip(plan.trials, tally.counts, plan.claimed, strict=True)
@@ -97,7 +97,7 @@ def alarming(plan: Plan, tally: Tally, error: float) -> bool:
     return any(counted(t.measure, c) > most and exceeded(t.measure, c, each, t.weights, most) for t, c, most in held)
 
 
-def judge(plan: Plan, tally: Tally, error: float, alarm: bool) -> Judgement:
+def judge(plan: AuditPlan, tally: Tally, error: float, alarm: bool) -> Judgement:
     """Return what the tally shows, each bound wrong with probability at most `error`, and whether it was `alarming`."""
     epsilon, mu = _bounds(plan, tally, error, slice(2))
     # The worst of several accusations is shown, so they share the error probability.
@@ -108,7 +108,7 @@ def judge(plan: Plan, tally: Tally, error: float, alarm: bool) -> Judgement:
     return Judgement(epsilon, mu, accusations[worst], accused_at, _band(plan, tally, error), alarm)
 
 
-def _band(plan: Plan, tally: Tally, error: float) -> Band:
+def _band(plan: AuditPlan, tally: Tally, error: float) -> Band:
     """Return Clopper–Pearson bounds at every threshold that hold together (Bonferroni)."""
     n, below = tally.draws, tally.below[:, ::-1]
     each = error / (4 * plan.thresholds.size)

@@ -13,10 +13,10 @@ from sottovoce.mechanisms.forecast import mean_width
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["Imagined", "ImaginedMixtures", "ImaginedPosteriors", "evenly"]
+__all__ = ["ImaginedMixtures", "ImaginedPosteriors", "SimulatedPosteriors", "evenly"]
 
 
-class Imagined(Protocol):
+class SimulatedPosteriors(Protocol):
     """Posteriors with noise, each with a weight."""
 
     def kl(self, exact: Any) -> float:

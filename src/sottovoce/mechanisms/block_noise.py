@@ -20,7 +20,7 @@ from sottovoce.privacy.promises import ApproxDP, Promise
 from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.relation import REPLACE_ONE, Relation
 from sottovoce.records.readings import Block
-from sottovoce.records.readings.base import Movement
+from sottovoce.records.readings.base import Sensitivity
 
 __all__ = ["KINDS", "adds_up", "check_kind", "least_scales", "noise_profile", "shares_of"]
 
@@ -34,7 +34,7 @@ def noise_profile(noises: Sequence[IntegerNoise], blocks: Sequence[Block], relat
     return compose([profile.about(relation) for profile in profiles], list(counts))
 
 
-def _one_noise(noise: IntegerNoise, movement: Movement) -> tuple[Profile, int]:
+def _one_noise(noise: IntegerNoise, movement: Sensitivity) -> tuple[Profile, int]:
     """Return the profile of a noise on so many coordinates that move alike, and how many those are."""
     if noise.kind == "laplace":
         if movement.cells:
@@ -45,18 +45,18 @@ def _one_noise(noise: IntegerNoise, movement: Movement) -> tuple[Profile, int]:
     return ZeroConcentratedProfile(ceil_float(Fraction(movement.squares) / (2 * Fraction(noise.scale) ** 2))), 1
 
 
-def adds_up(movement: Movement) -> bool:
+def adds_up(movement: Sensitivity) -> bool:
     """Say whether the sum of all moves is bounded, which Laplace noise needs."""
     return bool(movement.cells) or movement.total is not None
 
 
-def check_kind(noise: NoiseKind, movement: Movement) -> None:
+def check_kind(noise: NoiseKind, movement: Sensitivity) -> None:
     """Refuse Laplace noise where another is less."""
     if noise == "laplace" and not adds_up(movement):
         raise InvalidValue("Laplace noise on vectors costs √d more than need be; use noise='gaussian'")
 
 
-def _moved(noise: NoiseKind, movement: Movement) -> float:
+def _moved(noise: NoiseKind, movement: Sensitivity) -> float:
     """Return how far one record moves a block, in its own unit: half of L1, or L2 over √2; for a table, one."""
     if noise == "gaussian":
         return float(movement.grid * np.sqrt(movement.squares / 2))

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from sottovoce.mechanisms.ball_arithmetic import Ball, BallFunction, ball, ball_function, precision
 from sottovoce.mechanisms.conjugate.exact_posteriors import BetaLaw, GammaLaw, NormalLaw
 from sottovoce.mechanisms.lazy_uniform import BitSource, LazyUniform, find_cell
-from sottovoce.mechanisms.rounding_cells import Cells, nearest_double
+from sottovoce.mechanisms.rounding_cells import RoundingCells, nearest_double
 from sottovoce.privacy.numbers import Floats
 
 __all__ = ["CellTable"]
@@ -91,7 +91,7 @@ class CellTable:
     (True, True)
     """
 
-    def __init__(self, law: OneNumber, cells: Cells, draws: int = _MOST) -> None:
+    def __init__(self, law: OneNumber, cells: RoundingCells, draws: int = _MOST) -> None:
         self._function, self._cells = ball_function(law), cells
         self._pieces = _pieces(law, self._function, min(draws, _MOST))  # a piece takes about as long as a draw in balls
 

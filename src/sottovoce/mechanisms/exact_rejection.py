@@ -21,7 +21,7 @@ from sottovoce.mechanisms.ball_arithmetic import Ball, BallFunction, ball, ball_
 from sottovoce.mechanisms.conjugate.distributions.truncated_dirichlet import TruncatedDirichlet
 from sottovoce.mechanisms.conjugate.exact_posteriors import DirichletLaw, GammaLaw
 from sottovoce.mechanisms.lazy_uniform import BitSource, LazyUniform, find_cell
-from sottovoce.mechanisms.rounding_cells import Cells, FloatingCells, exact
+from sottovoce.mechanisms.rounding_cells import FloatingCells, RoundingCells, exact
 
 __all__ = ["LazyReal", "Proposals", "floored_dirichlet"]
 
@@ -128,7 +128,7 @@ def _keep(proposals: Proposals, m: int, others: list[LazyReal], source: BitSourc
             x.refine()
 
 
-def floored_dirichlet(proposals: Proposals, source: BitSource, cells: Cells) -> list[float]:
+def floored_dirichlet(proposals: Proposals, source: BitSource, cells: RoundingCells) -> list[float]:
     """Return θ, all but the last of its entries the middle of its cell, the last one the rest.
 
     Which category took the rest of the proposals depends on the records; which takes the rest of what leaves must not.
@@ -142,7 +142,7 @@ def floored_dirichlet(proposals: Proposals, source: BitSource, cells: Cells) -> 
     return [float(value) for value in (*values, 1 - sum(values, Fraction(0)))]
 
 
-def _rounded(others: list[LazyReal], m: int, cells: Cells) -> list[Fraction]:
+def _rounded(others: list[LazyReal], m: int, cells: RoundingCells) -> list[Fraction]:
     """Return the middles of the cells of all entries but the last, m among them as what the others leave."""
     while True:
         ends = [(x.low, x.high) for x in others]
@@ -154,7 +154,7 @@ def _rounded(others: list[LazyReal], m: int, cells: Cells) -> list[Fraction]:
             x.refine()
 
 
-def _cell(low: Fraction, high: Fraction, cells: Cells) -> int | None:
+def _cell(low: Fraction, high: Fraction, cells: RoundingCells) -> int | None:
     """Return the one cell between two ends, or None where there may be two."""
     first = cells.index(low)
     return next(

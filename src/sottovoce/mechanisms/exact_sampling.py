@@ -22,7 +22,7 @@ from sottovoce.mechanisms.conjugate.distributions.base import number
 from sottovoce.mechanisms.conjugate.exact_posteriors import BetaLaw, DirichletLaw, GammaLaw, Law, NormalLaw
 from sottovoce.mechanisms.exact_rejection import Proposals, floored_dirichlet
 from sottovoce.mechanisms.lazy_uniform import BitSource, LazyUniform, find_cell
-from sottovoce.mechanisms.rounding_cells import Cells, EvenCells, FloatingCells, SignedCells, UnitCells
+from sottovoce.mechanisms.rounding_cells import EvenCells, FloatingCells, RoundingCells, SignedCells, UnitCells
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import is_secure
@@ -33,7 +33,7 @@ _MANY = 256
 """Draws of one law from which on it pays to make a table of it first."""
 
 
-def cells_of(law: Law) -> Cells:
+def cells_of(law: Law) -> RoundingCells:
     """Return the public cells of a law; of a Dirichlet, those of its sticks."""
     match law:
         case NormalLaw(spread=None):
@@ -45,7 +45,7 @@ def cells_of(law: Law) -> Cells:
     return UnitCells()
 
 
-def draw(law: Law, source: BitSource, cells: Cells | None = None) -> Any:
+def draw(law: Law, source: BitSource, cells: RoundingCells | None = None) -> Any:
     """Return one exactly rounded draw: the middle of its cell, as a double, or a vector of them.
 
     Examples
@@ -95,7 +95,7 @@ def samples(law: Law | Sequence[Law], draws: int, source: BitSource) -> Any:
     return np.array(_drawn(law, source, cells_of(law), draws))
 
 
-def _drawn(law: Law, source: BitSource, cells: Cells, draws: int) -> Any:
+def _drawn(law: Law, source: BitSource, cells: RoundingCells, draws: int) -> Any:
     """Return draws one by one, with what they share computed once."""
     if isinstance(law, DirichletLaw):
         return (_dirichlet if law.floor == 0 else _floored)(law, source, cells, draws)
@@ -130,14 +130,14 @@ def _inner(end: Fraction, *, up: bool) -> float:
     return nearest if Fraction(nearest) <= end else float(np.nextafter(nearest, -np.inf))
 
 
-def _dirichlet(law: DirichletLaw, source: BitSource, cells: Cells, draws: int) -> list[Floats]:
+def _dirichlet(law: DirichletLaw, source: BitSource, cells: RoundingCells, draws: int) -> list[Floats]:
     """Break sticks: θ₁ is Beta(α₁, α₂+…), then θ₂ of what is left, and so on. What is made of cells is free."""
     left = [sum(law.alpha[k:], Fraction(0)) for k in range(1, len(law.alpha))]
     functions = [ball_function(BetaLaw(alpha, rest)) for alpha, rest in zip(law.alpha, left, strict=False)]
     return [_broken(functions, source, cells) for _ in range(draws)]
 
 
-def _broken(functions: list[BallFunction], source: BitSource, cells: Cells) -> Floats:
+def _broken(functions: list[BallFunction], source: BitSource, cells: RoundingCells) -> Floats:
     out, rest = [], 1.0
     for function in functions:
         share = cells.middle(find_cell(function, cells, LazyUniform(source)))
@@ -146,7 +146,7 @@ def _broken(functions: list[BallFunction], source: BitSource, cells: Cells) -> F
     return np.array([*out, rest])
 
 
-def _floored(law: DirichletLaw, source: BitSource, cells: Cells, draws: int) -> list[Floats]:
+def _floored(law: DirichletLaw, source: BitSource, cells: RoundingCells, draws: int) -> list[Floats]:
     size, floor = len(law.alpha), law.floor
     if size < 2 or not 0 < floor * size < 1:
         raise InvalidValue(f"the floor of {size} probabilities must lie between 0 and 1/{size}. Got {float(floor):g}")

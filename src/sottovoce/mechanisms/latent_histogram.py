@@ -15,7 +15,7 @@ from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.mechanisms.sum_tree import SumForest, trimmed
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["CountLaws", "LatentCounts", "polished", "tabulate"]
+__all__ = ["CountLaws", "LatentHistogram", "polished", "tabulate"]
 
 Places = slice | NDArray[np.int64]
 
@@ -51,7 +51,7 @@ class CountLaws:
 
 
 @dataclass(frozen=True)
-class LatentCounts:
+class LatentHistogram:
     """The weights of latent counts on a lattice, tilted so that they expect the right sum.
 
     A tilt e^(ηc) leaves everything unchanged once the sum is fixed. The weights are in tables of categories alike in
@@ -84,7 +84,7 @@ class LatentCounts:
         return counts
 
 
-def tabulate(alpha: Floats, noisy: Floats, n: int, noise: IntegerNoise) -> LatentCounts:
+def tabulate(alpha: Floats, noisy: Floats, n: int, noise: IntegerNoise) -> LatentHistogram:
     """Return the weights of the counts that noisy ones of n records may have been.
 
     Where each count may lie is found by looking: a range about the noisy count is widened where weights at an end of
@@ -135,7 +135,7 @@ def tabulate(alpha: Floats, noisy: Floats, n: int, noise: IntegerNoise) -> Laten
         start, tables[i] = trimmed(weights)
         low[k] += lattice * start
         target -= int(start.sum())
-    return LatentCounts(low, lattice, places, tuple(tables), target)
+    return LatentHistogram(low, lattice, places, tuple(tables), target)
 
 
 def _nearest(noisy: Floats, n: int, noise: IntegerNoise) -> Floats:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from sottovoce.mechanisms.ball_arithmetic import Ball, BallFunction, ball, precision
-from sottovoce.mechanisms.rounding_cells import Cells, exact
+from sottovoce.mechanisms.rounding_cells import RoundingCells, exact
 from sottovoce.privacy.randomness import SecureGenerator
 
 __all__ = ["BitSource", "LazyUniform", "find_cell"]
@@ -77,7 +77,7 @@ def _drawn(source: BitSource) -> bytes:
     return source.bytes(_FIRST)
 
 
-def find_cell(function: BallFunction, cells: Cells, uniform: LazyUniform) -> int:
+def find_cell(function: BallFunction, cells: RoundingCells, uniform: LazyUniform) -> int:
     """Return the cell k with F(edge k) <= U < F(edge k+1), for sure."""
     first, last = cells.ends
 
@@ -106,7 +106,7 @@ def find_cell(function: BallFunction, cells: Cells, uniform: LazyUniform) -> int
     return low
 
 
-def _start(function: BallFunction, cells: Cells, uniform: LazyUniform) -> int:
+def _start(function: BallFunction, cells: RoundingCells, uniform: LazyUniform) -> int:
     """Return about where the cell is, by the quantile in doubles."""
     x = function.guess(*uniform.double)
     at = Fraction(min(x, _LARGEST)) if x > -math.inf else function.low or Fraction(0)

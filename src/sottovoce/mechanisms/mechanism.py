@@ -20,7 +20,7 @@ from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.randomness import is_secure, secure_rng
 from sottovoce.privacy.registry import Registry
 from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE, Relation
-from sottovoce.records.readings import Looks, Reading, Seen, Statistics
+from sottovoce.records.readings import Aggregate, ReadableRecords, Reading, Statistics
 from sottovoce.records.readings.base import MOST_RECORDS, checked_size
 
 __all__ = ["MECHANISMS", "Mechanism", "check_draws", "check_system"]
@@ -202,7 +202,7 @@ class Mechanism(ABC):
         ----------
         records
             Exactly n records in memory (any number where n is None), what `reading` made of them, or records that can
-            be looked at (`Looks`).
+            be looked at (`ReadableRecords`).
         rng
             Secure randomness by default. A seeded generator marks the release as reproducible: never
             publish it.
@@ -236,9 +236,9 @@ class Mechanism(ABC):
 
     def see(self, records: Any) -> Any:
         """Return what the reading makes of the records, of the right n, or raise `InvalidData`."""
-        if isinstance(records, Looks):
+        if isinstance(records, ReadableRecords):
             records = records.look(self.reading)
-        seen = records if isinstance(records, Seen) else self._statistics(records)
+        seen = records if isinstance(records, Aggregate) else self._statistics(records)
         if self.n is not None and seen.n != self.n:
             raise InvalidData(f"this mechanism is for n={self.n} records; build one for your n. Got {seen.n}")
         return self.reading.check_whole(seen) if isinstance(seen, Statistics) else seen

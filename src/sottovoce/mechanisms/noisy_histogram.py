@@ -18,7 +18,7 @@ from sottovoce.mechanisms.category_marginals import YES, lone_shares
 from sottovoce.mechanisms.conjugate.distributions import Beta, Dirichlet, DirichletMixture, Distribution, Mixture
 from sottovoce.mechanisms.conjugate.distributions.base import Size, check_level, frozen, positive
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
-from sottovoce.mechanisms.latent_histogram import CountLaws, LatentCounts, polished, tabulate
+from sottovoce.mechanisms.latent_histogram import CountLaws, LatentHistogram, polished, tabulate
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats, whole
 from sottovoce.privacy.randomness import seeded_rng
@@ -83,7 +83,7 @@ class NoisyHistogram(Distribution):
         return IntegerNoise(self.kind, self.scale)
 
     @cached_property
-    def _table(self) -> LatentCounts:
+    def _table(self) -> LatentHistogram:
         return tabulate(self.alpha, self.noisy, self.n, self._noise)
 
     @cached_property

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from sottovoce.mechanisms.assumed_posteriors import Imagined, ImaginedMixtures, ImaginedPosteriors, evenly
+from sottovoce.mechanisms.assumed_posteriors import ImaginedMixtures, ImaginedPosteriors, SimulatedPosteriors, evenly
 from sottovoce.mechanisms.block_noise import KINDS, adds_up, check_kind, least_scales, noise_profile, shares_of
 from sottovoce.mechanisms.clipped_total import ClippedTotal
 from sottovoce.mechanisms.conjugate.dirichlet_categorical import DirichletCategorical
@@ -355,7 +355,7 @@ class NoisyStatistics(Mechanism):
             return super().expected_width(mean, level)
         return self._imagined(mean)[1].width(level)
 
-    def _imagined(self, mean: Any) -> tuple[Any, Imagined]:
+    def _imagined(self, mean: Any) -> tuple[Any, SimulatedPosteriors]:
         """Return the posterior without noise, and those with it."""
         system: Any = self.system
         statistics, reading = self.reading.imagined(self.known_n, mean), system.reading

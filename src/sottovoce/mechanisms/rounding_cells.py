@@ -18,7 +18,7 @@ import numpy as np
 
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["Cells", "EvenCells", "FloatingCells", "SignedCells", "UnitCells"]
+__all__ = ["EvenCells", "FloatingCells", "RoundingCells", "SignedCells", "UnitCells"]
 
 Dyadic = tuple[int, int]
 """mantissa, exponent."""
@@ -30,7 +30,7 @@ _LEAST = -1000
 """Below 2⁻⁹⁶⁸ cells are of equal width."""
 
 
-class Cells(ABC):
+class RoundingCells(ABC):
     """A division of a range into cells, numbered in order."""
 
     @abstractmethod
@@ -83,7 +83,7 @@ def nearest_double(x: Fraction) -> float:
 
 
 @dataclass(frozen=True)
-class EvenCells(Cells):
+class EvenCells(RoundingCells):
     """Cells of width 2^exponent.
 
     >>> cells = EvenCells.beside(3.0)
@@ -119,7 +119,7 @@ class EvenCells(Cells):
 
 
 @dataclass(frozen=True)
-class FloatingCells(Cells):
+class FloatingCells(RoundingCells):
     """Cells on [0, ∞) of `bits` significant bits, and of width 2^least near zero.
 
     >>> cells = FloatingCells(3, -3)
@@ -169,7 +169,7 @@ class FloatingCells(Cells):
 
 
 @dataclass(frozen=True)
-class UnitCells(Cells):
+class UnitCells(RoundingCells):
     """Cells on [0, 1]: those of `FloatingCells` up to one half, and their mirror image from there on.
 
     >>> cells = UnitCells(2, -3)
@@ -239,7 +239,7 @@ class UnitCells(Cells):
 
 
 @dataclass(frozen=True)
-class SignedCells(Cells):
+class SignedCells(RoundingCells):
     """`FloatingCells` on both sides of zero."""
 
     bits: int = 50

@@ -24,7 +24,7 @@ from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.renyi_conversion import renyi_epsilon, renyi_log_delta
 
-__all__ = ["TRIES", "BestOfProfile", "Tries"]
+__all__ = ["TRIES", "BestOfProfile", "RandomStopping"]
 
 TRIES = {"logarithmic": 0.0, "geometric": 1.0}
 """The laws of the number of tries, by name: η."""
@@ -37,12 +37,12 @@ _HARDLY = 1e-11
 
 
 @dataclass(frozen=True)
-class Tries:
+class RandomStopping:
     """How many tries: a law of the whole numbers from 1 on, with a public `mean`.
 
     ``logarithmic`` has P(K = k) ∝ (1−γ)^k/k, which is cheaper and more often says 1; ``geometric`` γ(1−γ)^{k−1}.
 
-    >>> Tries(10.0).shape, round(Tries(10.0, "geometric").gamma, 3)
+    >>> RandomStopping(10.0).shape, round(RandomStopping(10.0, "geometric").gamma, 3)
     (0.0, 0.1)
     """
 
@@ -99,19 +99,19 @@ class BestOfProfile(Profile):
     """What the best of a random number of tries costs, each of them what `one` costs.
 
     >>> from sottovoce.privacy.gaussian import GaussianProfile
-    >>> round(BestOfProfile(GaussianProfile(1 / 7.0), Tries(10.0)).epsilon(1e-5), 2)
+    >>> round(BestOfProfile(GaussianProfile(1 / 7.0), RandomStopping(10.0)).epsilon(1e-5), 2)
     1.0
-    >>> BestOfProfile(GaussianProfile(0.3), Tries(1.0)).renyi(2.0) == GaussianProfile(0.3).renyi(2.0)
+    >>> BestOfProfile(GaussianProfile(0.3), RandomStopping(1.0)).renyi(2.0) == GaussianProfile(0.3).renyi(2.0)
     True
     """
 
     word: ClassVar[str] = "best-of"
     has_own_delta: ClassVar[bool] = False
     one: Profile
-    tries: Tries
+    tries: RandomStopping
 
     def __post_init__(self) -> None:
-        if not isinstance(self.one, Profile) or not isinstance(self.tries, Tries):
+        if not isinstance(self.one, Profile) or not isinstance(self.tries, RandomStopping):
             raise InvalidValue(f"expected the profile of one try and Tries. Got {self.one!r} and {self.tries!r}")
         object.__setattr__(self, "relation", self.one.relation)
         object.__setattr__(self, "basis", Basis.weakest([self.one.basis, self.basis]))
@@ -173,4 +173,4 @@ class BestOfProfile(Profile):
 
     @classmethod
     def _from_state(cls, state: dict[str, Any], basis: Basis) -> Self:
-        return cls(Profile.from_dict(state["one"]), Tries(state["mean"], state["law"]), basis=basis)
+        return cls(Profile.from_dict(state["one"]), RandomStopping(state["mean"], state["law"]), basis=basis)

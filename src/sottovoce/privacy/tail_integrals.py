@@ -19,7 +19,7 @@ from scipy import special
 
 from sottovoce.privacy.numbers import Floats, expm1mx, log1mexp, log1pmx
 
-__all__ = ["BetaTail", "Curved", "GammaTail", "Gap", "Linear", "Tail", "log_integral"]
+__all__ = ["BetaTail", "Curved", "GammaTail", "Gap", "Linear", "TailIntegral", "log_integral"]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 _PANEL, _WEIGHTS = np.append((_NODES + 1) / 2, 1.0), _WEIGHTS / 2
@@ -39,7 +39,7 @@ class _Cells(Protocol):
         """Return how far from u on, up or down, a polynomial of moderate degree follows the function."""
 
 
-class Tail(_Cells, Protocol):
+class TailIntegral(_Cells, Protocol):
     """A log-concave density, seen from a threshold."""
 
     @property
@@ -229,7 +229,7 @@ def _mode_height(k: Floats) -> Floats:
     return np.where(k > 10, 0.5 * np.log(large / (2 * np.pi)) - series / large, plain)
 
 
-def log_integral(tail: Tail, gap: Gap, floor: float | Floats = -np.inf) -> Floats:
+def log_integral(tail: TailIntegral, gap: Gap, floor: float | Floats = -np.inf) -> Floats:
     """Return the logarithm of each cell's integral; +inf, which claims nothing, if a walk does not end.
 
     A cell that the tangent to its log-density keeps below `floor` may be answered with that bound.
@@ -250,7 +250,7 @@ def log_integral(tail: Tail, gap: Gap, floor: float | Floats = -np.inf) -> Float
     return np.where(np.isnan(total), np.inf, total)
 
 
-def _near(tail: Tail, gap: Gap, start: Floats) -> Floats:
+def _near(tail: TailIntegral, gap: Gap, start: Floats) -> Floats:
     total = _walk(tail, gap, start, 1.0)
     inside = np.flatnonzero(start[:, 0] > 0)
     if inside.size:
@@ -259,7 +259,7 @@ def _near(tail: Tail, gap: Gap, start: Floats) -> Floats:
     return total
 
 
-def _walk(tail: Tail, gap: Gap, u: Floats, way: float) -> Floats:
+def _walk(tail: TailIntegral, gap: Gap, u: Floats, way: float) -> Floats:
     """Return the logarithm of the part of each integral from u on, upwards or back to zero."""
     out, rows = np.full(u.shape[0], np.inf), np.arange(u.shape[0])
     total = np.full(u.shape, -np.inf)

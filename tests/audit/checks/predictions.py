@@ -18,7 +18,7 @@ from sottovoce.inference.regression.losses import Logistic, Squared
 from sottovoce.inference.regression.softmax import Softmax
 from sottovoce.inference.regression.sums import Sum, ask
 from sottovoce.mechanisms.exact_normals import noise_cells
-from sottovoce.privacy.best_of import TRIES, BestOfProfile, Tries
+from sottovoce.privacy.best_of import TRIES, BestOfProfile, RandomStopping
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
@@ -141,7 +141,7 @@ def tries_cost() -> tuple[bool, str]:
     problems, shares = [], []
     for law in TRIES:
         for mean in (1.0, 2.0, 10.0):
-            tries, epsilon = Tries(mean, law), 0.5
+            tries, epsilon = RandomStopping(mean, law), 0.5
             one = np.array([1.0, math.exp(epsilon)]) / (1 + math.exp(epsilon))
             k = np.arange(1.0, 4001.0)
             weight = tries.probability(k)
@@ -160,7 +160,7 @@ def tries_cost() -> tuple[bool, str]:
                 problems.append(f"{law}, mean {mean:g}: the loss is {exact:.4g} and {profile.pure():.4g} is charged")
     # A geometric number of mean 2 is how many leading ones U has, and one more; doubles end after 53 of them.
     for ones in (0, 3, 60, 300):
-        found = counts.drawn(Tries(2.0, "geometric"), _Ones(ones))
+        found = counts.drawn(RandomStopping(2.0, "geometric"), _Ones(ones))
         if found != ones + 1:
             problems.append(f"{found} tries where {ones + 1} are due, which happens once in 2^{ones + 1}")
     return verdict(problems, f"losses up to {max(shares, default=0.0):.2f} of what is charged")
@@ -179,7 +179,7 @@ def search_parts() -> tuple[bool, str]:
             return np.array([[1e300, 0.0]])
 
     design = Design(Logistic(), 2, 1.0)
-    search = BestRegression(design, 50, (Steep(design, 40, 1.0, looks=1),), 1.0 + 1e-6, Tries(3.0))
+    search = BestRegression(design, 50, (Steep(design, 40, 1.0, looks=1),), 1.0 + 1e-6, RandomStopping(3.0))
     place, right = np.arange(1, 51) / 100, np.ones(50)
     rows = Rows(50, np.stack([place, np.zeros(50)], axis=1), right)
     found = np.array([one.score * 10 for one in search._tries(rows, seeded_rng(1), 60)])

@@ -10,7 +10,7 @@ from audit.faults import Patch, fault
 from sottovoce.mechanisms import IntegerNoise, NoisyStatistics
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.records.readings import CategoryCounts, ClippedSum, Statistics
-from sottovoce.records.readings.base import Movement
+from sottovoce.records.readings.base import Sensitivity
 from sottovoce.theory.local.exact import on_grid
 from sottovoce.theory.local.mechanism import ProfileMechanism
 
@@ -21,7 +21,7 @@ GENERATORS, RELEASES = "noise generators follow their law", "noisy releases carr
 
 @fault("sensitivity 1 instead of 2", "noisy histogram", "noisy statistics claim no less than they cost", HISTOGRAM)
 def _one_cell(patch: Patch) -> None:
-    patch.setattr(CategoryCounts, "movement", lambda self, n: Movement(1.0, 1, 1, 1.0))
+    patch.setattr(CategoryCounts, "movement", lambda self, n: Sensitivity(1.0, 1, 1, 1.0))
 
 
 @fault("√ missing in the sensitivity of counts", "noisy sums", "noisy statistics claim no less than they cost")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from audit.faults import Patch, fault
-from sottovoce.records.readings import Movement, person_cells, person_look, persons
+from sottovoce.records.readings import Sensitivity, person_cells, person_look, persons
 from sottovoce.records.readings.person_cells import PersonPlaces
 
 MOVES, CHOICE = "a person moves an answer no farther than is claimed", "rows of a person are chosen by what they hold"
@@ -30,7 +30,7 @@ def _k_forgotten(patch: Patch) -> None:
     def movement(self, n):
         one = fine.get(self.word, 1)
         sides = 1 if n is None else 2
-        return Movement(1.0, 0, 0, float(sides * one * one), float(sides * one))
+        return Sensitivity(1.0, 0, 0, float(sides * one * one), float(sides * one))
 
     patch.setattr(PersonPlaces, "movement", movement)
 

@@ -11,7 +11,7 @@ from sottovoce.audit.checks import registered
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.privacy.registry import Registry
-from sottovoce.records.readings import BallSum, CategoryCounts, CrossCounts, FunctionSum, Joint, Movement, Reading
+from sottovoce.records.readings import BallSum, CategoryCounts, CrossCounts, FunctionSum, Joint, Reading, Sensitivity
 from sottovoce.records.readings import columns as cells
 from sottovoce.service.ledger.ledger import Ledger
 
@@ -36,7 +36,7 @@ def _radius(patch: Patch) -> None:
 @fault("the moves of one table alone", "count tables", READINGS)
 def _one_table(patch: Patch) -> None:
     _alone(patch, CrossCounts)
-    patch.setattr(CrossCounts, "movement", lambda self, n: Movement(1.0, 2, 1, 2.0))
+    patch.setattr(CrossCounts, "movement", lambda self, n: Sensitivity(1.0, 2, 1, 2.0))
 
 
 @fault("the moves of the last part forgotten", "joint readings", READINGS)

@@ -30,7 +30,7 @@ from sottovoce.inference.regression.posterior import DiffusedRegression
 from sottovoce.inference.regression.refined import RefinedRegression
 from sottovoce.inference.regression.residuals import Classes, Line
 from sottovoce.inference.regression.row_maps import Flattening
-from sottovoce.privacy.best_of import BestOfProfile, Tries
+from sottovoce.privacy.best_of import BestOfProfile, RandomStopping
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.records.readings import ClippedRows
 from sottovoce.records.readings import design_rows as rows
@@ -307,13 +307,13 @@ def _free_choice(patch: Patch) -> None:
 
 @fault("more tries than the law says", "private search", TRIES)
 def _more_tries(patch: Patch) -> None:
-    honest = Tries.probability
-    patch.setattr(Tries, "probability", lambda self, k: honest(self, np.maximum(np.asarray(k) - 1, 1)))
+    honest = RandomStopping.probability
+    patch.setattr(RandomStopping, "probability", lambda self, k: honest(self, np.maximum(np.asarray(k) - 1, 1)))
 
 
 @fault("the number of tries drawn in doubles", "private search", TRIES)
 def _tries_in_doubles(patch: Patch) -> None:
-    def drawn(law: Tries, source) -> int:
+    def drawn(law: RandomStopping, source) -> int:
         left, k = source.random(), 1
         while left >= (weight := float(law.probability(np.array(k)))) and k < 1000 * law.mean:
             left, k = left - weight, k + 1

@@ -52,10 +52,12 @@ def _told(n: int) -> list[str]:
     """Return what a server tells of a data set, but for what it releases."""
     from sottovoce.faces.server import read_config
     from sottovoce.faces.server.budget_meaning import Imagining, balance, explanation
-    from sottovoce.faces.server.questions import Question
+    from sottovoce.faces.server.questions import ServerQuestion
     from sottovoce.faces.server.service import Service
 
-    question = Question(system={"kind": "beta-bernoulli", "alpha": 9, "beta": 9}, target="renyi:4,0.5", column="smoker")
+    question = ServerQuestion(
+        system={"kind": "beta-bernoulli", "alpha": 9, "beta": 9}, target="renyi:4,0.5", column="smoker"
+    )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         kinds = pa.schema([("smoker", pa.bool_())])

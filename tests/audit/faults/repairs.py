@@ -22,7 +22,7 @@ def _all_files(patch: Patch) -> None:
 @fault("charged before anyone asked whether the records are there", "curator", CHARGED)
 def _unasked(patch: Patch) -> None:
     patch.setattr(Curator, "ensure_available", lambda self: None)
-    patch.setattr("sottovoce.service.curator.data_source.Source.check_unchanged", lambda self, dataset: None)
+    patch.setattr("sottovoce.service.curator.data_source.DataSource.check_unchanged", lambda self, dataset: None)
 
 
 @fault("a formula expanded before it is measured", "formulas", MEASURED)

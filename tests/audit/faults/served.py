@@ -19,8 +19,8 @@ from audit.faults import Patch, fault
 from sottovoce.audit import AuditReport, audit
 from sottovoce.audit.checks import CheckResult
 from sottovoce.faces.server import read_config
-from sottovoce.faces.server.pacing import Grid
-from sottovoce.faces.server.questions import Question
+from sottovoce.faces.server.pacing import TickGrid
+from sottovoce.faces.server.questions import ServerQuestion
 from sottovoce.faces.server.service import Service
 from sottovoce.mechanisms import DiffusedPosterior, DirectPosterior
 from sottovoce.mechanisms.conjugate import BetaBernoulli
@@ -32,7 +32,7 @@ __all__ = ["answers", "refusals"]
 ANSWERS, REFUSALS = "audit of a server's answers", "a server refuses without waiting for hidden work"
 SURE = 1 - 1e-5
 """The confidence of audits without a seed: of those an alarm is wrong once in 2·10⁷ times at the most."""
-QUESTION = Question(
+QUESTION = ServerQuestion(
     system={"kind": "beta-bernoulli", "alpha": 1, "beta": 1},
     target="renyi:8,0.5",
     column="smoker",
@@ -95,10 +95,10 @@ def refusals() -> CheckResult:
             return make(paid)
 
         curator.make = held  # type: ignore[method-assign]
-        service.grid = Grid(0.25, lambda: 0.0, lambda _: asyncio.sleep(0))
+        service.grid = TickGrid(0.25, lambda: 0.0, lambda _: asyncio.sleep(0))
         answer = asyncio.create_task(service.ask(eve, "patients", QUESTION))
         await asyncio.to_thread(begun.wait, 30)
-        wrong = Question(system=QUESTION.system, target="pure:1", column="smoker", mechanism="diffused")
+        wrong = ServerQuestion(system=QUESTION.system, target="pure:1", column="smoker", mechanism="diffused")
         other = asyncio.create_task(service.ask(eve, "patients", wrong))
         line = service._makers.pool._work_queue
         while not other.done() and line.empty():  # until it is refused, or waits for the thread that is held
@@ -137,4 +137,4 @@ def _one_pool(patch: Patch) -> None:
         POOL[:] = [self._makers.pool]
 
     patch.setattr(Service, "__init__", opened)
-    patch.setattr("sottovoce.faces.server.work_queue.Line.run", run)
+    patch.setattr("sottovoce.faces.server.work_queue.WorkQueue.run", run)

@@ -12,7 +12,7 @@ from sottovoce.records.tables.folders import NamedFiles
 from sottovoce.records.tables.quotes import SEPARATOR
 from sottovoce.records.tables.table_identity import Origin
 from sottovoce.service.curator import Curator
-from sottovoce.service.curator.data_source import Source
+from sottovoce.service.curator.data_source import DataSource
 
 PUBLIC, FAILS, ONE, WORK, LIVE, REACH = (
     "no record changes what is public of a table",
@@ -119,4 +119,4 @@ def _second_name(patch: Patch) -> None:
 
 @fault("a key that answers for other data", "curator", ONE)
 def _other_data(patch: Patch) -> None:
-    patch.setattr(Source, "stamp", lambda self, budget: None)
+    patch.setattr(DataSource, "stamp", lambda self, budget: None)

@@ -17,7 +17,7 @@ from sottovoce.mechanisms.cell_table import CellTable
 from sottovoce.mechanisms.conjugate.exact_posteriors import BetaLaw, DirichletLaw, GammaLaw, NormalLaw
 from sottovoce.mechanisms.exact_normals import exact_normals
 from sottovoce.mechanisms.exact_sampling import cells_of, draw, samples
-from sottovoce.mechanisms.rounding_cells import Cells, EvenCells, FloatingCells, UnitCells, exact
+from sottovoce.mechanisms.rounding_cells import EvenCells, FloatingCells, RoundingCells, UnitCells, exact
 from sottovoce.privacy.randomness import secure_rng
 
 __all__ = [
@@ -36,14 +36,14 @@ _BITS = 128
 _DRAWS = 600
 
 
-def _coarse(law: Any) -> Cells:
+def _coarse(law: Any) -> RoundingCells:
     """Return cells so wide that a few dozen hold nearly everything."""
     if isinstance(law, NormalLaw):
         return EvenCells.beside(float(law.variance) ** 0.5, bits=1)
     return FloatingCells(3, -6) if isinstance(law, GammaLaw) else UnitCells(3, -6)
 
 
-def _edges(law: Any, cells: Cells) -> list[Fraction]:
+def _edges(law: Any, cells: RoundingCells) -> list[Fraction]:
     low, high = (ball_function(law).guess(*pair) for pair in ((1e-9, 1.0), (1.0, 1e-9)))
     return [exact(cells.edge(k)) for k in range(cells.index(Fraction(low)), cells.index(Fraction(high)) + 2)]
 

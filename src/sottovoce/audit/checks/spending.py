@@ -28,7 +28,7 @@ _N = 20
 _BUDGET = RenyiDP(order=2.0, epsilon=1.0)
 
 
-class _Watched:
+class _WatchedTable:
     """A table that calls someone at the moment its records are read."""
 
     schema = {"smoker": "boolean"}  # noqa: RUF012 - a fact
@@ -71,7 +71,7 @@ def _quiet() -> Iterator[None]:
 def _curator(on_read: Callable[[Path], None]) -> Iterator[tuple[Curator, Path]]:
     with _quiet(), tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "watched.ledger"
-        with Curator(_Watched(lambda: on_read(place)), place, _BUDGET, dataset="watched", who="audit") as curator:
+        with Curator(_WatchedTable(lambda: on_read(place)), place, _BUDGET, dataset="watched", who="audit") as curator:
             yield curator, place
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.faces.cli import shared
-from sottovoce.faces.cli.answer_output import Told, of_regression, of_rows, show, table_file
+from sottovoce.faces.cli.answer_output import ShownAnswer, of_regression, of_rows, show, table_file
 from sottovoce.faces.cli.console import AsJson, console, emit
 from sottovoce.faces.cli.output_files import check_places, written
 from sottovoce.privacy.errors import InvalidValue
@@ -80,7 +80,7 @@ def _beside(
     claims: Sequence[str],
     rows: Sequence[str],
     contrasts: Sequence[str],
-) -> Told:
+) -> ShownAnswer:
     """Return what follows from an answer, in lines and in plain values."""
     regression = hasattr(answer, "contrast")
     wrong = (compare is not None or claims) if regression else (rows or contrasts)

@@ -14,11 +14,11 @@ from sottovoce.privacy.errors import InvalidValue
 if TYPE_CHECKING:
     from sottovoce.service.answers import Question
 
-__all__ = ["Told", "of_regression", "of_rows", "row_places", "show", "table_file"]
+__all__ = ["ShownAnswer", "of_regression", "of_rows", "row_places", "show", "table_file"]
 
 
 @dataclass(frozen=True)
-class Told:
+class ShownAnswer:
     """What follows from an answer: lines for people, plain values for JSON."""
 
     lines: Sequence[str]
@@ -57,7 +57,7 @@ def row_places(question: Question, rows: tuple[str, str]) -> tuple[int, int]:
     return first, second
 
 
-def of_rows(answer: Any, rows: tuple[str, str] | None, claims: Sequence[str] = ()) -> Told:
+def of_rows(answer: Any, rows: tuple[str, str] | None, claims: Sequence[str] = ()) -> ShownAnswer:
     """Return how two rows of an answer differ, and how likely claims about its rows are."""
     from sottovoce.service.answers.contrast import contrast  # noqa: PLC0415 - needs the data extra
     from sottovoce.service.answers.display import sure  # noqa: PLC0415
@@ -75,10 +75,10 @@ def of_rows(answer: Any, rows: tuple[str, str] | None, claims: Sequence[str] = (
             for claim, p in likely
         ]
         values["probabilities"] = [{"claim": claim, "probability": None if math.isnan(p) else p} for claim, p in likely]
-    return Told(lines, values)
+    return ShownAnswer(lines, values)
 
 
-def of_regression(answer: Any, rows: Sequence[str] = (), contrasts: Sequence[str] = ()) -> Told:
+def of_regression(answer: Any, rows: Sequence[str] = (), contrasts: Sequence[str] = ()) -> ShownAnswer:
     """Return what a regression expects of rows, and contrasts of its terms."""
     from sottovoce.service.answers.contrast_parser import contrast_sentence, parse_contrast  # noqa: PLC0415 - data extra
     from sottovoce.service.answers.predictions import expected, sentence  # noqa: PLC0415
@@ -88,4 +88,4 @@ def of_regression(answer: Any, rows: Sequence[str] = (), contrasts: Sequence[str
     lines = [sentence(answer.question.parsed.response, answer.level, one) for one in predicted]
     lines += [contrast_sentence(one, answer.level, answer.ratio) for one in combined]
     values = {"predicted": predicted} if predicted else {}
-    return Told(lines, values | ({"contrasts": [asdict(one) for one in combined]} if combined else {}))
+    return ShownAnswer(lines, values | ({"contrasts": [asdict(one) for one in combined]} if combined else {}))

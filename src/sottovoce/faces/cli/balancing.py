@@ -47,7 +47,7 @@ def balance(
     from sottovoce.records.facts import read_facts  # noqa: PLC0415
     from sottovoce.records.facts.assumed_distribution import parse_imagined  # noqa: PLC0415
     from sottovoce.service.answers import parse_question, parse_spend  # noqa: PLC0415 - needs the data extra
-    from sottovoce.service.answers.trade_off import Balance  # noqa: PLC0415
+    from sottovoce.service.answers.trade_off import TradeOff  # noqa: PLC0415
     from sottovoce.service.curator.privacy_unit import Protected  # noqa: PLC0415
 
     if sum(one is not None for one in (width, risk, spend)) > 1:
@@ -60,7 +60,7 @@ def balance(
     parts = {"share": share, "spread": spread, "kept": kept, "smallest": smallest}
     others = {name: read_share(f"--{name}", part) for name, part in parts.items() if part is not None}
     said = parse_imagined(imagine or (), about.grouped_facts, **others)
-    found = Balance(
+    found = TradeOff(
         about,
         n,
         whom.meant(parse_promise(budget)),

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sottovoce.faces.cli.console import AsJson, console, emit, table
-from sottovoce.faces.cli.demo_questions import Told, ask
+from sottovoce.faces.cli.demo_questions import NarratedQuestion, ask
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.privacy.shares import percent
@@ -88,7 +88,7 @@ def _fresh(output: Path) -> None:
         raise InvalidValue(f"cannot make {output}: {error.strerror}") from None
 
 
-def _tell(say: Any, told: Told) -> None:
+def _tell(say: Any, told: NarratedQuestion) -> None:
     if told.answer is None:
         say(f"[bold]{told.title}[/]\n   [red]refused[/]: {told.refusal}. No record was read.\n")
         return
@@ -101,6 +101,6 @@ def _tell(say: Any, told: Told) -> None:
     say(f"[dim]{told.text}; {told.left}[/]\n")
 
 
-def _plain(told: Told) -> dict[str, Any]:
+def _plain(told: NarratedQuestion) -> dict[str, Any]:
     answer = None if told.answer is None else told.answer.to_dict()
     return {"title": told.title, "question": told.text, "answer": answer, "refused": told.refusal or None}

@@ -11,11 +11,11 @@ from sottovoce.privacy.shares import percent
 if TYPE_CHECKING:
     from sottovoce.service.answers import Answer
 
-__all__ = ["Told", "ask"]
+__all__ = ["NarratedQuestion", "ask"]
 
 
 @dataclass(frozen=True)
-class Told:
+class NarratedQuestion:
     """A question with its answer, or with the refusal; the true numbers, which a real curator never prints."""
 
     title: str
@@ -27,19 +27,19 @@ class Told:
     left: str = ""
 
 
-def ask(curator: Any, records: Any, title: str, text: str, spend: float) -> Told:
+def ask(curator: Any, records: Any, title: str, text: str, spend: float) -> NarratedQuestion:
     """Ask a question of public records; a refusal is told too."""
     try:
         answer = curator.ask(text, spend=spend)
     except BudgetExceeded:
-        return Told(
+        return NarratedQuestion(
             title,
             text,
             spend,
             None,
             f"it would take {percent(spend)} of the budget, and only {curator.left().split(' left')[0]} is left",
         )
-    return Told(title, text, spend, answer, truth=_truths(answer, records), left=curator.left())
+    return NarratedQuestion(title, text, spend, answer, truth=_truths(answer, records), left=curator.left())
 
 
 def _truths(answer: Answer, records: Any) -> tuple[float, ...]:

@@ -18,7 +18,7 @@ from sottovoce.privacy.shares import in_hundred, percent
 from sottovoce.records.facts import Facts, Flag
 from sottovoce.records.facts.assumed_distribution import parse_imagined
 from sottovoce.service.answers import parse_question, parse_spend
-from sottovoce.service.answers.trade_off import Balance
+from sottovoce.service.answers.trade_off import TradeOff
 from sottovoce.service.curator.privacy_unit import Protected
 
 __all__ = ["plan_question"]
@@ -77,7 +77,7 @@ def plan_question(
     asked = parse_question(text)
     question = Question(asked.pop("verb"), asked.pop("columns"), facts, bins=bins, **asked)
     imagined = parse_imagined(imagine, question.grouped_facts, kept=kept)
-    balance = Balance(question, n, budget, imagined=imagined, level=level)
+    balance = TradeOff(question, n, budget, imagined=imagined, level=level)
     share = None if spend is None else parse_spend(spend)
     if isinstance(share, str):
         raise InvalidValue(f"say a share of the budget such as 5%. Got {spend!r}")
@@ -115,7 +115,7 @@ def plan_question(
     )
 
 
-def _if_rare(balance: Balance, share: float) -> float | None:
+def _if_rare(balance: TradeOff, share: float) -> float | None:
     """Return the width of the widest row if one group is small; None without groups, or where it is said how small."""
     imagined, question = balance.imagined, balance.question
     groups = question.groups

@@ -9,7 +9,7 @@ from sottovoce.inference.regression import AdaptiveLooks, Formula
 from sottovoce.inference.regression.regression_plan import plan_looks
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.promises import Promise, parse_promise
-from sottovoce.records.facts.assumed_distribution import Imagined
+from sottovoce.records.facts.assumed_distribution import AssumedDistribution
 from sottovoce.records.facts.condition_parser import check_levels
 from sottovoce.service.answers import parse_spend
 
@@ -21,7 +21,7 @@ def plan_formula(
     n: int,
     budget: Promise,
     spend: str,
-    imagined: Imagined | None = None,
+    imagined: AssumedDistribution | None = None,
     level: float = 0.95,
     *,
     as_json: bool,
@@ -40,7 +40,7 @@ def plan_regression(
     n: int,
     promise: Promise,
     paid: str,
-    imagined: Imagined | None = None,
+    imagined: AssumedDistribution | None = None,
     level: float = 0.95,
     *,
     as_json: bool,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.faces.cli.demo_questions import Told
+from sottovoce.faces.cli.demo_questions import NarratedQuestion
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.shares import percent
 from sottovoce.service.answers.card import asked as asked_in
@@ -64,7 +64,7 @@ The red mark is the true number, shown because this data set is public; a real c
 """
 
 
-def write_report(path: Path, budget: Budget, found: Sequence[Told], entries: Sequence[Entry]) -> Path:
+def write_report(path: Path, budget: Budget, found: Sequence[NarratedQuestion], entries: Sequence[Entry]) -> Path:
     """Write the page and return its path."""
     promise: Any = budget.promise
     costs = [one.answer.share or 0.0 for one in found if one.answer is not None]
@@ -87,7 +87,7 @@ def write_report(path: Path, budget: Budget, found: Sequence[Told], entries: Seq
     return path
 
 
-def _answer(told: Told) -> str:
+def _answer(told: NarratedQuestion) -> str:
     head = f"<h3>{escape(told.title)}</h3><div class='quiet'>{escape(told.text)}</div>"
     if told.answer is None:
         return f"<section class='refused'>{head}<p><b>Refused:</b> {escape(told.refusal)}. No record was read.</p></section>"

@@ -107,10 +107,10 @@ def check_payable(
 ) -> None:
     """Raise where a budget that would be opened now could not pay for a mechanism."""
     from sottovoce.service.curator.budget_opening import has_budget  # noqa: PLC0415 - needs the data extra
-    from sottovoce.service.curator.unopened_budget import Unopened  # noqa: PLC0415
+    from sottovoce.service.curator.unopened_budget import UnopenedBudget  # noqa: PLC0415
 
     if not has_budget(ledger, dataset, records):
-        purse = Unopened(dataset or data, promise, whom, n)
+        purse = UnopenedBudget(dataset or data, promise, whom, n)
         purse.check(mechanism_for(purse), draws)
 
 

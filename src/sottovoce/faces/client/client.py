@@ -21,13 +21,13 @@ from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.relation import REPLACE_ONE
 from sottovoce.privacy.shares import percent
 from sottovoce.records.facts import Facts
-from sottovoce.records.facts.assumed_distribution import Imagined, imagined_of
+from sottovoce.records.facts.assumed_distribution import AssumedDistribution, imagined_of
 from sottovoce.service.answers.answer import Answer
 from sottovoce.service.answers.budget_account import Spend
 from sottovoce.service.answers.catalogue import CATALOGUE, Verb, spend_of
 from sottovoce.service.answers.explanations import Explanation, explain
 from sottovoce.service.answers.regression import Regression
-from sottovoce.service.answers.trade_off import Offer
+from sottovoce.service.answers.trade_off import PricedOption
 from sottovoce.service.answers.verbs import Verbs, check_options, regression_room
 from sottovoce.service.ledger import Budget
 
@@ -155,7 +155,7 @@ class Client(Verbs):
         part: Budget | None,
         level: float | str,
         records: int | None,
-        imagined: Imagined | Iterable[str] | None,
+        imagined: AssumedDistribution | Iterable[str] | None,
     ) -> RegressionPlan:
         _own(part, {})
         said = imagined_of(imagined, self.facts)
@@ -170,7 +170,7 @@ class Client(Verbs):
         made: RegressionPlan = regression_room().RegressionPlan.from_dict(told)
         return made
 
-    def _offered(self, question: Question | str, offer: Offer, part: Budget | None = None) -> Offer:
+    def _offered(self, question: Question | str, offer: PricedOption, part: Budget | None = None) -> PricedOption:
         """Return an offer that can be paid, by the token's budget and by the one that everyone shares."""
         _own(part, {})
         asked = self._parsed(question) if isinstance(question, str) else question

@@ -177,7 +177,7 @@ class PublicEncoder(_PublicStep):
         parts = []
         for column, known in zip(self._columns(X), self._lists(), strict=True):
             # A place before the first stands for every cell that is no category.
-            place = class_places(column, [_Nothing(), *known])
+            place = class_places(column, [_NoColumns(), *known])
             parts.append(np.eye(len(known) + 1)[place][:, 1:])
         return np.concatenate(parts, axis=1)
 
@@ -261,7 +261,7 @@ def _is_elementwise(function: Any) -> bool:
     )
 
 
-class _Nothing:
+class _NoColumns:
     """What no cell is."""
 
     def __str__(self) -> str:

@@ -15,7 +15,7 @@ from sottovoce.faces.estimators.estimator_protocol import PrivateEstimator, rand
 from sottovoce.inference.regression.best_of import BestRegression, Chosen
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.release import Release
-from sottovoce.privacy.best_of import Tries
+from sottovoce.privacy.best_of import RandomStopping
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import real
 from sottovoce.privacy.promises import GaussianDP, Promise
@@ -131,7 +131,7 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
     def _search(self, n: int, promise: Promise, build: Any) -> BestRegression:
         """Return the mechanism; `build(model, n, promise)` returns that of a candidate."""
         models = [self._model(one) for one in self._candidates()]
-        tries = Tries(real("tries", self.tries, 1.0), self.law)
+        tries = RandomStopping(real("tries", self.tries, 1.0), self.law)
         makers = [lambda left, share, model=model: build(model, left, share) for model in models]
         first = build(models[0], max(n, 2), _PROBE)
         return BestRegression.calibrate(

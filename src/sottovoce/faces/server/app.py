@@ -22,8 +22,8 @@ from sottovoce.faces.server.graceful_shutdown import stopping_within
 from sottovoce.faces.server.http_errors import install_problems
 from sottovoce.faces.server.pacing import Bucket
 from sottovoce.faces.server.page import install_page
-from sottovoce.faces.server.request_cache import Known, Questions
-from sottovoce.faces.server.request_guard import Guard
+from sottovoce.faces.server.request_cache import Questions, RequestCache
+from sottovoce.faces.server.request_guard import RequestGuard
 from sottovoce.faces.server.service import Service
 
 __all__ = ["CONFIG_VARIABLE", "create_app", "worker_app"]
@@ -74,8 +74,8 @@ def create_app(config: Config) -> FastAPI:
     app.state.failures = Bucket(config.limits.failures_per_minute)
     install_page(app, service)
     options = {"service": service, "questions": questions, "turns": app.state.turns, "failures": app.state.failures}
-    app.doors = lambda inner: Guard(
-        Known(inner, **options),
+    app.doors = lambda inner: RequestGuard(
+        RequestCache(inner, **options),
         limits=config.limits,
         metrics=service.metrics,
         failures=app.state.failures,

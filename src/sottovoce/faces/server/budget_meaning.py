@@ -21,7 +21,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.service.answers.card import card
 from sottovoce.service.answers.explanations import explain
-from sottovoce.service.answers.trade_off import Balance
+from sottovoce.service.answers.trade_off import TradeOff
 from sottovoce.service.ledger import Budget
 from sottovoce.service.ledger.charging import price
 from sottovoce.service.ledger.hash_chain import canonical
@@ -139,7 +139,7 @@ def _make_curve(question: str, n: int, purse: str, whole: str, imagining: Imagin
     asked = Question.from_dict(json.loads(question))
     said = imagining.of(asked.grouped_facts)
     purses = [PrivacyFilter.from_dict(json.loads(one)) for one in (purse, whole)]
-    found = Balance(asked, n, purses[0], imagined=said)
+    found = TradeOff(asked, n, purses[0], imagined=said)
     offers = []
     for offer in found.curve(points=_POINTS):
         profile = found._mechanism(offer.share).profile

@@ -13,7 +13,7 @@ from sottovoce.faces.server.verbs import verbs_of
 from sottovoce.mechanisms.mechanism_choice import CONJUGATE
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP
-from sottovoce.records.readings import ClippedRows, Seen
+from sottovoce.records.readings import Aggregate, ClippedRows
 from sottovoce.records.tables import open_table
 from sottovoce.records.tables.table import told_apart
 from sottovoce.service.curator import Curator
@@ -62,7 +62,7 @@ class _Remembered:
 
     def read(
         self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None, persons: Any = None
-    ) -> Seen:
+    ) -> Aggregate:
         self._persons = persons
         asked = _asked(reading, column, where, missing)
         if isinstance(asked[0], ClippedRows):  # as large as the table, and let go after each answer
@@ -80,9 +80,9 @@ class _Remembered:
         with self._checking:
             self._table.check(reading, column, where=where, missing=missing, persons=self._persons)
 
-    def _read(self, reading: Any, column: Any, where: str | None, missing: Any, _: Any) -> Seen:
+    def _read(self, reading: Any, column: Any, where: str | None, missing: Any, _: Any) -> Aggregate:
         with self._turn:
-            found: Seen = self._table.read(reading, column, where=where, missing=missing, persons=self._persons)
+            found: Aggregate = self._table.read(reading, column, where=where, missing=missing, persons=self._persons)
         return found
 
 

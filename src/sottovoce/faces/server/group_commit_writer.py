@@ -22,14 +22,14 @@ from sottovoce.privacy.errors import LedgerUnavailable
 from sottovoce.service.ledger import Ledger
 from sottovoce.service.ledger.group_commit import Change
 
-__all__ = ["Clerk"]
+__all__ = ["GroupCommitWriter"]
 
 
 _MOST = 64
 """How many changes go into one transaction: who waits longest is told before all have been written."""
 
 
-class _Errand:
+class _WriteJob:
     """A change that someone waits for: made, written, and then told."""
 
     __slots__ = ("change", "error", "future", "loop", "make", "since", "then", "value")
@@ -58,7 +58,7 @@ class _Errand:
             self.future.set_exception(self.error)
 
 
-class Clerk:
+class GroupCommitWriter:
     """Writes changes for coroutines, many at once.
 
     Parameters
@@ -69,7 +69,7 @@ class Clerk:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._errands: queue.SimpleQueue[_Errand | None] = queue.SimpleQueue()
+        self._errands: queue.SimpleQueue[_WriteJob | None] = queue.SimpleQueue()
         self._gone = False
         self._thread = threading.Thread(target=self._serve, name="ledger", daemon=True)
         self._thread.start()
@@ -80,7 +80,7 @@ class Clerk:
         `make` and `then` run on the clerk's thread: neither may wait for anything. Of all that waits, what is `since`
         the longest for is written first: an answer that is made goes before a question that has just come.
         """
-        errand = _Errand(make, then, since)
+        errand = _WriteJob(make, then, since)
         self._errands.put(errand)
         if self._gone:  # whoever comes after the end must not wait for it
             self._turn_away()
@@ -93,7 +93,7 @@ class Clerk:
 
     def _serve(self) -> None:
         np.seterr(all="ignore")
-        waiting: list[_Errand] = []
+        waiting: list[_WriteJob] = []
         open_ = True
         try:
             while open_ or waiting:
@@ -108,22 +108,22 @@ class Clerk:
             self._gone = True
             self._turn_away(waiting)
 
-    def _come(self) -> list[_Errand | None]:
+    def _come(self) -> list[_WriteJob | None]:
         """Return all who have come, in order."""
-        come: list[_Errand | None] = []
+        come: list[_WriteJob | None] = []
         with contextlib.suppress(queue.Empty):
             while True:
                 come.append(self._errands.get_nowait())
         return come
 
-    def _turn_away(self, waiting: Iterable[_Errand] = ()) -> None:
+    def _turn_away(self, waiting: Iterable[_WriteJob] = ()) -> None:
         """Tell all who wait that nobody writes any more."""
         waiting = [*waiting, *(errand for errand in self._come() if errand is not None)]
         for errand in waiting:
             errand.error = LedgerUnavailable("the ledger is closed")
         _tell_all(waiting)
 
-    def _run(self, errands: list[_Errand]) -> None:
+    def _run(self, errands: list[_WriteJob]) -> None:
         for errand in errands:
             errand.change = errand.attempt(errand.make)
         written = [errand for errand in errands if errand.error is None]
@@ -147,12 +147,12 @@ def _as_exception(error: BaseException) -> Exception:
     return error if isinstance(error, Exception) else LedgerUnavailable(f"writing was ended by {type(error).__name__}")
 
 
-def _tell_all(errands: list[_Errand]) -> None:
+def _tell_all(errands: list[_WriteJob]) -> None:
     for loop in {errand.loop for errand in errands}:
         with contextlib.suppress(RuntimeError):  # the loop was closed, and nobody waits any more
             loop.call_soon_threadsafe(_tell, [errand for errand in errands if errand.loop is loop])
 
 
-def _tell(errands: list[_Errand]) -> None:
+def _tell(errands: list[_WriteJob]) -> None:
     for errand in errands:
         errand.tell()

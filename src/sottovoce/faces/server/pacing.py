@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable
 from sottovoce.faces.server.errors import TooManyRequests
 from sottovoce.service.curator.readable_records import next_tick
 
-__all__ = ["Bucket", "Grid"]
+__all__ = ["Bucket", "TickGrid"]
 
 
-class Grid:
+class TickGrid:
     """Moments a step after a start, and two, four, eight of them: work that ends between the same two is told at the
     same moment, whatever it took; see `next_tick`.
     """

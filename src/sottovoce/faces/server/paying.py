@@ -15,24 +15,24 @@ from sottovoce.faces.server.callers import Caller
 from sottovoce.faces.server.config import Config
 from sottovoce.faces.server.datasets import Dataset
 from sottovoce.faces.server.errors import AnswerLost, NotAllowed
-from sottovoce.faces.server.group_commit_writer import Clerk
+from sottovoce.faces.server.group_commit_writer import GroupCommitWriter
 from sottovoce.faces.server.logs import log_failure, log_late
 from sottovoce.faces.server.metrics import Metrics
 from sottovoce.faces.server.orders import Asking, text_of
-from sottovoce.faces.server.pacing import Grid
-from sottovoce.faces.server.questions import Question
+from sottovoce.faces.server.pacing import TickGrid
+from sottovoce.faces.server.questions import ServerQuestion
 from sottovoce.faces.server.readiness import Readiness
 from sottovoce.faces.server.receipts import Signer
-from sottovoce.faces.server.release_workers import Makers, quietly
-from sottovoce.faces.server.response_builder import Saying
-from sottovoce.faces.server.work_queue import Line, Receive, while_there
+from sottovoce.faces.server.release_workers import ReleaseWorkers, quietly
+from sottovoce.faces.server.response_builder import ResponseBuilder
+from sottovoce.faces.server.work_queue import Receive, WorkQueue, while_there
 from sottovoce.mechanisms import Release
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, SourceUnavailable
-from sottovoce.service.curator import Answer, Draft, Paid, Priced
+from sottovoce.service.curator import Paid, Quote, RecordedRelease, Unrecorded
 from sottovoce.service.ledger import Budget, Entry, Ledger
 from sottovoce.service.ledger.changes import totalling
 from sottovoce.service.ledger.group_commit import Change
-from sottovoce.service.ledger.hash_chain import Written, canonical_object
+from sottovoce.service.ledger.hash_chain import SealedText, canonical_object
 
 __all__ = ["PaidAnswers", "plain_of"]
 
@@ -54,19 +54,19 @@ class PaidAnswers(ABC):
     config: Config
     ledger: Ledger
     metrics: Metrics
-    grid: Grid
+    grid: TickGrid
     readiness: Readiness
     signer: Signer
-    _builders: Line
-    _clerk: Clerk
-    _makers: Makers
+    _builders: WorkQueue
+    _clerk: GroupCommitWriter
+    _makers: ReleaseWorkers
     _tellers: ThreadPoolExecutor
 
     def __init__(self) -> None:
         self._under_way: set[asyncio.Task[Any]] = set()
         # What was built once for a question: neither data nor budgets change while the server runs.
-        self._orders: dict[tuple[int, type, str], Priced] = {}
-        self._sayings: WeakKeyDictionary[Priced, Saying] = WeakKeyDictionary()
+        self._orders: dict[tuple[int, type, str], Quote] = {}
+        self._sayings: WeakKeyDictionary[Quote, ResponseBuilder] = WeakKeyDictionary()
 
     @abstractmethod
     def _dataset(self, caller: Caller, scope: str, name: str) -> Dataset:
@@ -105,7 +105,7 @@ class PaidAnswers(ABC):
             raise NotAllowed(f"you have no budget on {name}; ask the administrator for one")
         try:
             building = self._priced(caller, dataset, part, question)
-            priced: Priced = await (building if receive is None else while_there(receive, building))
+            priced: Quote = await (building if receive is None else while_there(receive, building))
             if dataset.grows and not await self._asked_before(part, key):
                 start = await self._reached(dataset, start)
             paid = await self._clerk.write(
@@ -116,7 +116,7 @@ class PaidAnswers(ABC):
             raise SourceUnavailable(_OUT_OF_REACH.format(name)) from None
         entry: Entry
         told: dict[str, Any]
-        if isinstance(paid, Answer):
+        if isinstance(paid, RecordedRelease):
             release = paid.release
             entry, told = await self.run(self._told_before, dataset, part, caller.analyst, paid)
         else:
@@ -126,7 +126,7 @@ class PaidAnswers(ABC):
                 raise AnswerLost(_LOST) from None
             release = made.release
             entry, told = await self._record(caller, dataset, part, priced, made, start)
-        if isinstance(question, Question):  # whose release says it all
+        if isinstance(question, ServerQuestion):  # whose release says it all
             return told
         return told | await self._told(question.told, release, entry, part)
 
@@ -151,7 +151,7 @@ class PaidAnswers(ABC):
             self.metrics.count("answers_late", dataset=dataset)
             log_late(dataset, steps)
 
-    async def _priced(self, caller: Caller, dataset: Dataset, part: Budget, question: Asking) -> Priced:
+    async def _priced(self, caller: Caller, dataset: Dataset, part: Budget, question: Asking) -> Quote:
         """Return a question with its price, built on a thread of its own unless the very same one was built before."""
         text = text_of(question)
         known = None if text is None else (part.id, type(question), text)
@@ -163,7 +163,7 @@ class PaidAnswers(ABC):
                 self._orders[known] = priced
         return priced
 
-    def _build(self, dataset: Dataset, part: Budget, question: Asking) -> Priced:
+    def _build(self, dataset: Dataset, part: Budget, question: Asking) -> Quote:
         """Return a question that makes sense, with its price; raise what is wrong with another."""
         order = question.order(dataset.config, dataset.curator, part, self.config.limits.draws)
         return dataset.curator.price(
@@ -189,7 +189,7 @@ class PaidAnswers(ABC):
         self.readiness.note_lost(dataset)
 
     async def _record(
-        self, caller: Caller, dataset: Dataset, part: Budget, priced: Priced, made: Draft, start: float
+        self, caller: Caller, dataset: Dataset, part: Budget, priced: Quote, made: Unrecorded, start: float
     ) -> tuple[Entry, dict[str, Any]]:
         """Record an answer, and return its entry and all that is said of it."""
 
@@ -213,11 +213,11 @@ class PaidAnswers(ABC):
             self._note_lost(dataset.config.name, error)  # such as an entry that an administrator closed meanwhile
             raise AnswerLost(_LOST) from None
 
-    def _saying(self, dataset: Dataset, analyst: str, entry: Entry) -> Saying:
-        return Saying(self.signer, self.config.title, dataset, analyst, entry)
+    def _saying(self, dataset: Dataset, analyst: str, entry: Entry) -> ResponseBuilder:
+        return ResponseBuilder(self.signer, self.config.title, dataset, analyst, entry)
 
     def _told_before(
-        self, dataset: Dataset, part: Budget, analyst: str, answer: Answer
+        self, dataset: Dataset, part: Budget, analyst: str, answer: RecordedRelease
     ) -> tuple[Entry, dict[str, Any]]:
         """Return the entry of an answer that was recorded before, and all that is said of it."""
         entry = self.ledger.find_entry(part, answer.entry)
@@ -248,4 +248,4 @@ def _same(outcome: Any) -> Any:
 
 def plain_of(said: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is said of an answer in plain values."""
-    return {name: json.loads(value.text) if isinstance(value, Written) else value for name, value in said.items()}
+    return {name: json.loads(value.text) if isinstance(value, SealedText) else value for name, value in said.items()}

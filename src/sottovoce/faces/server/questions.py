@@ -32,7 +32,7 @@ from sottovoce.service.ledger.hash_chain import canonical
 __all__ = [
     "Model",
     "Prepared",
-    "Question",
+    "ServerQuestion",
     "build",
     "calibrated",
     "check_condition",
@@ -56,7 +56,7 @@ _MOST_CELLS = 100_000
 
 
 @dataclass(frozen=True)
-class Question:
+class ServerQuestion:
     """What is asked, in plain values.
 
     Attributes
@@ -126,7 +126,9 @@ class Prepared:
     query: Query | None
 
 
-def build(question: Question, dataset: DatasetConfig, n: int | None, most_draws: int, budget: Promise) -> Prepared:
+def build(
+    question: ServerQuestion, dataset: DatasetConfig, n: int | None, most_draws: int, budget: Promise
+) -> Prepared:
     """Return the mechanism and the query of a question, or raise what is wrong with it."""
     model = model_of(question.system, question.column, question.where, dataset)
     name = mechanism_name(question, model.system, dataset, budget)
@@ -139,7 +141,7 @@ def build(question: Question, dataset: DatasetConfig, n: int | None, most_draws:
     return Prepared(mechanism, model.columns, query)
 
 
-def mechanism_name(question: Question, system: Any, dataset: DatasetConfig, budget: Promise) -> str:
+def mechanism_name(question: ServerQuestion, system: Any, dataset: DatasetConfig, budget: Promise) -> str:
     """Return the mechanism that a question is to be answered by: the one it names, or the usual one.
 
     That is a whole posterior that knows of its noise, of the kind that the budget counts best, where the system has

@@ -14,7 +14,7 @@ from sottovoce.mechanisms import Mechanism
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.promises import Promise
 from sottovoce.records.facts import Column
-from sottovoce.records.facts.assumed_distribution import Imagined, parse_imagined
+from sottovoce.records.facts.assumed_distribution import AssumedDistribution, parse_imagined
 from sottovoce.service.ledger.hash_chain import canonical
 
 __all__ = ["Imagining", "foreseen"]
@@ -25,14 +25,14 @@ _MOST = 30
 
 @dataclass(frozen=True)
 class Imagining:
-    """What a caller says of the records, in plain values; see `Imagined`.
+    """What a caller says of the records, in plain values; see `AssumedDistribution`.
 
     Attributes
     ----------
     columns
         Words of single columns, such as ``ward:C=5%``.
     share, spread, kept, smallest
-        As in `Imagined`.
+        As in `AssumedDistribution`.
     """
 
     columns: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Imagining:
     kept: float = 1.0
     smallest: float | None = None
 
-    def of(self, facts: Mapping[str, Column]) -> Imagined:
+    def of(self, facts: Mapping[str, Column]) -> AssumedDistribution:
         """Return it as it is said of columns with these facts, or raise what is wrong with it."""
         others = {name: value for name, value in vars(self).items() if name != "columns"}
         return parse_imagined(self.columns, facts, **others)

@@ -14,9 +14,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from sottovoce.service.curator import Curator, Draft, Paid, Priced
+from sottovoce.service.curator import Curator, Paid, Quote, Unrecorded
 
-__all__ = ["Makers", "quietly"]
+__all__ = ["ReleaseWorkers", "quietly"]
 
 
 class _Work:
@@ -26,7 +26,7 @@ class _Work:
 
     def __init__(self, curator: Curator) -> None:
         self.curator, self.due = curator, 0
-        self.members: list[tuple[Paid, asyncio.Future[Draft | Exception]]] = []
+        self.members: list[tuple[Paid, asyncio.Future[Unrecorded | Exception]]] = []
 
 
 class _Line:
@@ -34,11 +34,11 @@ class _Line:
 
     def __init__(self, slots: int) -> None:
         self.slots = asyncio.Semaphore(slots)
-        self.waiting: dict[Priced, _Work] = {}
+        self.waiting: dict[Quote, _Work] = {}
         self.tasks: set[asyncio.Task[None]] = set()
 
 
-class Makers:
+class ReleaseWorkers:
     """Makes releases for coroutines.
 
     Parameters
@@ -52,7 +52,7 @@ class Makers:
         self.pool = ThreadPoolExecutor(threads, thread_name_prefix="read")
         self._lines: WeakKeyDictionary[asyncio.AbstractEventLoop, _Line] = WeakKeyDictionary()
 
-    async def make(self, curator: Curator, paid: Paid, tick: Callable[[], Any]) -> Draft | Exception:
+    async def make(self, curator: Curator, paid: Paid, tick: Callable[[], Any]) -> Unrecorded | Exception:
         """Make a release, or return why it failed, at a tick; what it took is seen in nothing that happens before.
 
         The slot is held until then, so that a question that waits for it does not learn when the work ended.
@@ -67,7 +67,7 @@ class Makers:
             task = loop.create_task(self._run(line, paid.priced, work))
             line.tasks.add(task)
             task.add_done_callback(line.tasks.discard)
-        future: asyncio.Future[Draft | Exception] = loop.create_future()
+        future: asyncio.Future[Unrecorded | Exception] = loop.create_future()
         work.members.append((paid, future))
         try:
             made = await future
@@ -77,12 +77,12 @@ class Makers:
                 _leave(line, work)
         return made
 
-    async def _run(self, line: _Line, priced: Priced, work: _Work) -> None:
+    async def _run(self, line: _Line, priced: Quote, work: _Work) -> None:
         await line.slots.acquire()
         line.waiting.pop(priced, None)  # who comes from now on waits for the next
         work.due = len(work.members)
         paid = [one for one, _ in work.members]
-        made: Sequence[Draft | Exception]
+        made: Sequence[Unrecorded | Exception]
         try:
             made = await asyncio.get_running_loop().run_in_executor(self.pool, quietly, _made, work.curator, paid)
         except Exception as error:
@@ -105,7 +105,7 @@ def _leave(line: _Line, work: _Work) -> None:
         line.slots.release()
 
 
-def _made(curator: Curator, paid: list[Paid]) -> list[Draft]:
+def _made(curator: Curator, paid: list[Paid]) -> list[Unrecorded]:
     return [curator.make(paid[0])] if len(paid) == 1 else curator.make_all(paid)
 
 

@@ -18,7 +18,7 @@ from sottovoce.faces.server.pacing import Bucket
 from sottovoce.faces.server.service import Service
 from sottovoce.privacy.errors import SottovoceError
 
-__all__ = ["Known", "Questions"]
+__all__ = ["Questions", "RequestCache"]
 
 _MOST, _LONGEST = 128, 4096
 """How many questions of a token are remembered, the latest ones, and how long a body may be."""
@@ -47,7 +47,7 @@ class Questions:
                 del mine[next(iter(mine))]
 
 
-class Known:
+class RequestCache:
     """An ASGI middleware that answers what is known, and passes everything else on.
 
     Parameters

@@ -18,7 +18,7 @@ from sottovoce.faces.server.logs import log_failure, log_request
 from sottovoce.faces.server.metrics import Metrics
 from sottovoce.faces.server.pacing import Bucket
 
-__all__ = ["HEADERS", "Guard"]
+__all__ = ["HEADERS", "RequestGuard"]
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -41,7 +41,7 @@ _PATIENCE = 20.0
 """Seconds in which a request's body must have come."""
 
 
-class Guard:
+class RequestGuard:
     """An ASGI middleware: limits by address, a limit on the body, security headers, one log line a request.
 
     With `behind_proxy`, nothing is answered to those who do not come over TLS, but whether the server is well.

@@ -15,12 +15,12 @@ from sottovoce.faces.server.plans import summary_of
 from sottovoce.faces.server.receipts import Signer, receipt_of
 from sottovoce.service.ledger import Budget, Entry
 from sottovoce.service.ledger.charging import what_is_left
-from sottovoce.service.ledger.hash_chain import Written, canonical, canonical_object
+from sottovoce.service.ledger.hash_chain import SealedText, canonical, canonical_object
 
-__all__ = ["Saying", "left_of"]
+__all__ = ["ResponseBuilder", "left_of"]
 
 
-class Saying:
+class ResponseBuilder:
     """What is said of the answers to one question, and its receipts.
 
     Parameters
@@ -37,11 +37,11 @@ class Saying:
         self._signer = signer
         part = dataset.parts[analyst]
         receipt = receipt_of(entry, part, dataset.budget, issuer=issuer, analyst=analyst)
-        self._receipt = {name: Written(canonical(value)) for name, value in receipt.items()}
+        self._receipt = {name: SealedText(canonical(value)) for name, value in receipt.items()}
         self._budgets = {"yours": _Left(part), "whole": _Left(dataset.budget)}
         self._fixed = {
             "dataset": dataset.config.name,
-            "summary": Written(summary_of(canonical(entry.profile_state))),
+            "summary": SealedText(summary_of(canonical(entry.profile_state))),
             "cost": self._receipt["cost"],
         }
 
@@ -51,7 +51,7 @@ class Saying:
         return self._signer.sign(self._receipt | own)
 
     def told(self, entry: Entry, release: str, spent: Sequence[Fraction]) -> dict[str, Any]:
-        """Return all that is said of an answer; what is JSON already stays so (`Written`).
+        """Return all that is said of an answer; what is JSON already stays so (`SealedText`).
 
         `spent` is what is spent of the part and of the whole.
         """
@@ -59,8 +59,8 @@ class Saying:
         return self._fixed | {
             "entry": entry.id,
             "at": entry.at,
-            "release": Written(release),
-            "remaining": Written(canonical_object(left)),
+            "release": SealedText(release),
+            "remaining": SealedText(canonical_object(left)),
             "receipt": self.receipt(entry),
         }
 
@@ -71,13 +71,13 @@ class _Left:
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         fixed = left_of(budget, Fraction(0))
-        self._fixed: dict[str, Any] = {name: Written(canonical(fixed[name])) for name in ("budget", "filter")}
-        self._last: tuple[Fraction | None, Written] = None, Written("")
+        self._fixed: dict[str, Any] = {name: SealedText(canonical(fixed[name])) for name in ("budget", "filter")}
+        self._last: tuple[Fraction | None, SealedText] = None, SealedText("")
 
-    def text(self, spent: Fraction) -> Written:
+    def text(self, spent: Fraction) -> SealedText:
         known, text = self._last
         if known is None or spent != known:
-            text = Written(canonical_object(self._fixed | _changing(self._budget, spent)))
+            text = SealedText(canonical_object(self._fixed | _changing(self._budget, spent)))
             self._last = spent, text
         return text
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from sottovoce.faces.server.queries.parsing import LONGEST as LONGEST_QUERY
-from sottovoce.faces.server.questions import Question
+from sottovoce.faces.server.questions import ServerQuestion
 from sottovoce.faces.server.verbs import VerbQuestion
 from sottovoce.mechanisms.conjugate.named_systems import SYSTEMS, column_systems
 from sottovoce.mechanisms.mechanism_choice import CONJUGATE
@@ -74,10 +74,10 @@ class PlanBody(BaseModel):
     where: Annotated[str, Field(max_length=2000, examples=["age > 40 and region in ('N', 'S')"])] | None = None
     mean: Real | Annotated[list[Real], Field(min_length=1, max_length=64)] | None = None
 
-    def question(self) -> Question:
+    def question(self) -> ServerQuestion:
         """Return the question to plan for."""
         settings = self.system.model_dump(exclude_none=True)
-        return Question(system=settings, target=self.target, column=self.column, where=self.where)
+        return ServerQuestion(system=settings, target=self.target, column=self.column, where=self.where)
 
 
 class AskBody(BaseModel):
@@ -94,9 +94,9 @@ class AskBody(BaseModel):
     draws: Annotated[int, Field(ge=1, le=100_000)] = 1
     purpose: Annotated[str, Field(max_length=300, examples=["The annual report"])] | None = None
 
-    def question(self) -> Question:
+    def question(self) -> ServerQuestion:
         """Return the question asked."""
-        return Question(**(self.model_dump() | {"system": self.system.model_dump(exclude_none=True)}))
+        return ServerQuestion(**(self.model_dump() | {"system": self.system.model_dump(exclude_none=True)}))
 
 
 def _verbs(schema: dict[str, Any]) -> None:

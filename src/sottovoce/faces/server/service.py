@@ -14,19 +14,19 @@ from sottovoce.faces.server.callers import Caller, caller_of
 from sottovoce.faces.server.config import Config
 from sottovoce.faces.server.datasets import Dataset
 from sottovoce.faces.server.errors import NotAllowed, NotFound
-from sottovoce.faces.server.group_commit_writer import Clerk
+from sottovoce.faces.server.group_commit_writer import GroupCommitWriter
 from sottovoce.faces.server.metrics import Metrics
-from sottovoce.faces.server.pacing import Grid
+from sottovoce.faces.server.pacing import TickGrid
 from sottovoce.faces.server.paying import PaidAnswers, plain_of
 from sottovoce.faces.server.plans import choice_of, priced
-from sottovoce.faces.server.questions import Question, model_of, target_of
+from sottovoce.faces.server.questions import ServerQuestion, model_of, target_of
 from sottovoce.faces.server.readiness import Readiness
 from sottovoce.faces.server.receipts import Signer
-from sottovoce.faces.server.release_workers import Makers, quietly
+from sottovoce.faces.server.release_workers import ReleaseWorkers, quietly
 from sottovoce.faces.server.response_builder import left_of
 from sottovoce.faces.server.tokens import Tokens
 from sottovoce.faces.server.verbs import contrast_of, told_of
-from sottovoce.faces.server.work_queue import Line
+from sottovoce.faces.server.work_queue import WorkQueue
 from sottovoce.inference.cells.intervals import checked_level
 from sottovoce.mechanisms import Release
 from sottovoce.mechanisms.mechanism_choice import imagined_mean
@@ -60,7 +60,7 @@ class Service(PaidAnswers):
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.config = config
-        self.metrics, self.grid = Metrics(), Grid(config.limits.answer_grid)
+        self.metrics, self.grid = Metrics(), TickGrid(config.limits.answer_grid)
         with contextlib.ExitStack() as opened:
             self.signer = Signer(config.signing_key)
             self.tokens = opened.enter_context(Tokens(config.tokens))
@@ -74,15 +74,18 @@ class Service(PaidAnswers):
             # Whoever is refused must not wait for work on the data: it is built, checked, charged and told elsewhere
             # than where records are read.
             threads = config.limits.threads
-            self._makers = Makers(threads)
+            self._makers = ReleaseWorkers(threads)
             opened.callback(self._makers.close)
-            self._clerk = Clerk(self.ledger)
+            self._clerk = GroupCommitWriter(self.ledger)
             opened.callback(self._clerk.close)
             # What a released posterior says of every row may take a while; it is paid for and recorded by then.
             self._tellers = ThreadPoolExecutor(min(threads, 4), thread_name_prefix="tell")
             opened.callback(self._tellers.shutdown)
             # Calibration takes a processor for a while and must not keep answers waiting.
-            self._builders, self._planners = Line(min(threads, 8), 4096), Line(2, config.limits.plans, apart=True)
+            self._builders, self._planners = (
+                WorkQueue(min(threads, 8), 4096),
+                WorkQueue(2, config.limits.plans, apart=True),
+            )
             opened.callback(self._builders.close)
             opened.callback(self._planners.close)
             self._opened = opened.pop_all()
@@ -191,7 +194,7 @@ class Service(PaidAnswers):
         self,
         caller: Caller,
         name: str,
-        question: Question,
+        question: ServerQuestion,
         mean: Any = None,
         only: Collection[str] | None = None,
     ) -> dict[str, Any]:

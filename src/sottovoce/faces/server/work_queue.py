@@ -16,7 +16,7 @@ from typing import Any
 from sottovoce.faces.server.apart import call
 from sottovoce.faces.server.errors import CallerLeft, ServerStopping, TooManyRequests
 
-__all__ = ["Line", "Receive", "apart", "breathe", "while_there"]
+__all__ = ["Receive", "WorkQueue", "apart", "breathe", "while_there"]
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 """What tells, last of all, that a caller hung up."""
@@ -25,7 +25,7 @@ _EACH = 8
 
 
 @dataclass(eq=False)
-class _Job:
+class _QueuedJob:
     caller: str
     work: Callable[[], Any]
     future: concurrent.futures.Future[Any] = field(default_factory=concurrent.futures.Future)
@@ -33,7 +33,7 @@ class _Job:
     wanted: bool = True
 
 
-_CURRENT: ContextVar[_Job | None] = ContextVar("job", default=None)
+_CURRENT: ContextVar[_QueuedJob | None] = ContextVar("job", default=None)
 
 
 def breathe() -> None:
@@ -55,7 +55,7 @@ def apart(work: Callable[..., Any], *arguments: Any) -> Any:
     return call(work, *arguments, wanted=lambda: job.wanted)
 
 
-class Line:
+class WorkQueue:
     """A bounded line for a few threads, in which each caller has one job under way at a time.
 
     The threads end with the process: no job, however long, keeps a server from stopping.
@@ -72,8 +72,8 @@ class Line:
 
     def __init__(self, threads: int, most: int, *, apart: bool = False) -> None:
         self._most, self._apart = most, apart
-        self._ready: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._jobs: dict[str, deque[_Job]] = {}
+        self._ready: queue.SimpleQueue[_QueuedJob | None] = queue.SimpleQueue()
+        self._jobs: dict[str, deque[_QueuedJob]] = {}
         self._turn = threading.Lock()
         self._stopped = False
         self._threads = [threading.Thread(target=self._serve, daemon=True, name="line") for _ in range(threads)]
@@ -85,7 +85,7 @@ class Line:
 
         Raises `TooManyRequests` where the line is full, `ServerStopping` once `stop` was called.
         """
-        job = _Job(caller, lambda: work(*arguments), apart=self._apart)
+        job = _QueuedJob(caller, lambda: work(*arguments), apart=self._apart)
         self._enter(job)
         try:
             return await asyncio.wrap_future(job.future)
@@ -93,7 +93,7 @@ class Line:
             self._leave(job)
             raise
 
-    def _enter(self, job: _Job) -> None:
+    def _enter(self, job: _QueuedJob) -> None:
         with self._turn:
             if self._stopped:
                 raise ServerStopping("the server is stopping; ask again when it is back")
@@ -104,7 +104,7 @@ class Line:
             if not mine:
                 self._ready.put(job)
 
-    def _leave(self, job: _Job) -> None:
+    def _leave(self, job: _QueuedJob) -> None:
         with self._turn:
             job.wanted = False
             mine = self._jobs.get(job.caller, deque())
@@ -126,7 +126,7 @@ class Line:
                         job.future.set_exception(failure)
             self._follow(job)
 
-    def _follow(self, job: _Job) -> None:
+    def _follow(self, job: _QueuedJob) -> None:
         """Let the caller's next job come forward."""
         with self._turn:
             mine = self._jobs[job.caller]

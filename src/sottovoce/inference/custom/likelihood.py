@@ -25,7 +25,7 @@ from sottovoce.privacy.numbers import Floats
 __all__ = [
     "LEAST",
     "Form",
-    "Plan",
+    "LikelihoodPlan",
     "cell_log_likelihood",
     "choose_form",
     "exact",
@@ -54,7 +54,7 @@ LEAST = 1e-30
 
 
 @dataclass(frozen=True)
-class Plan:
+class LikelihoodPlan:
     """How the exact form is computed: public sizes, of which a compiled program is made.
 
     Attributes
@@ -73,15 +73,15 @@ class Plan:
     terms: int
     pieces: int = 0
 
-    def wider(self, other: Plan) -> Plan:
+    def wider(self, other: LikelihoodPlan) -> LikelihoodPlan:
         """Return a plan that serves both."""
         modulus = max(self.modulus, other.modulus)
         reach = max(self.terms / self.modulus, other.terms / other.modulus)
         terms = min(math.ceil(reach * modulus), (modulus - 1) // 2)
-        return Plan(max(self.width, other.width), modulus, terms, max(self.pieces, other.pieces))
+        return LikelihoodPlan(max(self.width, other.width), modulus, terms, max(self.pieces, other.pieces))
 
 
-def plan_for(counts: Any, n: int, noise: IntegerNoise) -> Plan:
+def plan_for(counts: Any, n: int, noise: IntegerNoise) -> LikelihoodPlan:
     """Return the plan for noisy counts of cells that share n records."""
     noisy = np.asarray(counts, dtype=np.float64)
     deviation, reach = math.sqrt(noise.variance), _REACH[noise.kind] * noise.scale + 2
@@ -105,7 +105,7 @@ def plan_for(counts: Any, n: int, noise: IntegerNoise) -> Plan:
         first, last = two_sided(noisy, noise)
         pieces = _rounded(float(np.max(last - first)) / _PIECE)
         pieces = pieces if noisy.size * pieces * terms <= _TABLE else 0
-    return Plan(width, modulus, terms, pieces)
+    return LikelihoodPlan(width, modulus, terms, pieces)
 
 
 def two_sided(counts: Any, noise: IntegerNoise) -> tuple[Any, Any]:
@@ -167,7 +167,7 @@ def log_normaliser(noise: IntegerNoise) -> float:
 
 
 @partial(jax.jit, static_argnames=("n", "noise", "plan"))
-def exact(probabilities: Any, counts: Any, n: int, noise: IntegerNoise, plan: Plan) -> Any:
+def exact(probabilities: Any, counts: Any, n: int, noise: IntegerNoise, plan: LikelihoodPlan) -> Any:
     r"""Return log p(ñ | π), the true counts summed out.
 
     With c = n eᵗ, :math:`n!\,c^{-n}\prod_k (c\pi_k)^{N_k}/N_k!` is the multinomial for every t. Cell by cell the sum

@@ -17,7 +17,15 @@ import numpy as np
 import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
-from sottovoce.inference.custom.likelihood import Form, Plan, choose_form, exact, log_normaliser, normal, plan_for
+from sottovoce.inference.custom.likelihood import (
+    Form,
+    LikelihoodPlan,
+    choose_form,
+    exact,
+    log_normaliser,
+    normal,
+    plan_for,
+)
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.privacy.errors import InvalidValue
 
@@ -59,7 +67,7 @@ class NoisyCounts(dist.Distribution):  # type: ignore[misc]
         scale: float = 1.0,
         *,
         form: Form | None = None,
-        plan: Plan | None = None,
+        plan: LikelihoodPlan | None = None,
         validate_args: bool | None = None,
     ) -> None:
         self.probabilities = jnp.asarray(probabilities)

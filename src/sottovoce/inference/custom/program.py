@@ -18,9 +18,9 @@ from numpyro import handlers
 from numpyro.distributions import biject_to
 
 from sottovoce.inference.custom.cell_masses import masses
-from sottovoce.inference.custom.likelihood import Form, Plan, choose_form, exact, normal, plan_for
+from sottovoce.inference.custom.likelihood import Form, LikelihoodPlan, choose_form, exact, normal, plan_for
 from sottovoce.inference.custom.observation import Observed
-from sottovoce.inference.custom.tabulated import Table, table_for, tabulated
+from sottovoce.inference.custom.tabulated import LikelihoodTable, table_for, tabulated
 from sottovoce.mechanisms.jax_compilation import compiler_options
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.numbers import Floats
@@ -55,7 +55,7 @@ class Program:
     sites: Mapping[str, Observed]
     forms: Mapping[str, Form]
     why: Mapping[str, str]
-    plans: Mapping[str, Plan]
+    plans: Mapping[str, LikelihoodPlan]
     single: bool
     prior: Mapping[str, Any] | None = None
     arguments: int = field(default=0)
@@ -75,7 +75,7 @@ class Program:
 
     def _log_likelihood(self, name: str, whole: Any, given: Any) -> Any:
         seen, form, plan = self.sites[name], self.forms[name], self.plans[name]
-        if isinstance(given, Table):
+        if isinstance(given, LikelihoodTable):
             if form == "exact":
                 return tabulated(whole, given, seen.n, seen.law, plan)
             given = given.counts

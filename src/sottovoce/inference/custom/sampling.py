@@ -25,7 +25,7 @@ from sottovoce.mechanisms.progress import progress_bar
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 
-__all__ = ["Drawn", "Sampler", "judged"]
+__all__ = ["SampledChains", "Sampler", "judged"]
 
 _STEPS = 25
 """Steps between two looks at the clock."""
@@ -40,7 +40,7 @@ warmup's first step leaves it, and heights are the true ones from there on."""
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class SampledChains:
     """What a sampler found: draws (chains, draws, ...) by site, and how many of them diverged."""
 
     draws: Mapping[str, Floats]
@@ -83,7 +83,7 @@ class Sampler:
         self._about = dataclasses.replace(program, forms=dict.fromkeys(program.forms, "normal"))
         self._compiled: tuple[Any, ...] | None = None
 
-    def run(self, counts: Mapping[str, Any] | None = None, seed: int = 0) -> Drawn:
+    def run(self, counts: Mapping[str, Any] | None = None, seed: int = 0) -> SampledChains:
         """Return draws given noisy counts, those of the program's own releases unless given.
 
         Every chain is a thread of one compiled program, as many at a time as there are processors.
@@ -119,7 +119,7 @@ class Sampler:
                 raise
             flat, diverged = (np.stack(part) for part in zip(*found, strict=True))
             draws = jax.device_get(end(flat))
-        return Drawn({name: np.asarray(part) for name, part in draws.items()}, int(diverged.sum()))
+        return SampledChains({name: np.asarray(part) for name, part in draws.items()}, int(diverged.sum()))
 
     def _programs(self, given: Any) -> tuple[Any, ...]:
         """Return, compiled once, what goes on with a chain, what starts it, what gives its draws their bounds, and the

@@ -18,11 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import gammaln
 
-from sottovoce.inference.custom.likelihood import LEAST, Plan, log_normaliser, two_sided
+from sottovoce.inference.custom.likelihood import LEAST, LikelihoodPlan, log_normaliser, two_sided
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["Table", "table_for", "tabulated"]
+__all__ = ["LikelihoodTable", "table_for", "tabulated"]
 
 _CHUNK = 1 << 21
 """So many weights are held at a time while a table is made."""
@@ -39,7 +39,7 @@ _HERMITE = np.array(
 """The powers of x in the polynomials that value, slope and bend at 0, then at 1, are multiplied by."""
 
 
-class Table(NamedTuple):
+class LikelihoodTable(NamedTuple):
     """What the likelihood has to know of a release's cells.
 
     Attributes
@@ -61,7 +61,7 @@ class Table(NamedTuple):
     waves: Any
 
 
-def table_for(counts: Any, noise: IntegerNoise, plan: Plan) -> Table:
+def table_for(counts: Any, noise: IntegerNoise, plan: LikelihoodPlan) -> LikelihoodTable:
     """Return the table of noisy counts: at every place sums over all true counts that have weight."""
     noisy = np.asarray(counts, dtype=np.float64)
     first, last = two_sided(noisy, noise)
@@ -76,10 +76,12 @@ def table_for(counts: Any, noise: IntegerNoise, plan: Plan) -> Table:
         for made, whole in zip(zip(*found, strict=True), (heights, waves), strict=True):
             ends = np.concatenate(made)
             whole[cell] = np.einsum("cp,mc...->mp...", _HERMITE, np.concatenate([ends[:-1], ends[1:]], axis=1))
-    return Table(noisy, first, step, heights, waves)
+    return LikelihoodTable(noisy, first, step, heights, waves)
 
 
-def _entries(count: float, at: Floats, step: float, width: int, noise: IntegerNoise, plan: Plan) -> tuple[Any, Any]:
+def _entries(
+    count: float, at: Floats, step: float, width: int, noise: IntegerNoise, plan: LikelihoodPlan
+) -> tuple[Any, Any]:
     """Return log M and the transform at places `at`, each with two derivatives by u, in steps."""
     u = at[:, None]
     rate, side = u**2 / 4, math.exp(1 / noise.scale)
@@ -104,7 +106,7 @@ def _entries(count: float, at: Floats, step: float, width: int, noise: IntegerNo
     return by_u(top + np.log(total), mean, variance)[..., 0], np.stack([waves.real, waves.imag], axis=2)
 
 
-def _transformed(weights: Floats, plan: Plan) -> Any:
+def _transformed(weights: Floats, plan: LikelihoodPlan) -> Any:
     """Return Σ_j w_j e^(iθj) at the angles of the plan: wrapped around the modulus, then Fourier."""
     rows, width = weights.shape
     turns = -(-width // plan.modulus)
@@ -113,7 +115,7 @@ def _transformed(weights: Floats, plan: Plan) -> Any:
 
 
 @partial(jax.jit, static_argnames=("n", "noise", "plan"))
-def tabulated(probabilities: Any, table: Table, n: int, noise: IntegerNoise, plan: Plan) -> Any:
+def tabulated(probabilities: Any, table: LikelihoodTable, n: int, noise: IntegerNoise, plan: LikelihoodPlan) -> Any:
     """Return log p(ñ | π), the true counts summed out: what `likelihood.exact` returns, from a table."""
     pi = jnp.maximum(jnp.asarray(probabilities), LEAST)
     root = 2 * jnp.sqrt(n * pi)
@@ -122,7 +124,7 @@ def tabulated(probabilities: Any, table: Table, n: int, noise: IntegerNoise, pla
     return free + _joint(root * jnp.exp(tilt / 2), table, n, noise, plan)
 
 
-def _balanced(root: Any, table: Table, n: int, noise: IntegerNoise) -> Any:
+def _balanced(root: Any, table: LikelihoodTable, n: int, noise: IntegerNoise) -> Any:
     """Return the tilt at which the counts are expected to sum to n, about: the likelihood does not depend on it."""
 
     def gap(tilt: Any) -> tuple[Any, Any]:
@@ -145,19 +147,21 @@ def _balanced(root: Any, table: Table, n: int, noise: IntegerNoise) -> Any:
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(2, 3, 4))
-def _joint(u: Any, table: Table, n: int, noise: IntegerNoise, plan: Plan) -> Any:
+def _joint(u: Any, table: LikelihoodTable, n: int, noise: IntegerNoise, plan: LikelihoodPlan) -> Any:
     """Return log of Π M(λ_k) times the chance that the counts sum to n."""
     return _joint_and_slopes(u, table, n, noise, plan)[0]
 
 
 @_joint.defjvp
-def _joint_jvp(n: int, noise: IntegerNoise, plan: Plan, given: Any, change: Any) -> Any:
+def _joint_jvp(n: int, noise: IntegerNoise, plan: LikelihoodPlan, given: Any, change: Any) -> Any:
     u, table = given
     value, slopes = _joint_and_slopes(u, table, n, noise, plan)
     return value, jnp.sum(slopes * change[0])
 
 
-def _joint_and_slopes(u: Any, table: Table, n: int, noise: IntegerNoise, plan: Plan) -> tuple[Any, Any]:
+def _joint_and_slopes(
+    u: Any, table: LikelihoodTable, n: int, noise: IntegerNoise, plan: LikelihoodPlan
+) -> tuple[Any, Any]:
     """Return the same with its derivative by every u: in a fit both are always wanted."""
     height, slope, _ = _heights(u, table, noise)
     angles = jnp.asarray(2 * math.pi / plan.modulus * np.arange(1, plan.terms + 1))
@@ -185,7 +189,7 @@ def _product(real: Any, imaginary: Any) -> tuple[Any, Any]:
     return real[0], imaginary[0]
 
 
-def _found(u: Any, table: Table) -> tuple[Any, Any, Any]:
+def _found(u: Any, table: LikelihoodTable) -> tuple[Any, Any, Any]:
     """Return the piece of every u, (orders, cells, 6) powers of where in it u is and their derivatives, and which u
     are in no piece.
     """
@@ -201,7 +205,7 @@ def _found(u: Any, table: Table) -> tuple[Any, Any, Any]:
     return place.astype(int), jnp.stack(powers), (along < 0) | (along > table.heights.shape[1])
 
 
-def _heights(u: Any, table: Table, noise: IntegerNoise) -> Any:
+def _heights(u: Any, table: LikelihoodTable, noise: IntegerNoise) -> Any:
     """Return log M of every cell and its first two derivatives by u."""
     place, powers, out = _found(u, table)
     inside = jnp.einsum("dkp,kp->dk", powers, table.heights[jnp.arange(u.size), place])
@@ -209,13 +213,13 @@ def _heights(u: Any, table: Table, noise: IntegerNoise) -> Any:
     return jnp.where(out, jnp.stack([side * u**2 / 4 + shift, side * u / 2, side / 2]), inside)
 
 
-def _side(u: Any, table: Table, noise: IntegerNoise) -> tuple[Any, Any]:
+def _side(u: Any, table: LikelihoodTable, noise: IntegerNoise) -> tuple[Any, Any]:
     """Return what the one side of the noise that matters outside the table does to λ, and to log M."""
     sign = jnp.where((u < table.first) & (table.counts > 0), 1.0, -1.0)
     return jnp.exp(sign / noise.scale), -sign * table.counts / noise.scale
 
 
-def _poisson(u: Any, table: Table, noise: IntegerNoise, angles: Any) -> Any:
+def _poisson(u: Any, table: LikelihoodTable, noise: IntegerNoise, angles: Any) -> Any:
     """Return the transform and its derivative by u where the noise has but one side."""
     side = _side(u, table, noise)[0][:, None]
     real, imaginary = -2 * jnp.sin(angles / 2) ** 2, jnp.sin(angles)  # of e^(iθ) - 1

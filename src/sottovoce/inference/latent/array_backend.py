@@ -14,10 +14,10 @@ import numpy as np
 
 from sottovoce.mechanisms.jax_compilation import compiler_options
 
-__all__ = ["NUMPY", "Engine", "compiled", "has_jax"]
+__all__ = ["NUMPY", "ArrayBackend", "compiled", "has_jax"]
 
 
-class Engine(NamedTuple):
+class ArrayBackend(NamedTuple):
     """What a program is written with.
 
     Attributes
@@ -45,7 +45,7 @@ def _scan(step: Callable[..., Any], carry: Any, many: Any, reverse: bool = False
     return carry, None if not found or found[0] is None else np.stack(found)
 
 
-NUMPY = Engine(np, _scan)
+NUMPY = ArrayBackend(np, _scan)
 
 
 @cache
@@ -69,7 +69,7 @@ def compiled(program: Callable[..., Any]) -> Callable[..., Any]:
     """
     import jax  # noqa: PLC0415 - an extra
 
-    engine, soon = Engine(jax.numpy, jax.lax.scan), compiler_options()
+    engine, soon = ArrayBackend(jax.numpy, jax.lax.scan), compiler_options()
     steps = jax.jit(lambda *arrays: program(engine, *arrays), compiler_options=soon)
 
     def call(*arrays: Any) -> Any:

@@ -55,7 +55,7 @@ def draw_classes(
     ((100, 2), (100, 2, 2), np.float64(45.0))
     """
     seen = [np.asarray(table, dtype=np.int64) for table in tables]
-    found = _Exact(tuple(seen), tuple(noises), n, class_prior, tuple(priors)).draw(draws, rng)
+    found = _ExactClassDraws(tuple(seen), tuple(noises), n, class_prior, tuple(priors)).draw(draws, rng)
     if found is None:
         return LatentClasses.chains(seen, noises, n, class_prior, priors).posterior(draws, rng)
     sizes, rows = found
@@ -67,7 +67,7 @@ def draw_classes(
 
 
 @dataclass(frozen=True)
-class _Exact:
+class _ExactClassDraws:
     """The noisy tables, (classes, categories) each, and the draw of the true ones."""
 
     seen: tuple[Integers, ...]

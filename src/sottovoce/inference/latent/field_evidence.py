@@ -19,7 +19,7 @@ from sottovoce.inference.latent.log_linear import LogLinear
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["NoisyCounts", "TrueCounts"]
+__all__ = ["NoisyCliqueCounts", "TrueCounts"]
 
 _MIDDLE, _SLOPE = 3.0, 2.0
 """The prior of the share of records that the lists hold: its log-odds are normal, so most of them, give or take."""
@@ -63,7 +63,7 @@ class TrueCounts:
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyCounts:
+class NoisyCliqueCounts:
     r"""Counts with noise of known law, the true ones summed out.
 
     The counts of n records are nearly normal together: mean nμ(θ) and covariance nΣ(θ), both exact, so that a record

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.inference.latent.array_backend import NUMPY, Engine, compiled, has_jax
+from sottovoce.inference.latent.array_backend import NUMPY, ArrayBackend, compiled, has_jax
 from sottovoce.privacy.numbers import Floats
 
 __all__ = ["OFTEN", "forward_filter", "paths", "sample_paths"]
@@ -49,7 +49,7 @@ def forward_filter(log_emission: Floats, initial: Floats, transition: Floats) ->
     return filtered, log_likelihood
 
 
-def _filtered(engine: Engine, log_emission: Any, initial: Any, transition: Any) -> Any:
+def _filtered(engine: ArrayBackend, log_emission: Any, initial: Any, transition: Any) -> Any:
     """Return what `forward_filter` does."""
     xp, scan = engine
     emission = xp.moveaxis(log_emission, 2, 0)
@@ -98,7 +98,7 @@ def sample_paths(
     return np.asarray(drawn, dtype=np.int64), log_likelihood
 
 
-def paths(engine: Engine, log_emission: Any, initial: Any, transition: Any, uniform: Any) -> Any:
+def paths(engine: ArrayBackend, log_emission: Any, initial: Any, transition: Any, uniform: Any) -> Any:
     """Return what `sample_paths` does, given its uniform numbers (step, run, chain, 1)."""
     xp, scan = engine
     filtered, log_likelihood = _filtered(engine, log_emission, initial, transition)

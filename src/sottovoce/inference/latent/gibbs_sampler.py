@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.inference.latent.array_backend import Engine
+from sottovoce.inference.latent.array_backend import ArrayBackend
 from sottovoce.inference.latent.cell_likelihood import CellLikelihood
 from sottovoce.inference.latent.collapsed import collapsed_states
 from sottovoce.inference.latent.forward_backward import paths, sample_paths
@@ -178,7 +178,7 @@ def noisy_sweep(
 
 
 def _noisy_moves(
-    engine: Engine,
+    engine: ArrayBackend,
     likelihood: CellLikelihood,
     logs: Any,
     log_theta: Any,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.inference.latent.array_backend import Engine
+from sottovoce.inference.latent.array_backend import ArrayBackend
 from sottovoce.inference.latent.cell_likelihood import CellLikelihood
 
 __all__ = ["by_state", "moved_probabilities", "moved_sizes"]
@@ -18,7 +18,7 @@ _LEAST = -690.0
 """The least logarithm of a probability: its exponential is a number above zero."""
 
 
-def by_state(engine: Engine, likelihood: CellLikelihood, logs: Any, log_theta: Any) -> Any:
+def by_state(engine: ArrayBackend, likelihood: CellLikelihood, logs: Any, log_theta: Any) -> Any:
     """Return the log-likelihood of every cell in every state, (run, cell, state)."""
     xp, scan = engine
     fixed, ones = likelihood.fixed(logs[:, None]), xp.ones(log_theta.shape[-1])
@@ -28,7 +28,7 @@ def by_state(engine: Engine, likelihood: CellLikelihood, logs: Any, log_theta: A
 
 
 def moved_sizes(
-    engine: Engine,
+    engine: ArrayBackend,
     likelihood: CellLikelihood,
     logs: Any,
     log_theta: Any,
@@ -59,7 +59,7 @@ def moved_sizes(
 
 
 def moved_probabilities(
-    engine: Engine,
+    engine: ArrayBackend,
     likelihood: CellLikelihood,
     log_theta: Any,
     states: Any,

@@ -12,7 +12,7 @@ import numpy as np
 
 from sottovoce.inference.latent.count_tables import CountTables, NoisyTables
 from sottovoce.inference.latent.diagnostics import Convergence
-from sottovoce.inference.latent.field_evidence import NoisyCounts, TrueCounts
+from sottovoce.inference.latent.field_evidence import NoisyCliqueCounts, TrueCounts
 from sottovoce.inference.latent.fields import Field, field_from, settings_of
 from sottovoce.inference.latent.fitted_tables import FittedTables
 from sottovoce.inference.latent.log_linear import LogLinear
@@ -125,7 +125,7 @@ class MarkovRandomField(FittedTables[RandomFieldPosterior]):
     def _aware(self, data: NoisyTables, draws: int, rng: np.random.Generator) -> RandomFieldPosterior:
         """Where a field has no category for values outside of its list, how many are inside is one more unknown."""
         outside = any(field.other_code < 0 for field in self.fields)
-        evidence = NoisyCounts(self.family, data.counts, data.noises, data.n, float(self.spread), outside)
+        evidence = NoisyCliqueCounts(self.family, data.counts, data.noises, data.n, float(self.spread), outside)
         return self._walked(evidence, draws, rng)
 
     def _from_counts(
@@ -135,7 +135,9 @@ class MarkovRandomField(FittedTables[RandomFieldPosterior]):
         n_inside = float(counts[0].sum()) if n is None else n
         return self._walked(TrueCounts(self.family, flat, n_inside, float(self.spread)), draws, rng)
 
-    def _walked(self, evidence: NoisyCounts | TrueCounts, draws: int, rng: np.random.Generator) -> RandomFieldPosterior:
+    def _walked(
+        self, evidence: NoisyCliqueCounts | TrueCounts, draws: int, rng: np.random.Generator
+    ) -> RandomFieldPosterior:
         """Draw the natural parameters by elliptical slices with the exact normalizer, until the chains agree."""
         goal = max(_LEAST, -(-draws // _CHAINS))
         with progress_bar("sampling", _BURN_IN + goal) as bar:

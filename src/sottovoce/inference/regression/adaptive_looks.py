@@ -15,8 +15,8 @@ from sottovoce.inference.regression.adaptive_newton import Path, Shown, final, s
 from sottovoce.inference.regression.budget_allocation import Step, steps
 from sottovoce.inference.regression.coefficients import Coefficients
 from sottovoce.inference.regression.formula import Formula
-from sottovoce.inference.regression.look_posterior import Belief, believe_all
-from sottovoce.inference.regression.sampler_settings import RELEASED, Care
+from sottovoce.inference.regression.look_posterior import LookPosterior, believe_all
+from sottovoce.inference.regression.sampler_settings import RELEASED, SamplerSettings
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.mechanisms.mechanism import Mechanism
@@ -29,7 +29,7 @@ from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE
 from sottovoce.records.facts import Category, Facts, Flag
-from sottovoce.records.readings import HeldRecords, Look, Looks, Statistics
+from sottovoce.records.readings import HeldRecords, Look, ReadableRecords, Statistics
 from sottovoce.records.readings.base import MOST_RECORDS
 from sottovoce.records.readings.families import LinearFamily, PoissonFamily
 
@@ -155,7 +155,7 @@ class AdaptiveLooks(Mechanism):
 
     def see(self, records: Any) -> Any:
         """Return records that can be looked at again, or raise `InvalidData`."""
-        if isinstance(records, Looks):
+        if isinstance(records, ReadableRecords):
             return _Counted(records, self.n)
         if isinstance(records, _Counted):
             return records
@@ -192,7 +192,7 @@ class AdaptiveLooks(Mechanism):
         """Return what the looks tell: post-processing."""
         return self.conclude_all([path])[0]
 
-    def conclude_all(self, paths: Sequence[Path], care: Care = RELEASED) -> list[Coefficients]:
+    def conclude_all(self, paths: Sequence[Path], care: SamplerSettings = RELEASED) -> list[Coefficients]:
         """Return what the looks of several releases tell, found side by side."""
         with one_thread():
             asked = [final(self, path, care) for path in paths]
@@ -205,7 +205,7 @@ class AdaptiveLooks(Mechanism):
             )
         return [self._told(path, *both) for path, *both in zip(paths, beliefs, plain, strict=True)]
 
-    def _told(self, path: Path, belief: Belief, alone: Belief) -> Coefficients:
+    def _told(self, path: Path, belief: LookPosterior, alone: LookPosterior) -> Coefficients:
         """Return what the last look tells, by what is believed with its noise and of the records alone."""
         system, last = self.system, path[-1][0]
         A, b = system.units
@@ -314,10 +314,10 @@ class AdaptiveLooks(Mechanism):
 
 
 @dataclass(frozen=True, eq=False)
-class _Counted(Looks):
+class _Counted(ReadableRecords):
     """Records of which there must be n, unless that is a secret."""
 
-    records: Looks
+    records: ReadableRecords
     n: int | None
 
     def look(self, reading: Any) -> Statistics:

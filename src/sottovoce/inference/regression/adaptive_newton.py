@@ -17,13 +17,13 @@ import numpy as np
 
 from sottovoce.inference.regression.budget_allocation import TAILS, Step, split
 from sottovoce.inference.regression.censored_counts import farther, seen_farther
-from sottovoce.inference.regression.look_posterior import Asked, Belief, believe_all
-from sottovoce.inference.regression.misspecification import Doubt, doubt, lost, thick
-from sottovoce.inference.regression.noisy_score_information import Glance, once_each, round_shape
-from sottovoce.inference.regression.overdispersion import Extra, variation_look
+from sottovoce.inference.regression.look_posterior import AskedTerm, LookPosterior, believe_all
+from sottovoce.inference.regression.misspecification import Misspecification, doubt, lost, thick
+from sottovoce.inference.regression.noisy_score_information import NoisyScoreInformation, once_each, round_shape
+from sottovoce.inference.regression.overdispersion import Overdispersion, variation_look
 from sottovoce.inference.regression.released_look import ReleasedLook
-from sottovoce.inference.regression.residual_tails import ALIKE, Tail, Weighed, cuts, tail_look
-from sottovoce.inference.regression.sampler_settings import RELEASED, Care
+from sottovoce.inference.regression.residual_tails import ALIKE, ResidualTail, Weighed, cuts, tail_look
+from sottovoce.inference.regression.sampler_settings import RELEASED, SamplerSettings
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.readings import Look
 from sottovoce.records.readings.families import MOST_COUNTED
@@ -58,7 +58,7 @@ _CAPS = (*range(1, 17), *range(18, 41, 2), *range(44, MOST_COUNTED + 1, 4))
 """Where counts may be cut."""
 
 
-class Path(list[tuple[Glance, Belief | None]]):
+class Path(list[tuple[NoisyScoreInformation, LookPosterior | None]]):
     """What each look let out, and what it says where that was asked; and every look as it was released."""
 
     def __init__(self) -> None:
@@ -66,12 +66,12 @@ class Path(list[tuple[Glance, Belief | None]]):
         self.looks: list[ReleasedLook] = []
 
 
-def together(walks: Sequence[Generator[Asked, Belief, Found]]) -> list[Found]:
+def together(walks: Sequence[Generator[AskedTerm, LookPosterior, Found]]) -> list[Found]:
     """Return the ends of several walks, each told what its looks say when all have asked."""
     ends: dict[int, Found] = {}
-    told: dict[int, Belief | None] = dict.fromkeys(range(len(walks)))
+    told: dict[int, LookPosterior | None] = dict.fromkeys(range(len(walks)))
     while told:
-        asked: dict[int, Asked] = {}
+        asked: dict[int, AskedTerm] = {}
         for place, belief in told.items():
             try:
                 asked[place] = next(walks[place]) if belief is None else walks[place].send(belief)
@@ -81,7 +81,9 @@ def together(walks: Sequence[Generator[Asked, Belief, Found]]) -> list[Found]:
     return [ends[place] for place in range(len(walks))]
 
 
-def strides(mechanism: AdaptiveLooks, shown: Shown, care: Care = RELEASED) -> Generator[Asked, Belief, Path]:
+def strides(
+    mechanism: AdaptiveLooks, shown: Shown, care: SamplerSettings = RELEASED
+) -> Generator[AskedTerm, LookPosterior, Path]:
     """Take the looks: `shown` gives the noisy total of each, and what it gives decides where the next is taken."""
     path = Path()
 
@@ -99,7 +101,7 @@ def strides(mechanism: AdaptiveLooks, shown: Shown, care: Care = RELEASED) -> Ge
             look, step, astray = _next(mechanism, path, place, paid, care)
         paid = step if "score" in step[1] else paid
         scales = mechanism.scales(look, step)
-        glance = Glance.of(look, mechanism.n, taken(look, scales), scales)
+        glance = NoisyScoreInformation.of(look, mechanism.n, taken(look, scales), scales)
         if astray is not None:
             missed, misses = _missed(astray, glance, _latest(path)[1], care)
             glance = replace(glance, missed=missed, misses=misses)
@@ -110,20 +112,26 @@ def strides(mechanism: AdaptiveLooks, shown: Shown, care: Care = RELEASED) -> Ge
         belief = None
         if place < len(mechanism.plan) - 1 and glance.score is not None:
             system, least = mechanism.system, min(mechanism.system.guesses, care.guesses)
-            belief = yield Asked(glance, system.prior_sd, _own(glance), several=False, at_least=least, care=care)
+            belief = yield AskedTerm(glance, system.prior_sd, _own(glance), several=False, at_least=least, care=care)
         path.append((glance, belief))
     return path
 
 
-def final(mechanism: AdaptiveLooks, path: Sequence[tuple[Glance, Belief | None]], care: Care = RELEASED) -> Asked:
+def final(
+    mechanism: AdaptiveLooks,
+    path: Sequence[tuple[NoisyScoreInformation, LookPosterior | None]],
+    care: SamplerSettings = RELEASED,
+) -> AskedTerm:
     """Return what the last look is asked."""
     last, system = path[-1][0], mechanism.system
     extra = _extra(path) if system.family == "poisson" else None
     least = min(system.guesses, care.guesses)
-    return Asked(last, system.prior_sd, last, several=True, at_least=least, care=care, extra=extra, last=True)
+    return AskedTerm(last, system.prior_sd, last, several=True, at_least=least, care=care, extra=extra, last=True)
 
 
-def _next(mechanism: AdaptiveLooks, path: Path, place: int, paid: Step, care: Care) -> tuple[Look, Step, Doubt | None]:
+def _next(
+    mechanism: AdaptiveLooks, path: Path, place: int, paid: Step, care: SamplerSettings
+) -> tuple[Look, Step, Misspecification | None]:
     """Return the next look and how it is split, by what was released: where the last points to, and there round; and
     of the last one what may move its score.
 
@@ -158,7 +166,14 @@ def _next(mechanism: AdaptiveLooks, path: Path, place: int, paid: Step, care: Ca
     return look, _split(mechanism, look, step, off), astray
 
 
-def _filled(mechanism: AdaptiveLooks, glance: Glance, astray: Doubt, tail: Tail, shown: Shown, care: Care) -> Glance:
+def _filled(
+    mechanism: AdaptiveLooks,
+    glance: NoisyScoreInformation,
+    astray: Misspecification,
+    tail: ResidualTail,
+    shown: Shown,
+    care: SamplerSettings,
+) -> NoisyScoreInformation:
     """Return the last look with what residuals lose put back, by a look at what it cuts off.
 
     Its score is that of uncut residuals about a centre that is off by what they lose.
@@ -179,12 +194,14 @@ def _filled(mechanism: AdaptiveLooks, glance: Glance, astray: Doubt, tail: Tail,
     )
 
 
-def _latest(path: Path) -> tuple[Glance, Belief]:
+def _latest(path: Path) -> tuple[NoisyScoreInformation, LookPosterior]:
     """Return the last look that was asked what it says, and that."""
     return next((glance, belief) for glance, belief in reversed(path) if belief is not None)
 
 
-def _missed(astray: Doubt, glance: Glance, belief: Belief, care: Care) -> tuple[Floats, float]:
+def _missed(
+    astray: Misspecification, glance: NoisyScoreInformation, belief: LookPosterior, care: SamplerSettings
+) -> tuple[Floats, float]:
     """Return by how much what the formula misses may move the score of the last look, and how much it misses: the look
     before it said where that would be none.
     """
@@ -204,10 +221,10 @@ def _wider(
     rows: Floats,
     records: Floats,
     step: Step,
-    glance: Glance,
+    glance: NoisyScoreInformation,
     off: float,
-    care: Care,
-) -> tuple[Look, Doubt]:
+    care: SamplerSettings,
+) -> tuple[Look, Misspecification]:
     """Return a look with the norm, and where residuals are cut the cap, at which noise, variation and doubt do least;
     and the doubt.
 
@@ -255,19 +272,19 @@ def _wider(
         tail = tail if tail.cap < tail.farther and not little else None
     lose = lose if tail is None else np.zeros_like(lose)
     bent = varies * moved[place]
-    astray = Doubt(z, many, slopes, weighed(x), v[place], varies, tau, look.model.missed, bent, lose, tail)
+    astray = Misspecification(z, many, slopes, weighed(x), v[place], varies, tau, look.model.missed, bent, lose, tail)
     look, cap = look.of_norm(float(norms[place])), look.cap * float(times[keeps])
     return look if cap == look.cap else look.of_cap(cap, look.extra), astray
 
 
 def _tails(
     mechanism: AdaptiveLooks, look: Look, caps: Floats, sd: float, most: float, z: Floats, records: Floats
-) -> Tail:
+) -> ResidualTail:
     """Return what a look at what is cut off would leave to be doubted, for each of several cuts."""
     rows = Weighed(z, records, np.ones(len(z)))
     one = tail_look(mechanism.system, mechanism.n, look.of_cap(min(look.cap, most / 2)), rows, most)
     noise = mechanism.scales(one, TAILS)["score"] / one.pull / (one.cap - one.beyond)
-    return Tail.of(ALIKE * sd * sd, *cuts(caps, most), most, noise / rows.many)
+    return ResidualTail.of(ALIKE * sd * sd, *cuts(caps, most), most, noise / rows.many)
 
 
 def _noise(mechanism: AdaptiveLooks, look: Look, step: Step) -> tuple[float, float]:
@@ -288,34 +305,34 @@ def _noises(
     return np.exp(np.interp(places, some, score)), np.exp(np.interp(places, some, information))
 
 
-def _off(look: Look, belief: Belief) -> float:
+def _off(look: Look, belief: LookPosterior) -> float:
     """Return how far, squared, the truth may be from what is believed, in the coordinates of a look."""
     back = once_each(look.back.T, look.model.outputs)
     return float(np.trace(back @ belief.covariance @ back.T))
 
 
-def _rows(glance: Glance, belief: Belief) -> tuple[Floats, Floats]:
+def _rows(glance: NoisyScoreInformation, belief: LookPosterior) -> tuple[Floats, Floats]:
     """Return imagined rows, in the coordinates of x, and how many records each stands for."""
     assert belief.imagined is not None
     return belief.imagined.rows[0] @ glance.back.T, belief.imagined.records[0]
 
 
-def _extra(path: Sequence[tuple[Glance, Belief | None]]) -> Extra:
+def _extra(path: Sequence[tuple[NoisyScoreInformation, LookPosterior | None]]) -> Overdispersion:
     """Return what is believed of how much more counts vary than a Poisson law's."""
     seen = next((glance for glance, _ in path if glance.score is None), None)
     if seen is None:
-        return Extra()
+        return Overdispersion()
     glance, belief = next(pair for pair in reversed(path) if pair[1] is not None)
     assert belief is not None
     return _told(seen, glance, belief)
 
 
 @functools.lru_cache(maxsize=16)
-def _told(seen: Glance, glance: Glance, belief: Belief) -> Extra:
+def _told(seen: NoisyScoreInformation, glance: NoisyScoreInformation, belief: LookPosterior) -> Overdispersion:
     """Return what the look at how much counts vary tells, asked by the next look and by the end."""
     rows, records = _rows(glance, belief)
     misses = ((rows @ belief.covariance) * rows).sum(axis=1)
-    return Extra.of(seen, rows, records, misses, glance.look.model)  # type: ignore[arg-type]
+    return Overdispersion.of(seen, rows, records, misses, glance.look.model)  # type: ignore[arg-type]
 
 
 def _split(mechanism: AdaptiveLooks, look: Look, step: Step, off: float) -> Step:
@@ -326,7 +343,7 @@ def _split(mechanism: AdaptiveLooks, look: Look, step: Step, off: float) -> Step
     return split(step, score * step[1]["score"], information * step[1]["information"], off)
 
 
-def _room(mechanism: AdaptiveLooks, glance: Glance, less: float) -> float:
+def _room(mechanism: AdaptiveLooks, glance: NoisyScoreInformation, less: float) -> float:
     """Return how much longer than the average rows may be and weigh fully: more where noise is the lesser part.
 
     A longer norm wastes less of long rows and costs more noise. This rule is within 2 % of the best norm for rows
@@ -338,7 +355,9 @@ def _room(mechanism: AdaptiveLooks, glance: Glance, less: float) -> float:
     return float(np.clip(shorter * (_LAST * less * noise) ** -0.17, least, 6.0)) if noise > 0 else 6.0
 
 
-def _cut(mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, step: Step, extra: Extra) -> Look:
+def _cut(
+    mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, step: Step, extra: Overdispersion
+) -> Look:
     """Return a look that cuts counts where, on imagined rows, noise, variation and doubt weigh least."""
     z = rows @ look.matrix.T
     squares, t = (z * z).sum(axis=1), z @ look.predictors[0]
@@ -362,7 +381,7 @@ def _cut(mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, st
     return look.of_cap(int(caps[bad <= _NEARLY].max()), extra.mean)
 
 
-def _variation(mechanism: AdaptiveLooks, glance: Glance, belief: Belief, step: Step) -> Look:
+def _variation(mechanism: AdaptiveLooks, glance: NoisyScoreInformation, belief: LookPosterior, step: Step) -> Look:
     """Return a look at how much counts vary, cut as high as noise hides no more of it than a part of their mean."""
     rows, records = _rows(glance, belief)
     mean = records @ mechanism.system.model.expected(rows @ belief.mean)
@@ -379,6 +398,6 @@ def _variation(mechanism: AdaptiveLooks, glance: Glance, belief: Belief, step: S
     return look.of_cap(caps[max(bisect.bisect_left(caps, True, key=hidden) - 1, 0)])
 
 
-def _own(glance: Glance) -> Glance | None:
+def _own(glance: NoisyScoreInformation) -> NoisyScoreInformation | None:
     """Return the look itself where it measured how much its score varies."""
     return glance if glance.meat is not None else None

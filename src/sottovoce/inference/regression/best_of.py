@@ -29,7 +29,7 @@ from sottovoce.mechanisms.conjugate.named_systems import system_from
 from sottovoce.mechanisms.exact_normals import exact_normals
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.release import POSTERIORS
-from sottovoce.privacy.best_of import BestOfProfile, Tries
+from sottovoce.privacy.best_of import BestOfProfile, RandomStopping
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.json_values import restoring
@@ -42,7 +42,7 @@ from sottovoce.records.readings import Rows
 __all__ = ["SCORES", "BestRegression", "Chosen", "held_out", "scores_of"]
 
 SCORES = ("square", "accuracy")
-_TEN = Tries(10.0)
+_TEN = RandomStopping(10.0)
 _DRAWS = 64
 """How many draws of a posterior a prediction is averaged over."""
 _SEARCHES = 256
@@ -146,7 +146,7 @@ class BestRegression(RegressionMechanism):
     many_classes: ClassVar[bool] = True
     candidates: tuple[Mechanism, ...]
     mu: float
-    tries: Tries = _TEN
+    tries: RandomStopping = _TEN
     share: float = 0.2
     score: str = "square"
 
@@ -185,7 +185,7 @@ class BestRegression(RegressionMechanism):
         target: Promise,
         *,
         candidates: Sequence[Any],
-        tries: Tries = _TEN,
+        tries: RandomStopping = _TEN,
         share: float = 0.2,
         score: str = "square",
     ) -> Self:
@@ -208,7 +208,7 @@ class BestRegression(RegressionMechanism):
         """Return a search over two short chains on ten records."""
         design, one = Design(Logistic(), dimension=2, data_norm=1.0), GaussianDP(1.0)
         made = tuple(DiffusedRegression.calibrate(design, 8, one, prior_precision=m, n_steps=4) for m in (1.0, 10.0))
-        return cls(design, 10, made, 1.0 + 1e-6, Tries(2.0))
+        return cls(design, 10, made, 1.0 + 1e-6, RandomStopping(2.0))
 
     def check_numbers(self) -> None:
         """Raise `InvalidValue` where the numbers of a candidate cannot hold it."""
@@ -287,7 +287,7 @@ class BestRegression(RegressionMechanism):
             state["n"],
             tuple(map(Mechanism.from_dict, state["candidates"])),
             state["mu"],
-            Tries(**state["tries"]),
+            RandomStopping(**state["tries"]),
             state["share"],
             state["score"],
         )

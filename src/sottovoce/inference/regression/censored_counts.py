@@ -20,9 +20,9 @@ from scipy import special
 from sottovoce.inference.regression.budget_allocation import TAILS
 from sottovoce.inference.regression.formula import Formula
 from sottovoce.inference.regression.misspecification import learned
-from sottovoce.inference.regression.overdispersion import Extra
-from sottovoce.inference.regression.pseudo_row_moments import Imagined
-from sottovoce.inference.regression.residual_tails import Tail
+from sottovoce.inference.regression.overdispersion import Overdispersion
+from sottovoce.inference.regression.pseudo_row_moments import PseudoRowMoments
+from sottovoce.inference.regression.residual_tails import ResidualTail
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.readings import Look
 from sottovoce.records.readings.families import PoissonFamily
@@ -30,8 +30,8 @@ from sottovoce.records.readings.families import PoissonFamily
 if TYPE_CHECKING:
     from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
     from sottovoce.inference.regression.adaptive_newton import Shown
-    from sottovoce.inference.regression.misspecification import Doubt
-    from sottovoce.inference.regression.sampler_settings import Care
+    from sottovoce.inference.regression.misspecification import Misspecification
+    from sottovoce.inference.regression.sampler_settings import SamplerSettings
 
 __all__ = ["FarCounts", "far_look", "farther", "seen_farther"]
 
@@ -65,7 +65,7 @@ def far_look(system: Formula, n: int | None, cap: int, far: int) -> Look:
     return system.look_at(n, np.zeros(size), shape, 1 + _TINY, ("score",), far, beyond=cap)
 
 
-def farther(mechanism: AdaptiveLooks, look: Look, rows: Doubt, extra: Extra) -> Tail | None:
+def farther(mechanism: AdaptiveLooks, look: Look, rows: Misspecification, extra: Overdispersion) -> ResidualTail | None:
     """Return where counts are cut the second time and what that leaves; None where nothing is cut or a look at it would
     tell next to nothing.
 
@@ -88,12 +88,14 @@ def farther(mechanism: AdaptiveLooks, look: Look, rows: Doubt, extra: Extra) -> 
     mean = float(rows.records @ family.expected(rows.rows @ look.predictors[0]) / rows.records.sum())
     cuts, size = np.unique(np.rint(np.geomspace(cap + 1, most, _CUTS))), _LONGER * extra.tail * mean
     first = np.array([float(cap)])
-    far = Tail.of(_FARTHER * size, first, cuts[None], most, noise).farther
-    found = Tail.of(size, first, far[:, None], most, noise).at(0)
+    far = ResidualTail.of(_FARTHER * size, first, cuts[None], most, noise).farther
+    found = ResidualTail.of(size, first, far[:, None], most, noise).at(0)
     return found if found.left < _WORTH * (found.before + found.after) else None
 
 
-def seen_farther(mechanism: AdaptiveLooks, tail: Tail, shown: Shown, extra: Extra, care: Care) -> FarCounts:
+def seen_farther(
+    mechanism: AdaptiveLooks, tail: ResidualTail, shown: Shown, extra: Overdispersion, care: SamplerSettings
+) -> FarCounts:
     """Take the look, and return what it let out."""
     look = far_look(mechanism.system, mechanism.n, int(tail.cap), int(tail.farther))
     scales = mechanism.scales(look, TAILS)
@@ -129,7 +131,7 @@ class _Sum:
         cls,
         family: PoissonFamily,
         far: int,
-        extra: Extra,
+        extra: Overdispersion,
         x: Floats,
         t: Floats,
         seen: Floats,
@@ -171,14 +173,14 @@ class FarCounts:
         Whether λ is learned from what was seen, or from what noise alone shows on average.
     """
 
-    tail: Tail
+    tail: ResidualTail
     seen: float
     noise: float
-    extra: Extra
+    extra: Overdispersion
     n: int | None
     drawn: bool
 
-    def told(self, look: Look, imagined: Imagined, means: Floats, covariances: Floats) -> tuple[Floats, Floats]:
+    def told(self, look: Look, imagined: PseudoRowMoments, means: Floats, covariances: Floats) -> tuple[Floats, Floats]:
         """Return the means and covariances of θ, one for each guess, by what the last look says and what was seen here.
 
         What that says goes with what counts are taken to vary by, and to lose: both move what is expected beyond the

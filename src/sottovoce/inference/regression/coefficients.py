@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 
 from sottovoce.inference.regression.formula import Formula
-from sottovoce.inference.regression.look_posterior import Belief
+from sottovoce.inference.regression.look_posterior import LookPosterior
 from sottovoce.inference.regression.released_look import ReleasedLook, read_looks
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import restoring
@@ -71,7 +71,7 @@ class Coefficients:
     def from_belief(
         cls,
         formula: Formula,
-        belief: Belief,
+        belief: LookPosterior,
         plain_sd: Floats,
         cut: float | None = None,
         misses: float | None = None,
@@ -84,7 +84,7 @@ class Coefficients:
         rest = order[len(kept) - 1 :] if len(order) > _MOST else order[:0]
         weights, means, covariances = belief.weights[kept], belief.means[kept], belief.covariances[kept]
         if rest.size and belief.weights[rest].sum() > 0:
-            merged = Belief(
+            merged = LookPosterior(
                 belief.weights[rest] / belief.weights[rest].sum(), belief.means[rest], belief.covariances[rest]
             )
             weights[-1], means[-1], covariances[-1] = belief.weights[rest].sum(), merged.mean, merged.covariance
@@ -98,9 +98,9 @@ class Coefficients:
         return self.formula.terms
 
     @property
-    def belief(self) -> Belief:
+    def belief(self) -> LookPosterior:
         """The mixture."""
-        return Belief(self.weights, self.means, self.covariances)
+        return LookPosterior(self.weights, self.means, self.covariances)
 
     @property
     def mean(self) -> Floats:

@@ -22,7 +22,7 @@ from sottovoce.inference.regression.formula import Formula
 from sottovoce.mechanisms.jax_compilation import compiler_options
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
-from sottovoce.records.readings import Look, Looks, Statistics
+from sottovoce.records.readings import Look, ReadableRecords, Statistics
 from sottovoce.records.readings.families import EDGE, FARTHEST, HART
 from sottovoce.records.readings.in_memory_records import as_columns
 
@@ -34,7 +34,7 @@ _CHUNK = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
-class DeviceRecords(Looks):
+class DeviceRecords(ReadableRecords):
     """Encoded records on devices, that may be looked at again and again.
 
     Attributes
@@ -91,7 +91,7 @@ class DeviceRecords(Looks):
         if not isinstance(reading, Look):
             raise InvalidValue(f"records on devices can be looked at, and nothing else. Got a {type(reading).__name__}")
         reading.check_sums(self.n)
-        turn = _Turn.of(reading)
+        turn = _DeviceTurn.of(reading)
         with jax.enable_x64(True):
             parts = [turn.sums(*shard) for shard in self.shards]
             sums = {name: np.sum([part[i] for part in parts], axis=0) for i, name in enumerate(reading.parts)}
@@ -116,7 +116,7 @@ def _shard(look: Look, columns: list[Floats], chunk: int, device: Any) -> tuple[
 
 
 @dataclass(frozen=True)
-class _Turn:
+class _DeviceTurn:
     """What a look does to rows: matrices of whole numbers, and the family."""
 
     reading: Look

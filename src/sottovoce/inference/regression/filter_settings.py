@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from sottovoce.inference.regression.residuals import Classes, Family, Line
+from sottovoce.inference.regression.residuals import Classes, Line, ScoreFamily
 
 __all__ = ["CLASSES", "LINES", "Rule"]
 
@@ -46,7 +46,7 @@ class Rule:
     stretch: float = 0.3
     full: float = 15.0
 
-    def shares(self, n: int, dimension: int, mu: float, family: Family) -> dict[str, Any]:
+    def shares(self, n: int, dimension: int, mu: float, family: ScoreFamily) -> dict[str, Any]:
         """Return the shares of μ², how many looks there are and of which kind.
 
         The mean row is worth the more of μ² the less is known of it: `flatten` is such that its noise, of norm

@@ -14,11 +14,11 @@ from sottovoce.inference.regression.design import Design, check_design
 from sottovoce.inference.regression.filter_settings import CLASSES, LINES, Rule
 from sottovoce.inference.regression.filter_worst import worst_rows
 from sottovoce.inference.regression.gaussian_posterior import GaussianPosterior
-from sottovoce.inference.regression.kalman_filter import Belief
+from sottovoce.inference.regression.kalman_filter import FilteredGaussian
 from sottovoce.inference.regression.losses import Logistic, positive
 from sottovoce.inference.regression.newton_filter import NewtonBelief
 from sottovoce.inference.regression.posterior import RegressionMechanism
-from sottovoce.inference.regression.residuals import Classes, Family, Line, Probits, family_of, turned
+from sottovoce.inference.regression.residuals import Classes, Line, Probits, ScoreFamily, family_of, turned
 from sottovoce.inference.regression.row_maps import flat_by
 from sottovoce.inference.regression.softmax import SoftmaxPosterior, contrasts
 from sottovoce.inference.regression.sums import LARGEST_MU, Steps, ask, log_ratio, steps_in_one, total_mu
@@ -193,7 +193,7 @@ class FilteredRegression(RegressionMechanism):
         return flat, first, one
 
     @cached_property
-    def family(self) -> Family:
+    def family(self) -> ScoreFamily:
         """Residuals and curvature of the loss."""
         found = family_of(self.design.loss)
         assert found is not None
@@ -275,7 +275,7 @@ class FilteredRegression(RegressionMechanism):
     def steps(self) -> Steps:
         """Ask the sums and return the belief."""
         belief, matrix = yield from self._looked()
-        return self._posterior(belief, matrix) if isinstance(belief, Belief) else self._newton(belief, matrix)
+        return self._posterior(belief, matrix) if isinstance(belief, FilteredGaussian) else self._newton(belief, matrix)
 
     def _looked(self) -> Steps:
         """Ask the sums, of one release or of several, and return the belief and the matrix of its coordinates."""
@@ -292,7 +292,7 @@ class FilteredRegression(RegressionMechanism):
         # The prior is round before the mean is shrunk: a level may be as large as it was.
         size = np.sum(matrix * matrix, axis=(-2, -1))[..., None, None]
         prior = self.prior_precision * matrix @ turned(matrix) * (d / size)
-        belief = Belief(family, n, prior, known_mean, crowded, length)
+        belief = FilteredGaussian(family, n, prior, known_mean, crowded, length)
         answer = yield rows.first_look(family, belief.t, belief.bound, first)
         belief.first_look(answer, first)
         rows = UnitRows(rows.matrix @ belief.directions, self._steps)
@@ -309,7 +309,7 @@ class FilteredRegression(RegressionMechanism):
             belief.learn(answer, one)
         return belief, rows.matrix / (belief.scale[..., None, :] * self.design.data_norm)
 
-    def _full_looks(self, first: Belief, rows: UnitRows, mu: float) -> Steps:
+    def _full_looks(self, first: FilteredGaussian, rows: UnitRows, mu: float) -> Steps:
         """Ask the full looks from where the first one led; logits are √2 times the one contrast."""
         belief = NewtonBelief(math.sqrt(2) * first.t[..., 0] / first.scale, first.prior * first.scale**2 / 2)
         for _ in range(self.looks):
@@ -321,7 +321,7 @@ class FilteredRegression(RegressionMechanism):
         covariance = _SPREAD * matrix @ np.linalg.inv(belief.precision) @ matrix.T
         return GaussianPosterior(matrix @ belief.t, (covariance + covariance.T) / 2, _NO_INTERVALS)
 
-    def _posterior(self, belief: Belief, matrix: Floats) -> GaussianPosterior | SoftmaxPosterior:
+    def _posterior(self, belief: FilteredGaussian, matrix: Floats) -> GaussianPosterior | SoftmaxPosterior:
         """Return the belief in the coordinates of the design, w = matrix·t."""
         mean, covariance = matrix @ belief.t, _SPREAD * (matrix / belief.precision) @ matrix.T
         covariance = (covariance + covariance.T) / 2

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.inference.regression.residuals import Family, Line, turned
+from sottovoce.inference.regression.residuals import Line, ScoreFamily, turned
 from sottovoce.privacy.numbers import Floats, above_diagonal
 
-__all__ = ["Belief", "denoised", "effective", "symmetric"]
+__all__ = ["FilteredGaussian", "denoised", "effective", "symmetric"]
 
 _SHORTENED = 0.2
 """The part of itself that a parameter may be off by after looks at shortened residuals."""
@@ -82,7 +82,7 @@ def _each(number: Any) -> Floats:
     return np.asarray(number)[..., None]
 
 
-class Belief:
+class FilteredGaussian:
     """N(t, 1/P) of the parameters in the directions of the information, and what is known of rows and residuals.
 
     Or as many of them as there are releases: in all that answers are made of, releases come first.
@@ -103,7 +103,7 @@ class Belief:
     """
 
     def __init__(
-        self, family: Family, n: int, prior: Floats, mean_row: Floats, crowded: float, length: float = 0.0
+        self, family: ScoreFamily, n: int, prior: Floats, mean_row: Floats, crowded: float, length: float = 0.0
     ) -> None:
         self.family, self.n, self._prior, self._length = family, n, prior, length
         self.mean_row, self.crowded = mean_row, crowded
@@ -179,7 +179,7 @@ class Belief:
         """Return the room of full looks: where one class is rare rows tell less, and noise counts for more beside it.
 
         >>> from sottovoce.inference.regression.residuals import Classes
-        >>> belief = Belief(Classes(2), 100, np.eye(1), np.ones(1), 0.3)
+        >>> belief = FilteredGaussian(Classes(2), 100, np.eye(1), np.ones(1), 0.3)
         >>> belief.told = 0.075
         >>> [float(belief.room(room)) for room in (3.0, 1.2, 0.7)]
         [1.5, 1.0, 0.7]

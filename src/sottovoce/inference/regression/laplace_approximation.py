@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.inference.regression.eigenvalues import lifted
-from sottovoce.inference.regression.pseudo_row_moments import Imagined, axes
-from sottovoce.inference.regression.sampler_settings import Care
+from sottovoce.inference.regression.pseudo_row_moments import PseudoRowMoments, axes
+from sottovoce.inference.regression.sampler_settings import SamplerSettings
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["Way", "squares", "times"]
+__all__ = ["LaplaceMode", "squares", "times"]
 
 _FARTHEST = 1.0
 """How far the linear predictor may move in one step, on average over imagined rows."""
@@ -33,7 +33,7 @@ a part of it, has changed by no more than this; both divided by how much care is
 
 
 @dataclass(frozen=True, eq=False)
-class Way:
+class LaplaceMode:
     """What is known before the first step, one first index a guess.
 
     Attributes
@@ -55,8 +55,8 @@ class Way:
         Eigenvalues and eigenvectors of H, where they are known.
     """
 
-    imagined: Imagined | None
-    other: Imagined | None
+    imagined: PseudoRowMoments | None
+    other: PseudoRowMoments | None
     information: Floats
     variation: Floats
     along: Floats
@@ -64,7 +64,7 @@ class Way:
     centre: Floats
     tau: Floats
     cut: Floats
-    care: Care
+    care: SamplerSettings
     directions: tuple[Floats, Floats] | None = None
 
     def some(self, kept: NDArray[np.bool_]) -> Self:
@@ -77,7 +77,7 @@ class Way:
         return found
 
     @property
-    def bends(self) -> Imagined | None:
+    def bends(self) -> PseudoRowMoments | None:
         """Rows on which the mean bends, if it does."""
         return self.imagined if self.imagined is not None and self.imagined.families[0].curved else None
 
@@ -140,7 +140,7 @@ class _Step:
     fit: Floats
 
     @classmethod
-    def at(cls, way: Way, theta: Floats, V: Floats, rows: Imagined | None) -> Self:
+    def at(cls, way: LaplaceMode, theta: Floats, V: Floats, rows: PseudoRowMoments | None) -> Self:
         """Return the step from θ, the score being of variance V: the mean is straight unless it bends on some rows."""
         H, D = way.information, way.information.shape[1]
         seems, turn = (theta - way.centre, None) if rows is None else rows.way(theta)
@@ -162,7 +162,7 @@ class _Step:
         P, V = self.precision[some], self.V[some]
         return np.asarray((self.fit[some] - np.linalg.slogdet(P)[1] - np.linalg.slogdet(V)[1]) / 2)
 
-    def varies(self, way: Way) -> Floats:
+    def varies(self, way: LaplaceMode) -> Floats:
         """Return the variance of the score: with what the noise of the information does, and what rows do not tell."""
         (vectors, shared), H = way._shared, way.information
         turns = vectors.transpose(0, 2, 1)
@@ -178,7 +178,7 @@ class _Step:
             V = V + squares(times(H, way.other.seems(self.theta) - self.seems))
         return np.asarray(V)
 
-    def still(self, way: Way, theta: Floats, V: Floats, before: Floats) -> NDArray[np.bool_]:
+    def still(self, way: LaplaceMode, theta: Floats, V: Floats, before: Floats) -> NDArray[np.bool_]:
         """Say which guesses have come to rest: the next step would lead to where this one and the last do."""
         sd = np.sqrt(np.maximum(((way.along @ self.left) * way.along).sum(axis=2), 0.0))
         was, now = (np.diagonal(one, axis1=1, axis2=2) for one in (self.V, V))

@@ -21,16 +21,16 @@ from typing import Any
 import numpy as np
 
 from sottovoce.inference.regression.eigenvalues import floored, lifted
-from sottovoce.inference.regression.laplace_approximation import Way, times
-from sottovoce.inference.regression.moment_draws import Guesses
-from sottovoce.inference.regression.noisy_score_information import Glance
-from sottovoce.inference.regression.overdispersion import Extra
-from sottovoce.inference.regression.pseudo_row_moments import Imagined, axes
-from sottovoce.inference.regression.sampler_settings import RELEASED, Care
+from sottovoce.inference.regression.laplace_approximation import LaplaceMode, times
+from sottovoce.inference.regression.moment_draws import MomentSamples
+from sottovoce.inference.regression.noisy_score_information import NoisyScoreInformation
+from sottovoce.inference.regression.overdispersion import Overdispersion
+from sottovoce.inference.regression.pseudo_row_moments import PseudoRowMoments, axes
+from sottovoce.inference.regression.sampler_settings import RELEASED, SamplerSettings
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.readings.families import PoissonFamily
 
-__all__ = ["Asked", "Belief", "believe", "believe_all"]
+__all__ = ["AskedTerm", "LookPosterior", "believe", "believe_all"]
 
 _TOGETHER = 48
 """So many guesses at most are worked on together: of more the numbers would not stay near the processor."""
@@ -41,7 +41,7 @@ _PLAIN = 0.25
 
 
 @dataclass(frozen=True, eq=False)
-class Belief:
+class LookPosterior:
     """A mixture of normal laws: weights, means and covariances; and the guesses and the imagined rows on which it was
     found, if any, and which part of its prior variance each coordinate has left.
     """
@@ -49,8 +49,8 @@ class Belief:
     weights: Floats
     means: Floats
     covariances: Floats
-    guesses: Guesses | None = None
-    imagined: Imagined | None = None
+    guesses: MomentSamples | None = None
+    imagined: PseudoRowMoments | None = None
     unlearned: Floats | None = None
 
     @cached_property
@@ -66,13 +66,13 @@ class Belief:
             np.einsum("k,kij->ij", self.weights, self.covariances) + np.einsum("k,ki,kj->ij", self.weights, off, off)
         )
 
-    def mapped(self, matrix: Floats, shift: Floats | float = 0.0) -> Belief:
+    def mapped(self, matrix: Floats, shift: Floats | float = 0.0) -> LookPosterior:
         """Return the belief about Aθ + b."""
-        return Belief(self.weights, self.means @ matrix.T + shift, matrix @ self.covariances @ matrix.T)
+        return LookPosterior(self.weights, self.means @ matrix.T + shift, matrix @ self.covariances @ matrix.T)
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class AskedTerm:
     """What a look is asked: what it says of θ.
 
     Attributes
@@ -96,15 +96,15 @@ class Asked:
         Whether it is the last look, which tells. Other looks only say where the next is taken.
     """
 
-    glance: Glance
+    glance: NoisyScoreInformation
     prior: Callable[[Floats], tuple[Floats, Floats]]
-    meat: Glance | None
+    meat: NoisyScoreInformation | None
     several: bool
     at_least: int = 1
-    care: Care = RELEASED
+    care: SamplerSettings = RELEASED
     at: Floats | None = None
     whole: bool = False
-    extra: Extra | None = None
+    extra: Overdispersion | None = None
     last: bool = False
 
     @property
@@ -123,21 +123,21 @@ class Asked:
         return self.meat is not None and self.meat.meat is not None
 
 
-def believe(asked: Asked) -> Belief:
+def believe(asked: AskedTerm) -> LookPosterior:
     """Return what a look says of θ, its unknown information and the spreads of the prior averaged over."""
     return believe_all([asked])[0]
 
 
-def believe_all(asked: Sequence[Asked]) -> list[Belief]:
+def believe_all(asked: Sequence[AskedTerm]) -> list[LookPosterior]:
     """Return what each of several looks of one regression says of θ, those that are asked alike together."""
-    found: dict[int, Belief] = {}
+    found: dict[int, LookPosterior] = {}
     alike: dict[tuple[bool, ...], list[int]] = {}
     for place, one in enumerate(asked):
         alike.setdefault(one.alike, []).append(place)
     for places in alike.values():
         first = asked[places[0]]
         options: dict[str, Any] = {name: getattr(first, name) for name in ("several", "at_least", "care", "last")}
-        told = Guesses.of([asked[k].glance for k in places], **options)
+        told = MomentSamples.of([asked[k].glance for k in places], **options)
         for some in _batches([len(one.mean) for one in told]):
             beliefs = _believed([asked[places[k]] for k in some], [told[k] for k in some])
             found |= dict(zip([places[k] for k in some], beliefs, strict=True))
@@ -154,7 +154,7 @@ def _batches(counts: Sequence[int]) -> list[list[int]]:
     return found
 
 
-def _believed(asked: Sequence[Asked], guesses: Sequence[Guesses]) -> list[Belief]:
+def _believed(asked: Sequence[AskedTerm], guesses: Sequence[MomentSamples]) -> list[LookPosterior]:
     """Return what looks say of θ that are asked alike: their guesses lie one after the other."""
     glances, counts = [one.glance for one in asked], [len(one.mean) for one in guesses]
     H = np.concatenate([one.information for one in guesses])
@@ -162,7 +162,7 @@ def _believed(asked: Sequence[Asked], guesses: Sequence[Guesses]) -> list[Belief
     bends = glances[0].look.model.curved and asked[0].noisy
     imagined, other = None, None
     if not asked[0].whole:
-        imagined, *more = Imagined.several(glances, told, more=bends, last=asked[0].last)
+        imagined, *more = PseudoRowMoments.several(glances, told, more=bends, last=asked[0].last)
         other = more[0] if more else None
     priors = [one.prior(some.spread) for one, some in zip(asked, guesses, strict=True)]
     T = _each((glance.shape for glance in glances), counts).transpose(0, 2, 1)
@@ -173,7 +173,7 @@ def _believed(asked: Sequence[Asked], guesses: Sequence[Guesses]) -> list[Belief
     if given := [(one.glance.shape.T, one.at) for one in asked if one.at is not None]:
         at = _each((np.linalg.solve(shape, at) for shape, at in given), counts)
     directions = None if imagined is None else axes(H)
-    way = Way(
+    way = LaplaceMode(
         imagined,
         other,
         H,
@@ -197,7 +197,7 @@ def _believed(asked: Sequence[Asked], guesses: Sequence[Guesses]) -> list[Belief
         mean, covariance = means[own], covariances[own]
         if one.last and one.noisy and one.glance.far is not None and part is not None:
             mean, covariance = one.glance.far.told(one.glance.look, part, mean, covariance)
-        found.append(Belief(weights, mean, covariance, some, part, weights @ unlearned))
+        found.append(LookPosterior(weights, mean, covariance, some, part, weights @ unlearned))
     return found
 
 
@@ -214,9 +214,9 @@ def _each(parts: Iterable[Any], counts: Sequence[int]) -> Floats:
 
 
 def _variation(
-    asked: Sequence[Asked],
+    asked: Sequence[AskedTerm],
     counts: Sequence[int],
-    imagined: Imagined | None,
+    imagined: PseudoRowMoments | None,
     information: Floats,
     directions: tuple[Floats, Floats] | None,
 ) -> Floats:
@@ -240,7 +240,7 @@ def _variation(
     return J
 
 
-def _unsure(imagined: Imagined, extra: Extra | None) -> Floats:
+def _unsure(imagined: PseudoRowMoments, extra: Overdispersion | None) -> Floats:
     """Return by how much the score may vary because nobody knows quite how much counts do."""
     (family,) = imagined.families
     assert isinstance(family, PoissonFamily) and extra is not None
@@ -249,7 +249,7 @@ def _unsure(imagined: Imagined, extra: Extra | None) -> Floats:
     return np.asarray(moves.transpose(1, 2, 0) @ moves.transpose(1, 0, 2))
 
 
-def _roots(glance: Glance, guesses: Guesses, sds: Floats) -> Floats:
+def _roots(glance: NoisyScoreInformation, guesses: MomentSamples, sds: Floats) -> Floats:
     """Return for each guess a root B of the prior's covariance: θ = Bη in the coordinates of x, η of unit variance.
 
     The prior of an intercept is that of the linear predictor of a mean record: one at zero may be far from all.
@@ -267,7 +267,7 @@ def _roots(glance: Glance, guesses: Guesses, sds: Floats) -> Floats:
     return roots
 
 
-def _cut(glance: Glance) -> float:
+def _cut(glance: NoisyScoreInformation) -> float:
     """Return how little a linear regression's look is to be believed: the part of its residuals that is cut.
 
     Where they fill its cap, the score hardly grows with the way to the truth. Even ones are meant, whose squares are

@@ -32,9 +32,9 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.records.facts.encodings import Encoding
 
 if TYPE_CHECKING:
-    from sottovoce.inference.regression.residual_tails import Tail
+    from sottovoce.inference.regression.residual_tails import ResidualTail
 
-__all__ = ["Doubt", "apart", "doubt", "learned", "lost", "mean_squares", "thick"]
+__all__ = ["Misspecification", "apart", "doubt", "learned", "lost", "mean_squares", "thick"]
 
 _TAIL = 3.0
 """The degrees of freedom of the law that lengths of rows follow: t₃, the longest tails that real columns have."""
@@ -52,7 +52,7 @@ _PLACES = np.linspace(-4.5, 4.5, 91)
 
 
 @dataclass(frozen=True, eq=False)
-class Doubt:
+class Misspecification:
     """By how much the score of a look may be moved by what the formula misses, and by what is cut off.
 
     Attributes
@@ -82,7 +82,7 @@ class Doubt:
     usual: float
     bent: Floats
     cut: Floats
-    tail: Tail | None = None
+    tail: ResidualTail | None = None
 
     def told(self, score: Floats | None, off: Floats, sigma: float, before: Floats) -> tuple[Floats, float]:
         """Return by how much the score may be moved, as a covariance, by how far the two looks are apart; and how

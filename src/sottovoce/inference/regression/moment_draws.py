@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.inference.regression.moment_gibbs_sampler import NARROWEST, Veil, turns
-from sottovoce.inference.regression.noisy_score_information import Glance, know
-from sottovoce.inference.regression.sampler_settings import RELEASED, Care
+from sottovoce.inference.regression.moment_gibbs_sampler import NARROWEST, MomentGibbsSampler, turns
+from sottovoce.inference.regression.noisy_score_information import NoisyScoreInformation, know
+from sottovoce.inference.regression.sampler_settings import RELEASED, SamplerSettings
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["Guesses", "loudest", "out_of_sight", "whole_weight"]
+__all__ = ["MomentSamples", "loudest", "out_of_sight", "whole_weight"]
 
 _TOGETHER = 192
 """So many guesses are worked on together: of more the numbers would not stay near the processor."""
@@ -35,7 +35,7 @@ _ALIKE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
-class Guesses:
+class MomentSamples:
     """Several guesses of the information.
 
     Attributes
@@ -65,8 +65,14 @@ class Guesses:
 
     @classmethod
     def of(
-        cls, glances: Sequence[Glance], *, several: bool, at_least: int = 1, care: Care = RELEASED, last: bool = False
-    ) -> list[Guesses]:
+        cls,
+        glances: Sequence[NoisyScoreInformation],
+        *,
+        several: bool,
+        at_least: int = 1,
+        care: SamplerSettings = RELEASED,
+        last: bool = False,
+    ) -> list[MomentSamples]:
         """Return one guess of each of several looks of one regression, or many where noise hides a column.
 
         Where they are the `last`, each knows what groups are.
@@ -88,14 +94,14 @@ class Guesses:
     @classmethod
     def _of(
         cls,
-        glance: Glance,
+        glance: NoisyScoreInformation,
         known: Floats,
         average: Floats,
         hidden: NDArray[np.bool_],
         stretch: Floats | None,
         several: bool,
         count: int,
-    ) -> Guesses:
+    ) -> MomentSamples:
         """Return the guesses of a look, by what rows are stretched."""
         look = glance.look
         K, d = look.model.outputs, look.encoding.size
@@ -121,7 +127,11 @@ class Guesses:
 
 
 def _stretches(
-    glances: Sequence[Glance], averages: Sequence[Floats], hidden: Sequence[NDArray[np.bool_]], count: int, fewer: int
+    glances: Sequence[NoisyScoreInformation],
+    averages: Sequence[Floats],
+    hidden: Sequence[NDArray[np.bool_]],
+    count: int,
+    fewer: int,
 ) -> dict[int, Floats]:
     """Return for each look with hidden columns, by its place, what its guesses stretch rows by."""
     # Levels that add up to one are what they are: a guess in which they do not would be of no records.
@@ -132,12 +142,12 @@ def _stretches(
     many = max(_TOGETHER // count, 1)
     for some in (places[start : start + many] for start in range(0, len(places), many)):
         seen = [(glances[k], averages[k], _weight(glances[k], averages[k])) for k in some]
-        lifted = Veil.over(seen, [own[k] for k in some], count, fewer).lifted(count)
+        lifted = MomentGibbsSampler.over(seen, [own[k] for k in some], count, fewer).lifted(count)
         found |= dict(zip(some, lifted, strict=True))
     return found
 
 
-def _weight(glance: Glance, average: Floats) -> float:
+def _weight(glance: NoisyScoreInformation, average: Floats) -> float:
     """Return what all records weigh together."""
     back = glance.back
     if glance.constant is None:
@@ -145,7 +155,7 @@ def _weight(glance: Glance, average: Floats) -> float:
     return float(whole_weight(average[None], back[glance.constant])[0])
 
 
-def out_of_sight(glance: Glance) -> NDArray[np.bool_]:
+def out_of_sight(glance: NoisyScoreInformation) -> NDArray[np.bool_]:
     """Say which columns have little information beside its noise.
 
     Of a number counts what the other columns do not explain of it. Of a level, which its column's other levels may
@@ -166,13 +176,13 @@ def out_of_sight(glance: Glance) -> NDArray[np.bool_]:
     )
 
 
-def loudest(glance: Glance) -> float:
+def loudest(glance: NoisyScoreInformation) -> float:
     """Return how large the noise is of the information that some column has for itself, beside that, at most."""
     g = glance.look.matrix
     return float(_along(g, np.zeros_like(g), _own(g, glance.axes), glance.noise)[1].max())
 
 
-def _left(glance: Glance, average: Floats) -> Floats:
+def _left(glance: NoisyScoreInformation, average: Floats) -> Floats:
     """Return what was seen beside what is taken for known."""
     assert glance.information is not None
     return glance.averaged(glance.information) - average
@@ -195,7 +205,7 @@ def _along(g: Floats, left: Floats, solved: Floats, tau: float) -> tuple[Floats,
     return 1 + np.einsum("ai,ab,bi->i", g, left, g) / (kappa * squares**2), tau / (kappa * squares)
 
 
-def _spreads(mean: Floats, back: Floats, glance: Glance, weight: Floats | None) -> Floats:
+def _spreads(mean: Floats, back: Floats, glance: NoisyScoreInformation, weight: Floats | None) -> Floats:
     """Return the standard deviation of each entry, in the coordinates of x, by what records with a constant weigh."""
     moment = back @ mean @ back.T
     if weight is None:  # n records at most, each of a weight of at most the steepest slope
@@ -214,7 +224,7 @@ def whole_weight(mean: Floats, one: Floats) -> Floats:
     return np.asarray(np.maximum(seen, np.maximum(least, 1e-300)))
 
 
-def _most(glance: Glance, seen: Any) -> Any:
+def _most(glance: NoisyScoreInformation, seen: Any) -> Any:
     """Return the most information that an entry can have; where n is a secret, what the entry with most has.
 
     Of nobody noise alone is seen, and is measured by what one record has.
@@ -222,7 +232,7 @@ def _most(glance: Glance, seen: Any) -> Any:
     return seen if glance.n is None else max(glance.n, 1) * glance.look.model.steepest
 
 
-def _blur(average: Floats, back: Floats, glance: Glance) -> Floats:
+def _blur(average: Floats, back: Floats, glance: NoisyScoreInformation) -> Floats:
     """Return by how much the variance of each entry may be larger than it seems, by noise."""
     one = None if glance.constant is None else back[glance.constant]
     if one is None:

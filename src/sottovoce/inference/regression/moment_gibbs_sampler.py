@@ -26,10 +26,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.inference.regression.noisy_score_information import Glance
+from sottovoce.inference.regression.noisy_score_information import NoisyScoreInformation
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["NARROWEST", "POWER", "Veil", "turns"]
+__all__ = ["NARROWEST", "POWER", "MomentGibbsSampler", "turns"]
 
 POWER = 0.25
 """P(spread < s) = s to this power."""
@@ -51,7 +51,7 @@ _NONE = 1e-6
 
 
 @dataclass(eq=False)
-class Veil:
+class MomentGibbsSampler:
     """Guesses of means and covariances, one first index a look and then one a guess, that change until they know no
     more than was seen.
 
@@ -87,7 +87,7 @@ class Veil:
     @classmethod
     def over(
         cls,
-        seen: Sequence[tuple[Glance, Floats, float]],
+        seen: Sequence[tuple[NoisyScoreInformation, Floats, float]],
         hidden: Sequence[NDArray[np.bool_]],
         count: int,
         fewer: int = 1,
@@ -194,7 +194,7 @@ class _Drawn:
     Looks after those that have a column are left as they are.
     """
 
-    def __init__(self, veil: Veil, column: NDArray[np.intp]) -> None:
+    def __init__(self, veil: MomentGibbsSampler, column: NDArray[np.intp]) -> None:
         self.veil, self.column, self.look = veil, column, np.arange(len(column))
         some = slice(len(column))
         self.metric, self.whole, self.noise = veil.metric[some], veil.whole[some, None], veil.noise[some, None]

@@ -17,11 +17,11 @@ from sottovoce.records.readings import Look
 if TYPE_CHECKING:
     from sottovoce.inference.regression.censored_counts import FarCounts
 
-__all__ = ["Glance", "denoised", "know", "once_each", "round_shape"]
+__all__ = ["NoisyScoreInformation", "denoised", "know", "once_each", "round_shape"]
 
 
 @dataclass(frozen=True, eq=False)
-class Glance:
+class NoisyScoreInformation:
     """What a look let out, in the coordinates z and in the units of the sums.
 
     Attributes
@@ -57,7 +57,7 @@ class Glance:
     @classmethod
     def of(
         cls, look: Look, n: int | None, noisy: Floats, scales: Mapping[str, float], missed: Floats | None = None
-    ) -> Glance:
+    ) -> NoisyScoreInformation:
         """Return noisy sums, and their noise in whole steps, in their own units."""
         pull, lean = look.factors
         unit = {"score": 1 / pull, "information": 1 / lean**2, "meat": 1 / pull**2}
@@ -134,7 +134,7 @@ class Glance:
         return once_each(self.look.matrix, self.look.model.outputs)
 
 
-def know(glances: Sequence[Glance]) -> None:
+def know(glances: Sequence[NoisyScoreInformation]) -> None:
     """Find what is `known` of several looks of one regression, where it was not found before, at once."""
     some = [glance for glance in glances if glance.tau and "known" not in glance.__dict__]
     if some:
@@ -145,7 +145,7 @@ def know(glances: Sequence[Glance]) -> None:
             glance.__dict__["known"] = glance._kept(_crossed(glance, found))
 
 
-def _crossed(glance: Glance, shared: Floats) -> Floats:
+def _crossed(glance: NoisyScoreInformation, shared: Floats) -> Floats:
     """Return the information of several linear predictors, by what it is averaged over them, freed of its noise.
 
     That has less noise than the whole, whose semicircle would swallow what the average shows. So each block is taken to
@@ -171,7 +171,7 @@ def once_each(matrix: Any, outputs: int) -> Floats:
     return np.asarray(matrix if outputs == 1 else np.kron(np.eye(outputs), matrix), dtype=np.float64)
 
 
-def _levelled(glance: Glance) -> Floats:
+def _levelled(glance: NoisyScoreInformation) -> Floats:
     """Return an information in which levels of one group never meet: no record has two of them.
 
     So each level's weight is a number of its own, seen with the noise of one, and what two levels share is none; and
@@ -210,7 +210,7 @@ def _levelled(glance: Glance) -> Floats:
     return np.asarray(kept)
 
 
-def _beside(glance: Glance, some: Floats) -> Floats:
+def _beside(glance: NoisyScoreInformation, some: Floats) -> Floats:
     """Return the information of some functionals of a row, the first a constant, freed of their own noise alone."""
     root = np.linalg.cholesky(some @ some.T)
     across = np.linalg.solve(root, some)
@@ -297,7 +297,7 @@ def _more(matrices: Floats, taus: Floats) -> Floats:
     return np.asarray((vectors * values[:, None]) @ vectors.transpose(0, 2, 1))
 
 
-def round_shape(glance: Glance) -> Floats:
+def round_shape(glance: NoisyScoreInformation) -> Floats:
     """Return the coordinates in which the information is round.
 
     Where noise hides how much there is of a direction, it is taken to be as much as noise would hide.

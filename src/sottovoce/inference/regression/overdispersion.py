@@ -13,12 +13,12 @@ from typing import Self
 import numpy as np
 
 from sottovoce.inference.regression.formula import Formula
-from sottovoce.inference.regression.noisy_score_information import Glance
+from sottovoce.inference.regression.noisy_score_information import NoisyScoreInformation
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.readings import Look
 from sottovoce.records.readings.families import PoissonFamily
 
-__all__ = ["Extra", "variation_look"]
+__all__ = ["Overdispersion", "variation_look"]
 
 _TINY = 2.0**-20
 """What is left of all entries of a row but the constant."""
@@ -40,13 +40,13 @@ _TAILS = 8.0
 
 
 @dataclass(frozen=True)
-class Extra:
+class Overdispersion:
     """What is believed of α, the variance of rates between records of the same mean: its mean and deviation.
 
     Before it was looked at both are one half. What a look tells is weighed by the law 3(1 + α)⁻⁴, whose mean is one
     half and whose tail is long: nights in a hospital, of which most people have none, vary as with an α of thirty.
 
-    >>> Extra().doubt > Extra(0.0, 0.1).doubt
+    >>> Overdispersion().doubt > Overdispersion(0.0, 0.1).doubt
     True
     """
 
@@ -88,7 +88,12 @@ class Extra:
 
     @classmethod
     def of(
-        cls, glance: Glance, rows: Floats, records: Floats, misses: Floats, before: PoissonFamily | None = None
+        cls,
+        glance: NoisyScoreInformation,
+        rows: Floats,
+        records: Floats,
+        misses: Floats,
+        before: PoissonFamily | None = None,
     ) -> Self:
         """Return what a `variation_look` tells, post-processing.
 

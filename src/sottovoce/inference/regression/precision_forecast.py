@@ -15,24 +15,24 @@ from sottovoce.inference.regression.adaptive_newton import final, strides, toget
 from sottovoce.inference.regression.coefficients import Coefficients
 from sottovoce.inference.regression.floating_sums import quick_sums
 from sottovoce.inference.regression.formula import Formula
-from sottovoce.inference.regression.look_posterior import Asked, Belief
+from sottovoce.inference.regression.look_posterior import AskedTerm, LookPosterior
 from sottovoce.inference.regression.moment_draws import loudest, out_of_sight
-from sottovoce.inference.regression.noisy_score_information import Glance
+from sottovoce.inference.regression.noisy_score_information import NoisyScoreInformation
 from sottovoce.inference.regression.sampler_settings import PLANNED
 from sottovoce.mechanisms.single_threaded import one_thread
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, real, whole
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.records.facts.assumed_distribution import Imagined, counted, evenly
+from sottovoce.records.facts.assumed_distribution import AssumedDistribution, counted, evenly
 from sottovoce.records.facts.columns import Category, Column, Count, Number
 from sottovoce.records.facts.encodings import levels_of, scale_of
 from sottovoce.records.readings import Look
 from sottovoce.records.readings.families import PoissonFamily
 from sottovoce.records.readings.in_memory_records import as_columns
 
-__all__ = ["Foreseen", "foresee", "foresee_all", "rarely"]
+__all__ = ["PrecisionForecast", "foresee", "foresee_all", "rarely"]
 
-Walk = Generator[Asked, Belief, Floats]
+Walk = Generator[AskedTerm, LookPosterior, Floats]
 """Looks that are taken one after the other, to half the width of every interval."""
 _LATTICES = {1021: 76, 2039: 1487}
 """How many records are imagined, each for a part of n, and what takes one column's place in its law to the next one's:
@@ -63,7 +63,7 @@ _RARE, _NARROW = 0.1, 0.1
 
 
 @dataclass(frozen=True)
-class Foreseen:
+class PrecisionForecast:
     """What is expected of a term.
 
     Attributes
@@ -98,14 +98,14 @@ class Foreseen:
         return asdict(self)
 
 
-def rarely(formula: Formula, imagined: Imagined | None = None) -> Imagined:
+def rarely(formula: Formula, imagined: AssumedDistribution | None = None) -> AssumedDistribution:
     """Return records that tell little, but for what is said of their columns.
 
     A flag is set once in ten records, and so often is any value of categories but the first met, or a quarter as often
     as if all were met alike; numbers spread over a tenth of their range, but for one that is explained; counts that are
     explained are 0.1 on average.
     """
-    said = Imagined() if imagined is None else imagined
+    said = AssumedDistribution() if imagined is None else imagined
     response = formula.parsed.response
     found = {name: _little(formula.facts[name]) for name in formula.encoding.names}
     if isinstance(formula.model, PoissonFamily):
@@ -132,9 +132,9 @@ def foresee(
     mechanism: AdaptiveLooks,
     n: int | None = None,
     level: float = 0.95,
-    imagined: Imagined | None = None,
+    imagined: AssumedDistribution | None = None,
     pause: Callable[[], None] | None = None,
-) -> list[Foreseen]:
+) -> list[PrecisionForecast]:
     """Return how wide each interval will be, if the records are as imagined, and each column of little effect.
 
     A flag or a level moves log-odds or log-rates by 0.3, a number by as much for each standard deviation of its own;
@@ -165,16 +165,16 @@ def foresee(
     >>> even.term, bool(0.001 < even.plain < even.width < 0.003 < rare.width)
     ('age', True)
     """
-    return foresee_all(mechanism, [Imagined() if imagined is None else imagined], n, level, pause)[0]
+    return foresee_all(mechanism, [AssumedDistribution() if imagined is None else imagined], n, level, pause)[0]
 
 
 def foresee_all(
     mechanism: AdaptiveLooks,
-    imagined: Sequence[Imagined],
+    imagined: Sequence[AssumedDistribution],
     n: int | None = None,
     level: float = 0.95,
     pause: Callable[[], None] | None = None,
-) -> list[list[Foreseen]]:
+) -> list[list[PrecisionForecast]]:
     """Return what `foresee` does of each of several sorts of records: the looks at all of them go on together."""
     count = mechanism.n if n is None else n
     if count is None:
@@ -198,13 +198,13 @@ def _apart(one: Floats, other: Floats) -> float:
     return float(np.exp(np.sqrt(np.mean(ratios**2))))
 
 
-def _told(system: Formula, quiet: Sequence[Floats], several: Sequence[Floats]) -> list[Foreseen]:
+def _told(system: Formula, quiet: Sequence[Floats], several: Sequence[Floats]) -> list[PrecisionForecast]:
     """Return what is expected of each term, by half the widths that looks without noise left, and walks with some."""
     # The middle of two in proportion: with a column that noise may hide one is now and then a thousand times the other.
     width = np.exp(np.median(np.log(np.maximum(several, 1e-300)), axis=0))
     widest, plain = np.maximum(np.max(several, axis=0), width), np.minimum(np.sqrt(quiet[0] * quiet[-1]), width)
     widths = zip(system.terms, width, widest, plain, strict=True)
-    return [Foreseen(term, *map(float, each)) for term, *each in widths]
+    return [PrecisionForecast(term, *map(float, each)) for term, *each in widths]
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,14 +224,14 @@ class _Records:
     """
 
     formula: Formula
-    said: Imagined
+    said: AssumedDistribution
     rows: Floats
     places: Floats
     each: float
     pause: Callable[[], None] | None
 
     @classmethod
-    def of(cls, formula: Formula, n: int, said: Imagined, pause: Callable[[], None] | None) -> Self:
+    def of(cls, formula: Formula, n: int, said: AssumedDistribution, pause: Callable[[], None] | None) -> Self:
         """Return records that stand for n."""
         said.check(formula.facts)
         about, encoding = n * said.kept, formula.encoding
@@ -315,18 +315,18 @@ class _Records:
             self._walked(mechanism, second, lambda size: -mirrored(size), level),
         ]
 
-    def _quiet(self, mechanism: AdaptiveLooks, answer: Floats, y: Floats) -> Glance:
+    def _quiet(self, mechanism: AdaptiveLooks, answer: Floats, y: Floats) -> NoisyScoreInformation:
         """Return a look at an answer, without noise and with no row cut: it tells what is left without privacy."""
         system, (shape, _) = self.formula, self.formula.start
         cap = float(system.response.high) if isinstance(system.response, Count) and system.model.curved else 0.0
         parts = mechanism.reading.parts  # a mean that bends says itself how much scores vary
         look = system.look_at(mechanism.n, answer, shape, max(self._longest, _NARROWEST), parts, cap)
         total = self.each * quick_sums(look, self.rows, look.model.outcome(y))
-        glance = Glance.of(look, mechanism.n, total, dict.fromkeys(parts, _QUIET) | {"information": 0.0})
+        glance = NoisyScoreInformation.of(look, mechanism.n, total, dict.fromkeys(parts, _QUIET) | {"information": 0.0})
         # Rows of zeros alone have no information at all; nothing is quite so.
         return replace(glance, information=np.asarray(glance.information) + _QUIET * np.eye(look.dimension))
 
-    def _seen(self, mechanism: AdaptiveLooks, answer: Floats, glance: Glance, level: float) -> Walk:
+    def _seen(self, mechanism: AdaptiveLooks, answer: Floats, glance: NoisyScoreInformation, level: float) -> Walk:
         """Return half the width of every interval that a look at an answer leaves."""
         asked = final(mechanism, [(glance, None)], PLANNED)
         belief = yield replace(asked, several=False, at=answer, whole=True, extra=None)
@@ -347,14 +347,14 @@ class _Records:
         belief = yield final(mechanism, path, PLANNED)
         return self._halves(belief, level)
 
-    def _halves(self, belief: Belief, level: float) -> Floats:
+    def _halves(self, belief: LookPosterior, level: float) -> Floats:
         """Return half the width of every interval."""
         A, b = self.formula.units
         found = Coefficients.from_belief(self.formula, belief.mapped(A, b), np.zeros(len(A)))
         return np.asarray(np.diff(found.interval(level, _NEAR), axis=1)[:, 0] / 2)
 
 
-def _heard(mechanism: AdaptiveLooks, quiet: Glance) -> Glance:
+def _heard(mechanism: AdaptiveLooks, quiet: NoisyScoreInformation) -> NoisyScoreInformation:
     """Return a look as loud as the last one, in the coordinates of the first, that knows the information.
 
     Where counts are cut, and so how loud noise is, no look has said yet: it is no louder than this.
@@ -366,7 +366,7 @@ def _heard(mechanism: AdaptiveLooks, quiet: Glance) -> Glance:
     return heard
 
 
-def _predictors(formula: Formula, said: Imagined) -> tuple[Floats, Floats]:
+def _predictors(formula: Formula, said: AssumedDistribution) -> tuple[Floats, Floats]:
     """Return where the linear predictors of a mean that bends lie, and how far they go with log-odds or log-rates."""
     name, levels = formula.parsed.response, levels_of(formula.response)
     if levels is None:
@@ -379,7 +379,7 @@ def _predictors(formula: Formula, said: Imagined) -> tuple[Floats, Floats]:
     return middle, part * np.sqrt(2 * np.pi) * np.exp(middle**2 / 2)
 
 
-def _response(formula: Formula, said: Imagined, t: Floats, places: Floats) -> Any:
+def _response(formula: Formula, said: AssumedDistribution, t: Floats, places: Floats) -> Any:
     """Return what is explained, at places of its law: log-odds or log-rates, or standard deviations, are moved by t."""
     name, column, levels = formula.parsed.response, formula.response, levels_of(formula.response)
     if levels is not None:

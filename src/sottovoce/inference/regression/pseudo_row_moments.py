@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from sottovoce.inference.regression.eigenvalues import lifted
 from sottovoce.inference.regression.flagged_rows import flagged_rows
 from sottovoce.inference.regression.moment_draws import whole_weight
-from sottovoce.inference.regression.noisy_score_information import Glance
+from sottovoce.inference.regression.noisy_score_information import NoisyScoreInformation
 from sottovoce.inference.regression.skewed_rows import more_skewed, skewness
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.readings import Look
 from sottovoce.records.readings.families import Family
 
-__all__ = ["Imagined", "axes"]
+__all__ = ["PseudoRowMoments", "axes"]
 
 _ROWS = 128
 _RAREST = 50.0
@@ -30,7 +30,7 @@ _ROUGH = 0.25
 
 
 @dataclass(frozen=True, eq=False)
-class Imagined:
+class PseudoRowMoments:
     """Rows in the coordinates of looks, many for each guess of their information.
 
     Attributes
@@ -60,7 +60,7 @@ class Imagined:
     skewed: bool
 
     @classmethod
-    def of(cls, glances: Sequence[Glance], means: Sequence[Floats], *, last: bool = False) -> Self:
+    def of(cls, glances: Sequence[NoisyScoreInformation], means: Sequence[Floats], *, last: bool = False) -> Self:
         """Return rows for each guess of the information, averaged over linear predictors, of each look.
 
         Numbers are as skewed as their bounds say. At the `last` look, which tells, skewed rows count as it weighs
@@ -69,7 +69,9 @@ class Imagined:
         return cls.several(glances, means, more=False, last=last)[0]
 
     @classmethod
-    def several(cls, glances: Sequence[Glance], means: Sequence[Floats], *, more: bool, last: bool) -> list[Self]:
+    def several(
+        cls, glances: Sequence[NoisyScoreInformation], means: Sequence[Floats], *, more: bool, last: bool
+    ) -> list[Self]:
         """Return the same, and where `more` are asked for and numbers are skewed, others as skewed as they may be."""
         look, counts = glances[0].look, tuple(map(len, means))
         noise = _noise(look.encoding.size)
@@ -110,7 +112,13 @@ class Imagined:
 
     @classmethod
     def _weighed(
-        cls, glances: Sequence[Glance], rows: Floats, odds: Floats, whole: Floats, counts: tuple[int, ...], skewed: bool
+        cls,
+        glances: Sequence[NoisyScoreInformation],
+        rows: Floats,
+        odds: Floats,
+        whole: Floats,
+        counts: tuple[int, ...],
+        skewed: bool,
     ) -> Self:
         """Return rows that are met so often, each for as many records as its slope says: all weigh `whole` together."""
         total = whole / np.maximum(((rows**2).sum(axis=2) * odds).mean(axis=1), 1e-300)

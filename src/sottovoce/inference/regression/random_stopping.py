@@ -12,17 +12,17 @@ from functools import cache
 
 from sottovoce.mechanisms.ball_arithmetic import Ball, ball, precision
 from sottovoce.mechanisms.lazy_uniform import BitSource, LazyUniform
-from sottovoce.privacy.best_of import Tries
+from sottovoce.privacy.best_of import RandomStopping
 
 __all__ = ["drawn"]
 
 
-def drawn(tries: Tries, source: BitSource) -> int:
+def drawn(tries: RandomStopping, source: BitSource) -> int:
     """Return K. Keep it secret: whoever knows it, or can time it, knows more than the profile says.
 
     >>> from sottovoce.privacy.randomness import seeded_rng
     >>> rng = seeded_rng(1)
-    >>> [drawn(Tries(5.0), rng) for _ in range(8)]
+    >>> [drawn(RandomStopping(5.0), rng) for _ in range(8)]
     [1, 1, 1, 17, 1, 4, 2, 4]
     """
     if tries.gamma == 1:

@@ -10,12 +10,12 @@ from typing import Any, Self
 
 from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
 from sottovoce.inference.regression.formula import Formula
-from sottovoce.inference.regression.precision_forecast import Foreseen, foresee_all, rarely
+from sottovoce.inference.regression.precision_forecast import PrecisionForecast, foresee_all, rarely
 from sottovoce.mechanisms.expected_error import cautions
 from sottovoce.privacy.json_values import mapping, restoring
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.shares import in_hundred, percent
-from sottovoce.records.facts.assumed_distribution import Imagined, imagined_of
+from sottovoce.records.facts.assumed_distribution import AssumedDistribution, imagined_of
 from sottovoce.records.facts.columns import Category, Column, Count, Flag
 
 __all__ = ["RegressionPlan", "plan_looks"]
@@ -64,8 +64,8 @@ class RegressionPlan:
     level: float
     mechanism: Mapping[str, Any]
     looks: tuple[float, ...]
-    terms: tuple[Foreseen, ...]
-    rare: tuple[Foreseen, ...] | None
+    terms: tuple[PrecisionForecast, ...]
+    rare: tuple[PrecisionForecast, ...] | None
     assumed: str
     unsaid: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
@@ -157,8 +157,8 @@ class RegressionPlan:
                 level=given["level"],
                 mechanism=given["mechanism"],
                 looks=tuple(given["looks"]),
-                terms=tuple(Foreseen(**one) for one in given["terms"]),
-                rare=None if few is None else tuple(Foreseen(**one) for one in few),
+                terms=tuple(PrecisionForecast(**one) for one in given["terms"]),
+                rare=None if few is None else tuple(PrecisionForecast(**one) for one in few),
                 assumed=given["assumed"],
                 unsaid=tuple(given["unsaid"]),
                 hints=tuple(given["hints"]),
@@ -171,7 +171,7 @@ def plan_looks(
     target: Promise,
     n: int | None = None,
     level: float = 0.95,
-    imagined: Imagined | Iterable[str] | None = None,
+    imagined: AssumedDistribution | Iterable[str] | None = None,
     pause: Callable[[], None] | None = None,
 ) -> RegressionPlan:
     """Return the plan of a regression; nothing is read.
@@ -217,7 +217,7 @@ def plan_looks(
     )
 
 
-def _assumed(formula: Formula, said: Imagined, *, alike: bool) -> str:
+def _assumed(formula: Formula, said: AssumedDistribution, *, alike: bool) -> str:
     """Return what the plan takes for so."""
     many = "all" if said.kept == 1 else percent(said.kept)
     kept = "" if formula.where is None and said.kept == 1 else f" The condition holds for {many} of them."

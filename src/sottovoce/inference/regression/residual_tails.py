@@ -26,7 +26,7 @@ from sottovoce.inference.regression.misspecification import learned
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.readings import Look
 
-__all__ = ["ALIKE", "Tail", "Weighed", "cuts", "tail_look"]
+__all__ = ["ALIKE", "ResidualTail", "Weighed", "cuts", "tail_look"]
 
 ALIKE = 0.3
 """λ: what all residuals that are cut at c standard deviations may lose alike, in those, is this over c."""
@@ -70,7 +70,7 @@ class Weighed:
 
 
 @dataclass(frozen=True, eq=False)
-class Tail:
+class ResidualTail:
     """What is known, and what will be, of what residuals lose that are cut, for each of several cuts.
 
     Attributes
@@ -101,7 +101,7 @@ class Tail:
         noise
             That of what a record loses on average, for each unit between the cuts.
 
-        >>> tail = Tail.of(0.003, *cuts(np.array([0.4, 2.0]), 2.0), 2.0, 0.002)
+        >>> tail = ResidualTail.of(0.003, *cuts(np.array([0.4, 2.0]), 2.0), 2.0, 0.002)
         >>> tail.farther.round(2), np.sqrt(tail.left).round(5), np.sqrt(tail.before + tail.after).round(5)
         (array([1.13, 2.  ]), array([0.00198, 0.     ]), array([0.006, 0.   ]))
         """

@@ -16,7 +16,7 @@ from sottovoce.inference.regression.softmax import Softmax, contrasts, softmax
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 
-__all__ = ["Classes", "Family", "Line", "Probits", "family_of", "turned"]
+__all__ = ["Classes", "Line", "Probits", "ScoreFamily", "family_of", "turned"]
 
 _POINTS = 256
 _WIDE = 1.2
@@ -28,7 +28,7 @@ def turned(matrix: Floats) -> Floats:
     return np.swapaxes(matrix, -1, -2)
 
 
-class Family(ABC):
+class ScoreFamily(ABC):
     """A residual for each record, of `width` numbers, and what it says of the parameters.
 
     Numbers of several releases come first in every array, before records and contrasts.
@@ -55,7 +55,7 @@ class Family(ABC):
 
 
 @dataclass(frozen=True)
-class Classes(Family):
+class Classes(ScoreFamily):
     """K classes in orthonormal contrasts Q of their predictors: the residual is Q′(e_y − p), the curvature at 0 I/K."""
 
     classes: int = 2
@@ -105,7 +105,7 @@ class Classes(Family):
 
 
 @dataclass(frozen=True)
-class Probits(Family):
+class Probits(ScoreFamily):
     """Two classes by the normal law: the residual is y − Φ(t), whose mean is zero at the truth as the score's is."""
 
     width = 1
@@ -133,7 +133,7 @@ class Probits(Family):
 
 
 @dataclass(frozen=True)
-class Line(Family):
+class Line(ScoreFamily):
     """A bounded response: the residual is y − t, and its square tells how wide the rest may be held."""
 
     largest: float = 1.0
@@ -186,7 +186,7 @@ def _normals(width: int) -> Floats:
     return np.ascontiguousarray((points / np.sqrt(np.mean(points * points, axis=0))).T)
 
 
-def family_of(loss: Loss) -> Family | None:
+def family_of(loss: Loss) -> ScoreFamily | None:
     """Return the family of a loss, or None where there is none."""
     if isinstance(loss, Logistic):
         return Classes(2)

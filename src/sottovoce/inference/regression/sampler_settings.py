@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["PLANNED", "RELEASED", "Care"]
+__all__ = ["PLANNED", "RELEASED", "SamplerSettings"]
 
 
 @dataclass(frozen=True)
-class Care:
+class SamplerSettings:
     """How carefully what a look says is found.
 
     Attributes
@@ -37,7 +37,7 @@ class Care:
     drawn: bool = True
 
 
-RELEASED = Care()
-PLANNED = Care(guesses=6, fewer=4, norms=6, nearer=0.25, steps=4, drawn=False)
+RELEASED = SamplerSettings()
+PLANNED = SamplerSettings(guesses=6, fewer=4, norms=6, nearer=0.25, steps=4, drawn=False)
 """Widths differ far more between two draws of the noise than by more guesses, or finer ones: with twice as many of both
 (guesses, and draws of each column) plans come no nearer to what is got than another draw of the noise brings them."""

@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from sottovoce.inference.regression.residuals import Family, turned
+from sottovoce.inference.regression.residuals import ScoreFamily, turned
 from sottovoce.inference.regression.sums import Sum
 from sottovoce.privacy.numbers import Floats, above_diagonal
 from sottovoce.records.readings import Rows
@@ -91,7 +91,7 @@ class UnitRows:
         """Return M², M the most that a row, or a residual of so many numbers, is long after rounding."""
         return (_SURE + math.sqrt(max(self.width, numbers)) / (2 * self.steps)) ** 2
 
-    def look(self, family: Family, centre: Floats, bound: Any, mu: float, *, consistent: bool) -> Sum:
+    def look(self, family: ScoreFamily, centre: Floats, bound: Any, mu: float, *, consistent: bool) -> Sum:
         """Return the sum of rows times residuals at a centre and, where the family asks for it, of their squares."""
 
         def of(seen: Rows) -> Floats:
@@ -99,7 +99,7 @@ class UnitRows:
 
         return Sum(of, self._blocks(family), mu)
 
-    def first_look(self, family: Family, centre: Floats, bound: Any, mu: float) -> Sum:
+    def first_look(self, family: ScoreFamily, centre: Floats, bound: Any, mu: float) -> Sum:
         """Return the look with the information, as its diagonal and what is above it."""
         reach = math.sqrt(8) * self.steps**2 * self._longest(family.width)
 
@@ -133,12 +133,12 @@ class UnitRows:
         # A number above the diagonal stands for two.
         return tuple(block for block in ((self.width, reach), (above, reach / math.sqrt(2))) if block[0])
 
-    def _blocks(self, family: Family) -> tuple[tuple[int, float], ...]:
+    def _blocks(self, family: ScoreFamily) -> tuple[tuple[int, float], ...]:
         reach = 2 * self.steps**2 * self._longest(family.width)
         squares = ((1, reach / family.square),) if family.square else ()
         return ((self.width * family.width, reach), *squares)
 
-    def _look(self, seen: Rows, family: Family, centre: Floats, bound: Any, *, consistent: bool) -> Floats:
+    def _look(self, seen: Rows, family: ScoreFamily, centre: Floats, bound: Any, *, consistent: bool) -> Floats:
         bound = np.asarray(bound)[..., None, None]
         left = family.residuals(seen.X @ (self.matrix @ centre), seen.y, bound, consistent=consistent)
         left = np.rint(left * (self.steps / bound))

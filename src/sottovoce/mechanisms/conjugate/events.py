@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.records.facts.condition_tree import Column, Compare, Condition, IsMissing, Literal, Value
+from sottovoce.records.facts.condition_tree import ColumnTerm, Compare, Condition, IsMissing, Literal, Value
 
 __all__ = ["Cell", "categories_in", "cells_in"]
 
@@ -67,13 +67,13 @@ def _constants(event: Condition, *, text: bool) -> list[Value]:
     """Return every value an event compares x with; refuse what is no event of x."""
     found = []
     for leaf in event.leaves():
-        columns = [side.name for side in leaf.sides if isinstance(side, Column)]
+        columns = [side.name for side in leaf.sides if isinstance(side, ColumnTerm)]
         if isinstance(leaf, IsMissing):
             raise InvalidValue("a new record is never missing; an event compares x with values")
         for name in columns:
             if name.lower() != "x":
                 raise InvalidValue(f"an event is about x, the new record. Got {name!r}")
-        if isinstance(leaf, Column):
+        if isinstance(leaf, ColumnTerm):
             raise InvalidValue("x alone is no event; write one such as x = 1")
         if isinstance(leaf, Compare) and text and not leaf.equates:
             said = "categories have no order; compare x with = or !=, or say x in (...)"

@@ -19,7 +19,7 @@ from sottovoce.privacy.shares import read_share
 from sottovoce.records.facts.columns import Category, Column, Count, Flag, Number
 from sottovoce.records.facts.encodings import levels_of
 
-__all__ = ["Imagined", "counted", "evenly", "imagined_of", "parse_imagined", "split_imagined"]
+__all__ = ["AssumedDistribution", "counted", "evenly", "imagined_of", "parse_imagined", "split_imagined"]
 
 Floats = NDArray[np.float64]
 _LARGE = 50.0
@@ -28,7 +28,7 @@ _MOST = {"share": 1.0, "spread": 0.5, "kept": 1.0, "smallest": 1.0}
 
 
 @dataclass(frozen=True)
-class Imagined:
+class AssumedDistribution:
     """How often flags are set, how large groups are and how far numbers spread, unless more is said of a column.
 
     Attributes
@@ -47,7 +47,7 @@ class Imagined:
 
     Examples
     --------
-    >>> rare = Imagined(columns={"smoker": 0.2, "ward": {"C": 0.1}})
+    >>> rare = AssumedDistribution(columns={"smoker": 0.2, "ward": {"C": 0.1}})
     >>> rare.shares("smoker", Flag()).tolist(), rare.shares("ward", Category(["A", "B", "C"])).tolist()
     ([0.8, 0.2], [0.45, 0.45, 0.1])
     """
@@ -190,7 +190,7 @@ def counted(places: Floats, mean: Any, high: int) -> Floats:
     return found
 
 
-def parse_imagined(texts: Iterable[str], facts: Mapping[str, Column], **others: Any) -> Imagined:
+def parse_imagined(texts: Iterable[str], facts: Mapping[str, Column], **others: Any) -> AssumedDistribution:
     """Return what is said of columns in words: ``smoker=20%``, ``age=0.1``, ``ward:C=5%``.
 
     >>> parse_imagined(["ward:C=5%"], {"ward": Category(["A", "B", "C"])}).columns
@@ -215,20 +215,20 @@ def parse_imagined(texts: Iterable[str], facts: Mapping[str, Column], **others: 
         if key in said:
             raise InvalidValue(f"{left!r} is imagined twice")
         said[key] = number
-    made = Imagined(columns=found, **others)
+    made = AssumedDistribution(columns=found, **others)
     made.check(facts)
     return made
 
 
-def imagined_of(said: Imagined | Iterable[str] | None, facts: Mapping[str, Column]) -> Imagined:
+def imagined_of(said: AssumedDistribution | Iterable[str] | None, facts: Mapping[str, Column]) -> AssumedDistribution:
     """Return what records are imagined to be: as it is, by column, or from words, which may stand in one text.
 
     >>> imagined_of("smoker=20%, ward:C=5%", {"smoker": Flag(), "ward": Category(["A", "B", "C"])}).columns
     {'smoker': 0.2, 'ward': {'C': 0.05}}
     """
     if isinstance(said, Mapping):
-        said = Imagined(columns=dict(said))
-    if isinstance(said, Imagined):
+        said = AssumedDistribution(columns=dict(said))
+    if isinstance(said, AssumedDistribution):
         said.check(facts)
         return said
     if isinstance(said, str):

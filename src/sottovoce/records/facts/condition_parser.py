@@ -19,7 +19,7 @@ from sottovoce.records.facts.condition_tree import (
     MIRRORED,
     SIGNS,
     And,
-    Column,
+    ColumnTerm,
     Compare,
     Condition,
     IsMissing,
@@ -55,7 +55,7 @@ def parse_predicate(text: str) -> Condition:
     Examples
     --------
     >>> parse_predicate("not age > 40")
-    Not(part=Compare(sign='>', left=Column(name='age'), right=Literal(value=40)))
+    Not(part=Compare(sign='>', left=ColumnTerm(name='age'), right=Literal(value=40)))
     >>> parse_predicate("region in ('N', 'S')").values
     (Literal(value='N'), Literal(value='S'))
     >>> parse_predicate("age between 40 and 60") == parse_predicate("age >= 40 and age <= 60")
@@ -118,9 +118,9 @@ class _Parser(TokenReader):
         if sign in SIGNS:
             self.advance()
             right = self.operand()
-            if isinstance(left, Column):
+            if isinstance(left, ColumnTerm):
                 return Compare(sign, left, right)
-            if isinstance(right, Column):
+            if isinstance(right, ColumnTerm):
                 return Compare(MIRRORED[sign], right, left)
             self.fail("a comparison needs a column, in backticks where its name has several words,")
         if isinstance(left, Literal):
@@ -139,7 +139,7 @@ class _Parser(TokenReader):
             self.fail("expected 'in' or 'between'")
         return left
 
-    def within(self, column: Column, negated: bool) -> Condition:
+    def within(self, column: ColumnTerm, negated: bool) -> Condition:
         """Read ``low and high``, both included; a missing value lies neither between them nor outside."""
         low = self.operand()
         self.expect("and")
@@ -168,16 +168,16 @@ class _Parser(TokenReader):
             if not self.accept(","):
                 self.fail(f"expected ',' or {closing!r}")
 
-    def operand(self) -> Column | Literal:
+    def operand(self) -> ColumnTerm | Literal:
         kind, token = self.kind, self.token
         if kind not in ("text", "quoted", "word", "number") and token not in ("true", "false"):
             self.fail("expected a column or a value")
         self.advance()
         match kind:
             case "word":
-                return Column(token)
+                return ColumnTerm(token)
             case "quoted":
-                return Column(token[1:-1])
+                return ColumnTerm(token[1:-1])
             case "text":
                 return Literal(checked_text(token[1:-1].replace(token[0] * 2, token[0])))
             case "number":
@@ -207,7 +207,7 @@ def checked_text(text: str) -> str:
 
 def columns_of(condition: Condition) -> Iterator[str]:
     """Yield the columns that a condition names, again where it names one twice."""
-    return (side.name for leaf in condition.leaves() for side in leaf.sides if isinstance(side, Column))
+    return (side.name for leaf in condition.leaves() for side in leaf.sides if isinstance(side, ColumnTerm))
 
 
 def check_columns(where: str | None, facts: Mapping[str, Fact]) -> list[str]:
@@ -223,7 +223,7 @@ def check_columns(where: str | None, facts: Mapping[str, Fact]) -> list[str]:
     tree = parse_predicate(where)
     for leaf in tree.leaves():
         match leaf:
-            case Compare(sign, Column(column), Column(other)) if column in facts and other not in facts:
+            case Compare(sign, ColumnTerm(column), ColumnTerm(other)) if column in facts and other not in facts:
                 flag = isinstance(facts[column], Flag)
                 hint = f"of a flag write {column} = true" if flag else f"quote a text: {column} {sign} '{other}'"
                 raise InvalidValue(f"there is no column {other!r} to compare {column!r} with; {hint}")
@@ -243,7 +243,7 @@ def check_levels(where: str | None, facts: Mapping[str, Fact]) -> None:
     tree = parse_predicate(where)
     for leaf in tree.leaves():
         match leaf:
-            case Compare(sign, Column(name), Literal(str(text))) if isinstance(fact := facts.get(name), Day):
+            case Compare(sign, ColumnTerm(name), Literal(str(text))) if isinstance(fact := facts.get(name), Day):
                 _check_day(name, sign, text, fact)
     for name, value in _levels_of(tree):
         fact = facts[name]
@@ -267,6 +267,6 @@ def _check_day(name: str, sign: str, text: str, fact: Day) -> None:
 def _levels_of(condition: Condition) -> Iterator[tuple[str, Value]]:
     """Yield each column with each value that it is said to be, or not to be."""
     for leaf in condition.leaves():
-        names = [side.name for side in leaf.sides if isinstance(side, Column)]
+        names = [side.name for side in leaf.sides if isinstance(side, ColumnTerm)]
         if leaf.equates:
             yield from ((names[0], side.value) for side in leaf.sides if isinstance(side, Literal))

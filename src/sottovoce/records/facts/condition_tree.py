@@ -11,7 +11,7 @@ __all__ = [
     "MIRRORED",
     "SIGNS",
     "And",
-    "Column",
+    "ColumnTerm",
     "Compare",
     "Condition",
     "IsMissing",
@@ -52,9 +52,9 @@ class _Leaf:
     """Whether it says that a column is, or is not, a value."""
 
     @property
-    def sides(self) -> tuple[Column | Literal, ...]:
+    def sides(self) -> tuple[ColumnTerm | Literal, ...]:
         """The columns and the values that it speaks of, in the order they are written."""
-        return tuple(side for side in vars(self).values() if isinstance(side, Column | Literal))
+        return tuple(side for side in vars(self).values() if isinstance(side, ColumnTerm | Literal))
 
     def leaves(self: Leaf) -> Iterator[Leaf]:  # type: ignore[misc]
         """Yield the condition itself."""
@@ -62,13 +62,13 @@ class _Leaf:
 
 
 @dataclass(frozen=True)
-class Column(_Leaf):
+class ColumnTerm(_Leaf):
     """A column by name; on its own, a condition where the column holds truth values."""
 
     name: str
 
     @property
-    def sides(self) -> tuple[Column | Literal, ...]:
+    def sides(self) -> tuple[ColumnTerm | Literal, ...]:
         """The column itself."""
         return (self,)
 
@@ -82,8 +82,8 @@ class Compare(_Leaf):
     """``left sign right`` with one of the `SIGNS`; a value is on the right, wherever it was written."""
 
     sign: str
-    left: Column
-    right: Column | Literal
+    left: ColumnTerm
+    right: ColumnTerm | Literal
 
     @property
     def equates(self) -> bool:  # type: ignore[override]
@@ -100,12 +100,12 @@ class OneOf(_Leaf):
     """``column in (…)``, or ``not in``."""
 
     equates: ClassVar[bool] = True
-    column: Column
+    column: ColumnTerm
     values: tuple[Literal, ...]
     negated: bool
 
     @property
-    def sides(self) -> tuple[Column | Literal, ...]:
+    def sides(self) -> tuple[ColumnTerm | Literal, ...]:
         """The column, and the values it may have."""
         return (self.column, *self.values)
 
@@ -118,7 +118,7 @@ class OneOf(_Leaf):
 class IsMissing(_Leaf):
     """``column is null``, or ``is not null``."""
 
-    column: Column
+    column: ColumnTerm
     negated: bool
 
     def holds(self, x: Any) -> bool:
@@ -176,5 +176,5 @@ class Or(_Branch):
         return any(part.holds(x) for part in self.parts)
 
 
-Leaf = Column | Compare | OneOf | IsMissing
+Leaf = ColumnTerm | Compare | OneOf | IsMissing
 Condition = Leaf | Not | And | Or

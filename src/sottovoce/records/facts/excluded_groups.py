@@ -11,7 +11,7 @@ from sottovoce.records.facts.condition_parser import columns_of, parse_predicate
 from sottovoce.records.facts.condition_tree import (
     SIGNS,
     And,
-    Column,
+    ColumnTerm,
     Compare,
     Condition,
     IsMissing,
@@ -73,7 +73,7 @@ def _outcomes(condition: Condition, known: _Known) -> _Outcomes:
             return _opposite(_outcomes(And(tuple(Not(part) for part in parts)), known))
         case Not(part):
             return _opposite(_outcomes(part, known))
-    names = [side.name for side in condition.sides if isinstance(side, Column)]
+    names = [side.name for side in condition.sides if isinstance(side, ColumnTerm)]
     return _of_one(condition, known[names[0]]) if len(names) == 1 and names[0] in known else _EITHER
 
 
@@ -93,7 +93,7 @@ def _of_one(leaf: Leaf, known: Value | _Band) -> _Outcomes:
             return _opposite(either) if negated else either
         case Compare(sign, _, right):
             return _compared(sign, known, right.value) if isinstance(right, Literal) else _EITHER
-        case Column():
+        case ColumnTerm():
             return _compared("=", known, True)
 
 

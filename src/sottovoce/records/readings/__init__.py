@@ -6,7 +6,15 @@ from sottovoce.privacy.lazy_imports import lazily
 
 if TYPE_CHECKING:
     from sottovoce.records.readings.ball_sum import BallSum
-    from sottovoce.records.readings.base import READINGS, Block, Looks, Movement, Reading, Seen, Statistics
+    from sottovoce.records.readings.base import (
+        READINGS,
+        Aggregate,
+        Block,
+        ReadableRecords,
+        Reading,
+        Sensitivity,
+        Statistics,
+    )
     from sottovoce.records.readings.category_counts import CategoryCounts
     from sottovoce.records.readings.cell_counts import CellCounts
     from sottovoce.records.readings.class_moments import ClassMoments
@@ -25,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "READINGS",
+    "Aggregate",
     "BallSum",
     "Block",
     "CategoryCounts",
@@ -40,17 +49,16 @@ __all__ = [
     "HeldRecords",
     "Joint",
     "Look",
-    "Looks",
     "Moments",
-    "Movement",
     "PersonCells",
     "PersonLook",
     "PersonMoments",
     "PersonRows",
+    "ReadableRecords",
     "Reading",
     "Rows",
     "ScoreRows",
-    "Seen",
+    "Sensitivity",
     "Statistics",
 ]
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
-from sottovoce.records.readings.base import Movement, Reading, Statistics
+from sottovoce.records.readings.base import Reading, Sensitivity, Statistics
 from sottovoce.records.readings.columns import as_rows, check_public
 from sottovoce.records.readings.grid import Grid, exact_sums, noisy_grid, sum_error
 
@@ -92,11 +92,11 @@ class BallSum(Reading):
         length = float(np.linalg.norm(total))
         return np.asarray(total if length <= n * self.radius else total * (n * self.radius / length))
 
-    def movement(self, n: int) -> Movement:
+    def movement(self, n: int) -> Sensitivity:
         """Return the squared diameter, with what rounding adds: half a step a coordinate, twice."""
         grid = noisy_grid(n, 2 * self.radius, self.radius)
         # Rounding moves each coordinate by at most half a step, and so does the error of the sum.
-        return Movement(grid, 0, 0, (2 * self.radius / grid + 2 * math.sqrt(self.dimension)) ** 2)
+        return Sensitivity(grid, 0, 0, (2 * self.radius / grid + 2 * math.sqrt(self.dimension)) ** 2)
 
     def middle(self) -> list[float]:
         """Return the origin."""

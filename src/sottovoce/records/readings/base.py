@@ -20,12 +20,12 @@ from sottovoce.privacy.relation import REPLACE_ONE, Relation
 __all__ = [
     "MOST_RECORDS",
     "READINGS",
+    "Aggregate",
     "Block",
     "Integers",
-    "Looks",
-    "Movement",
+    "ReadableRecords",
     "Reading",
-    "Seen",
+    "Sensitivity",
     "Statistics",
     "checked_n",
     "checked_size",
@@ -66,22 +66,22 @@ READINGS = Registry(
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class Aggregate:
     """What a reading made of n records: all that a mechanism is shown of them."""
 
     n: int
 
 
-class Looks(ABC):
+class ReadableRecords(ABC):
     """Records that can be read more than once: what a mechanism is given that looks again where its answer lies."""
 
     @abstractmethod
-    def look(self, reading: Any) -> Seen:
+    def look(self, reading: Any) -> Aggregate:
         """Return what a reading makes of the records."""
 
 
 @dataclass(frozen=True, eq=False)
-class Statistics(Seen):
+class Statistics(Aggregate):
     """The number of records n and the sum ΣS(x) over them, one entry a coordinate.
 
     Attributes
@@ -112,7 +112,7 @@ class Statistics(Seen):
 
 
 @dataclass(frozen=True)
-class Movement:
+class Sensitivity:
     """How far one record moves a total, replaced by another or added, counted in steps of a public grid.
 
     Attributes
@@ -139,7 +139,7 @@ class Block:
     """Some neighbouring coordinates of a total that carry noise of one scale: how many, and how far they move."""
 
     size: int
-    movement: Movement
+    movement: Sensitivity
 
 
 def _frozen(value: Any) -> Any:
@@ -204,7 +204,7 @@ class Reading(ABC):
         """Return the nearest total that n records can have."""
 
     @abstractmethod
-    def movement(self, n: Any) -> Movement:
+    def movement(self, n: Any) -> Sensitivity:
         """Return how far one record replaced by another moves the total; where n is None, one added or removed."""
 
     @abstractmethod

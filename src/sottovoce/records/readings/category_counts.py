@@ -10,7 +10,7 @@ import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, shown
-from sottovoce.records.readings.base import Movement, Reading, Statistics
+from sottovoce.records.readings.base import Reading, Sensitivity, Statistics
 from sottovoce.records.readings.columns import as_codes, check_public
 
 __all__ = ["CategoryCounts", "nearest_counts"]
@@ -67,9 +67,9 @@ class CategoryCounts(Reading):
         """Return the nearest counts, none below zero, that sum to n."""
         return nearest_counts(total, float(n))
 
-    def movement(self, n: int | None) -> Movement:
+    def movement(self, n: int | None) -> Sensitivity:
         """Return one record less in one category and one more in another; where n is None, one of the two."""
-        return Movement(1.0, 1, 1, 1.0) if n is None else Movement(1.0, 2, 1, 2.0)
+        return Sensitivity(1.0, 1, 1, 1.0) if n is None else Sensitivity(1.0, 2, 1, 2.0)
 
     def middle(self) -> list[float]:
         """Return equal shares."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
-from sottovoce.records.readings.base import Block, Movement, Reading, Statistics
+from sottovoce.records.readings.base import Block, Reading, Sensitivity, Statistics
 from sottovoce.records.readings.columns import as_codes, as_numbers, check_public
 from sottovoce.records.readings.group_moments import GroupMoments
 
@@ -153,7 +153,7 @@ class CellCounts(Reading):
         del n
         return self
 
-    def movement(self, n: int | None) -> Movement:
+    def movement(self, n: int | None) -> Sensitivity:
         """Return how far one record moves the counts: two of them, by one; where n is None, one."""
         return self.flat.movement(n)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
-from sottovoce.records.readings.base import Block, Integers, Movement, Reading, Statistics
+from sottovoce.records.readings.base import Block, Integers, Reading, Sensitivity, Statistics
 from sottovoce.records.readings.columns import as_codes, as_numbers, check_public
 from sottovoce.records.readings.cross_counts import CrossCounts
 from sottovoce.records.readings.grid import check_span
@@ -22,7 +22,7 @@ STEPS = 1 << 20
 """Steps of the public grid to one half of a number's width."""
 _MOST = 2**33
 """The most records whose sums of steps a double holds exactly."""
-_MOVED = Movement(1.0, 0, 0, 4.0 * STEPS**2 + 8.0 * STEPS, 3.0 * STEPS)
+_MOVED = Sensitivity(1.0, 0, 0, 4.0 * STEPS**2 + 8.0 * STEPS, 3.0 * STEPS)
 """How far one record moves the sums of one number, in steps, over all classes.
 
 To another class: 2·(1 + ½) in L1, 2·(1 + ¼) in squares. Within a class (t - t')² + (t² - t'²)² <= 4, at the two ends of
@@ -134,13 +134,13 @@ class ClassMoments(Reading):
         size = self.counts.size
         return np.concatenate([self.counts.project(n, total[:size]), np.clip(total[size:], -n * STEPS, n * STEPS)])
 
-    def movement(self, n: int) -> Movement:
+    def movement(self, n: int) -> Sensitivity:
         """Return the moves of all tables and sums together."""
         counts, k = self.counts.movement(n), len(self.bounds)
         if not k:
             return counts
         l1 = counts.cells * counts.width
-        return Movement(1.0, 0, 0, counts.squares + k * _MOVED.squares, l1 + k * float(_MOVED.total or 0))
+        return Sensitivity(1.0, 0, 0, counts.squares + k * _MOVED.squares, l1 + k * float(_MOVED.total or 0))
 
     def blocks(self, n: int) -> tuple[Block, ...]:
         """Return one block a table and one a number."""

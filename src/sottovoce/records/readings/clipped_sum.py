@@ -15,7 +15,7 @@ import numpy as np
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.relation import REPLACE_ONE, Relation
-from sottovoce.records.readings.base import Integers, Movement, Reading, Statistics, checked_n
+from sottovoce.records.readings.base import Integers, Reading, Sensitivity, Statistics, checked_n
 from sottovoce.records.readings.columns import as_numbers, check_public
 from sottovoce.records.readings.grid import Grid, check_span, exact_sum, noisy_grid, sum_error
 
@@ -135,19 +135,19 @@ class ClippedSum(Reading):
         """Return the total cut to n·[low, high]."""
         return np.asarray(np.clip(total, n * self.low, n * self.high))
 
-    def movement(self, n: int | None) -> Movement:
+    def movement(self, n: int | None) -> Sensitivity:
         """Return by how much one record moves the sum: its width, one step more where fractions are rounded."""
         if n is None:
             raise InvalidValue("the steps of a clipped sum are as fine as n allows; it must be known")
         if self.integer:
             _, first, last = self.grid_steps
             width = last - first
-            return Movement(1.0, 1, width, float(width) ** 2)
+            return Sensitivity(1.0, 1, width, float(width) ** 2)
         span = check_span(self.low, self.high)
         grid = noisy_grid(n, span, span)
         # Rounding to the grid keeps a distance of whole steps; one more step covers the error of the sum.
         width = math.ceil(span / grid) + 1
-        return Movement(grid, 1, width, float(width) ** 2)
+        return Sensitivity(grid, 1, width, float(width) ** 2)
 
     def steps(self, statistics: Statistics) -> Integers:
         """Return the sum in steps above n·low, which keeps its digits far from zero; of whole records, the first."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
-from sottovoce.records.readings.base import Block, Movement, Reading, Statistics
+from sottovoce.records.readings.base import Block, Reading, Sensitivity, Statistics
 from sottovoce.records.readings.category_counts import nearest_counts
 from sottovoce.records.readings.columns import as_codes, check_public
 
@@ -104,15 +104,15 @@ class CrossCounts(Reading):
         parts = [np.maximum(part, 0.0) for part in np.split(np.asarray(total, dtype=np.float64), self._ends)]
         return np.concatenate([nearest_counts(part, float(n)) if part.sum() > n else part for part in parts])
 
-    def movement(self, n: int) -> Movement:
+    def movement(self, n: int) -> Sensitivity:
         """Return one record less in one cell and one more in another, in every table."""
         del n
-        return Movement(1.0, 2 * len(self.tables), 1, 2.0 * len(self.tables))
+        return Sensitivity(1.0, 2 * len(self.tables), 1, 2.0 * len(self.tables))
 
     def blocks(self, n: int) -> tuple[Block, ...]:
         """Return one block a table."""
         del n
-        return tuple(Block(size, Movement(1.0, 2, 1, 2.0)) for size in self.sizes)
+        return tuple(Block(size, Sensitivity(1.0, 2, 1, 2.0)) for size in self.sizes)
 
     def middle(self) -> list[float]:
         """Return equal shares in every table."""

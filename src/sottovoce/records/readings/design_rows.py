@@ -12,7 +12,7 @@ import numpy as np
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.facts.columns import Category, Column, Count, Flag, Number
-from sottovoce.records.readings.base import Movement, Reading, Seen, Statistics, checked_n
+from sottovoce.records.readings.base import Aggregate, Reading, Sensitivity, Statistics, checked_n
 from sottovoce.records.readings.cells import cells_of, class_places, column_of, fill, finite, missing_values, table_of
 from sottovoce.records.readings.columns import as_numbers
 
@@ -27,7 +27,7 @@ TINY = 2.0**-100
 
 
 @dataclass(frozen=True, eq=False)
-class Rows(Seen):
+class Rows(Aggregate):
     """What chains and SGD see: rows X, none longer than the bound, and labels y in the loss's range."""
 
     X: Floats
@@ -264,7 +264,7 @@ class ClippedRows(RowReading):
         """Refuse: rows have no total."""
         raise self._no_sum()
 
-    def movement(self, n: int) -> Movement:
+    def movement(self, n: int) -> Sensitivity:
         """Refuse: rows have no total."""
         raise self._no_sum()
 

@@ -10,14 +10,14 @@ import numpy as np
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.facts.columns import Count
-from sottovoce.records.readings.base import Integers, Movement, Seen, Statistics
+from sottovoce.records.readings.base import Aggregate, Integers, Sensitivity, Statistics
 from sottovoce.records.readings.functions import FunctionSum
 
 __all__ = ["FunctionRows", "ScoreRows"]
 
 
 @dataclass(frozen=True, eq=False)
-class ScoreRows(Seen):
+class ScoreRows(Aggregate):
     """What the function says of each record, in whole steps of its grid above its low bound: a row a record."""
 
     steps: Integers
@@ -80,7 +80,7 @@ class FunctionRows(FunctionSum):
         """Refuse: rows have no total."""
         raise self._no_sum()
 
-    def movement(self, n: int) -> Movement:
+    def movement(self, n: int) -> Sensitivity:
         """Refuse: rows have no total."""
         raise self._no_sum()
 

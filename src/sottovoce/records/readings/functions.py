@@ -17,7 +17,7 @@ import numpy as np
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, ceil_float, floor_float, real
 from sottovoce.records.facts.columns import Count, Number
-from sottovoce.records.readings.base import Integers, Movement, Statistics
+from sottovoce.records.readings.base import Integers, Sensitivity, Statistics
 from sottovoce.records.readings.function_reading import FunctionReading
 from sottovoce.records.readings.spot_check import spot_check
 
@@ -102,19 +102,19 @@ class FunctionValue(FunctionReading):
     def _steps_of(self, records: list[Any]) -> Integers:
         return self._in_steps(self.answered(records))
 
-    def movement(self, n: int) -> Movement:
+    def movement(self, n: int) -> Sensitivity:
         """Return the declared sensitivity in steps; rounding down adds less than a step a coordinate."""
         del n
         exact, k = Fraction(self.sensitivity) / Fraction(self.grid), self.entries
         each = math.floor(exact) if self.integer else math.ceil(exact)
         if k == 1 or self.norm == "max":
-            return Movement(self.grid, k, each, float(k) * each**2)
+            return Sensitivity(self.grid, k, each, float(k) * each**2)
         added = Fraction(0) if self.integer else Fraction(1)
         if self.norm == "l1":
             total = ceil_float(exact + k * added)
-            return Movement(self.grid, 0, 0, total**2, total)
+            return Sensitivity(self.grid, 0, 0, total**2, total)
         length = ceil_float(exact) + float(added) * math.sqrt(k) * (1 + 1e-15)
-        return Movement(self.grid, 0, 0, length**2 * (1 + 1e-15), math.sqrt(k) * length * (1 + 1e-15))
+        return Sensitivity(self.grid, 0, 0, length**2 * (1 + 1e-15), math.sqrt(k) * length * (1 + 1e-15))
 
     def check_sums(self, n: int) -> None:
         """Raise unless the sensitivity withstands generated neighbours."""
@@ -179,10 +179,10 @@ class FunctionSum(FunctionReading):
         each = [self._in_steps(self.answered(record)) for record in records]
         return np.sum(each, axis=0, dtype=np.int64) if each else np.zeros(self.entries, dtype=np.int64)
 
-    def movement(self, n: int) -> Movement:
+    def movement(self, n: int) -> Sensitivity:
         """Return the width of the bounds in steps, of every coordinate."""
         del n
-        return Movement(self.grid, self.entries, self._width, float(self.entries) * float(self._width) ** 2)
+        return Sensitivity(self.grid, self.entries, self._width, float(self.entries) * float(self._width) ** 2)
 
     def pairs(self, n: int) -> list[tuple[Statistics, Statistics]]:
         """Return all records at their lowest, and one of them at its highest."""

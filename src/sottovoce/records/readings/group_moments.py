@@ -12,12 +12,12 @@ import numpy as np
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.readings.bands import Bands, kind_of, places_of
-from sottovoce.records.readings.base import Block, Movement, Reading, Statistics
+from sottovoce.records.readings.base import Block, Reading, Sensitivity, Statistics
 from sottovoce.records.readings.category_counts import nearest_counts
 from sottovoce.records.readings.columns import as_numbers, check_public
 from sottovoce.records.readings.grid import check_span
 
-__all__ = ["STEPS", "GroupMoments", "Scale", "squares"]
+__all__ = ["STEPS", "GroupMoments", "MomentScale", "squares"]
 
 STEPS = 2**20
 """A measure t in [-1, 1] is a whole number of steps of 1/STEPS, and so is its square, rounded."""
@@ -25,10 +25,10 @@ _MOST_CELLS = 2**20
 
 
 @dataclass(frozen=True)
-class Scale:
+class MomentScale:
     """From a number within public bounds to t in [-1, 1], in whole steps: the same doubles on every engine.
 
-    >>> Scale(60, 250).steps(np.array([60.0, 155.0, 1e9]))
+    >>> MomentScale(60, 250).steps(np.array([60.0, 155.0, 1e9]))
     array([-1048576,        0,  1048576])
     """
 
@@ -140,9 +140,9 @@ class GroupMoments(Reading):
         self.scales  # noqa: B018 - bounds that cannot be are refused here
 
     @property
-    def scales(self) -> tuple[Scale, ...]:
+    def scales(self) -> tuple[MomentScale, ...]:
         """How each measure becomes t."""
-        return tuple(Scale(low, high) for low, high in self.measures)
+        return tuple(MomentScale(low, high) for low, high in self.measures)
 
     @property
     def columns(self) -> int:
@@ -262,11 +262,11 @@ class GroupMoments(Reading):
         sums = [np.clip(part, 0.0 if i == len(self.measures) else -most, most) for i, part in enumerate(parts)]
         return np.concatenate([counts, *sums] if self.counted else sums)
 
-    def movement(self, n: int | None) -> Movement:
+    def movement(self, n: int | None) -> Sensitivity:
         """Return how far one record moves everything, in squares; `blocks` tell more."""
         if not self.measures:
             return self.blocks(n)[0].movement
-        return Movement(1.0, 0, 0, sum(block.movement.squares for block in self.blocks(n)))
+        return Sensitivity(1.0, 0, 0, sum(block.movement.squares for block in self.blocks(n)))
 
     def blocks(self, n: int | None) -> tuple[Block, ...]:
         """Return the counts and each sum, every one as far as it can move alone.
@@ -276,12 +276,12 @@ class GroupMoments(Reading):
         if n is None:
             if not self.counted:
                 raise InvalidValue("where n is a secret, records are counted")
-            one = Movement(1.0, 1, STEPS, float(STEPS) ** 2)
-            moves = [Movement(1.0, 1, 1, 1.0), *[one] * self.moments]
+            one = Sensitivity(1.0, 1, STEPS, float(STEPS) ** 2)
+            moves = [Sensitivity(1.0, 1, 1, 1.0), *[one] * self.moments]
             return tuple(Block(size, move) for size, move in zip(self.sizes, moves, strict=True))
-        moves = [Movement(1.0, 2, 1, 2.0)] if self.counted else []
-        moves += [Movement(1.0, 0, 0, 4.0 * STEPS**2)] * len(self.measures)
-        moves += [Movement(1.0, 0, 0, 2.0 * STEPS**2)] * self.squared
+        moves = [Sensitivity(1.0, 2, 1, 2.0)] if self.counted else []
+        moves += [Sensitivity(1.0, 0, 0, 4.0 * STEPS**2)] * len(self.measures)
+        moves += [Sensitivity(1.0, 0, 0, 2.0 * STEPS**2)] * self.squared
         return tuple(Block(size, move) for size, move in zip(self.sizes, moves, strict=True))
 
     def middle(self) -> list[float]:

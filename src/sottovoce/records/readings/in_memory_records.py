@@ -11,14 +11,14 @@ import numpy as np
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.facts.columns import Category, Column, Flag, Number
-from sottovoce.records.readings.base import Looks
+from sottovoce.records.readings.base import ReadableRecords
 from sottovoce.records.readings.columns import as_codes, as_numbers
 
 __all__ = ["HeldRecords", "as_columns", "held", "one_more", "typical_values"]
 
 
 @dataclass(frozen=True, eq=False)
-class HeldRecords(Looks):
+class HeldRecords(ReadableRecords):
     """Records in memory, one list a column, that may be looked at again."""
 
     columns: tuple[Any, ...]

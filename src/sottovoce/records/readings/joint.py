@@ -10,7 +10,7 @@ import numpy as np
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
-from sottovoce.records.readings.base import Block, Integers, Movement, Reading, Statistics
+from sottovoce.records.readings.base import Block, Integers, Reading, Sensitivity, Statistics
 from sottovoce.records.readings.category_counts import CategoryCounts
 from sottovoce.records.readings.clipped_sum import ClippedSum
 
@@ -84,13 +84,13 @@ class Joint(Reading):
         """Return each part projected by itself."""
         return np.concatenate([p.project(n, t) for p, t in zip(self.parts, self.split(total), strict=True)])
 
-    def movement(self, n: int) -> Movement:
+    def movement(self, n: int) -> Sensitivity:
         """Return the moves of all parts together, where they share a grid."""
         moves = [part.movement(n) for part in self.parts]
         if len({move.grid for move in moves}) != 1:
             raise InvalidValue("these parts have grids of their own; each carries its own noise")
         cells = sum(move.cells for move in moves) if all(move.cells for move in moves) else 0
-        return Movement(moves[0].grid, cells, max(m.width for m in moves), sum(m.squares for m in moves))
+        return Sensitivity(moves[0].grid, cells, max(m.width for m in moves), sum(m.squares for m in moves))
 
     def blocks(self, n: int) -> tuple[Block, ...]:
         """Return the blocks of all parts."""

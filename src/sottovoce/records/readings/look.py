@@ -30,7 +30,7 @@ from sottovoce.records.facts.encodings import Encoding
 from sottovoce.records.readings.base import MOST_RECORDS, Reading, Statistics
 from sottovoce.records.readings.families import Family, family_of
 from sottovoce.records.readings.in_memory_records import HeldRecords, as_columns, held, one_more, typical_values
-from sottovoce.records.readings.look_parts import PARTS, Parts
+from sottovoce.records.readings.look_parts import PARTS, LookParts
 from sottovoce.records.readings.look_sensitivity import LookMoves
 
 __all__ = ["CHUNK", "Look", "fine_bits"]
@@ -234,9 +234,9 @@ class Look(LookMoves):
     # The parts of the total.
 
     @cached_property
-    def layout(self) -> Parts:
+    def layout(self) -> LookParts:
         """Which entries of the total belong to which part."""
-        return Parts(self.parts, self.dimension)
+        return LookParts(self.parts, self.dimension)
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -10,18 +10,18 @@ import numpy as np
 
 from sottovoce.privacy.numbers import Floats, above_diagonal
 
-__all__ = ["PARTS", "Parts"]
+__all__ = ["PARTS", "LookParts"]
 
 PARTS = ("score", "information", "meat")
 
 
 @dataclass(frozen=True)
-class Parts:
+class LookParts:
     """The parts of a look at so many unknowns: the score a vector, the others symmetric matrices.
 
     Of a matrix the diagonal and what is above it are two blocks, each row by row.
 
-    >>> Parts(("score", "meat"), 2).sizes
+    >>> LookParts(("score", "meat"), 2).sizes
     {'score': 2, 'meat': 2, 'meat off': 1}
     """
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
-from sottovoce.records.readings.base import Block, Movement, Reading
+from sottovoce.records.readings.base import Block, Reading, Sensitivity
 from sottovoce.records.readings.families import Family
-from sottovoce.records.readings.look_parts import Parts
+from sottovoce.records.readings.look_parts import LookParts
 
 __all__ = ["SLACK", "LookMoves"]
 
@@ -43,7 +43,7 @@ class LookMoves(Reading):
 
     @property
     @abstractmethod
-    def layout(self) -> Parts:
+    def layout(self) -> LookParts:
         """Which entries of the total belong to which part."""
 
     @property
@@ -130,13 +130,13 @@ class LookMoves(Reading):
         for name, size in self.layout.sizes.items():
             part = name.removesuffix(" off")
             half = 2.0 if name.endswith(" off") else 1.0  # what lies above the diagonal is half of what lies beside it
-            found.append(Block(size, Movement(1.0, 0, 0, moves[part] ** 2 / half)))
+            found.append(Block(size, Sensitivity(1.0, 0, 0, moves[part] ** 2 / half)))
         return tuple(found)
 
-    def movement(self, n: int | None) -> Movement:
+    def movement(self, n: int | None) -> Sensitivity:
         """Return how far everything moves together, in squares."""
         moves = self.lengths if n is None else self.moves
-        return Movement(1.0, 0, 0, sum(move**2 for move in moves.values()))
+        return Sensitivity(1.0, 0, 0, sum(move**2 for move in moves.values()))
 
     def check_sums(self, n: int) -> None:
         """Raise unless a double holds every sum exactly."""

@@ -14,7 +14,7 @@ import numpy as np
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.readings.ball_sum import ball_limit
-from sottovoce.records.readings.base import Movement, Statistics
+from sottovoce.records.readings.base import Sensitivity, Statistics
 from sottovoce.records.readings.design_rows import TINY, RowReading
 from sottovoce.records.readings.grid import Grid, exact_sum, noisy_grid
 
@@ -124,11 +124,11 @@ class Moments(RowReading):
         spread = 0.0 if self.binary and -low == high else self.largest**2 - squares
         return math.hypot(joint_sensitivity(self.data_norm, math.hypot(self.largest, 1.0), 1.0), spread)
 
-    def movement(self, n: int) -> Movement:
+    def movement(self, n: int) -> Sensitivity:
         """Return the squared move, with what rounding adds: half a step an entry, twice."""
         width = self.sensitivity()
         grid = noisy_grid(n, width, max(self.bounds()))
-        return Movement(grid, 0, 0, (width / grid + 2 * math.sqrt(self.size)) ** 2)
+        return Sensitivity(grid, 0, 0, (width / grid + 2 * math.sqrt(self.size)) ** 2)
 
     def middle(self) -> list[float]:
         """Return the moments of rows that are zero."""

@@ -11,10 +11,10 @@ import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
-from sottovoce.records.readings.base import Block, Movement, Statistics
+from sottovoce.records.readings.base import Block, Sensitivity, Statistics
 from sottovoce.records.readings.category_counts import nearest_counts
 from sottovoce.records.readings.cell_counts import CellCounts
-from sottovoce.records.readings.group_moments import STEPS, GroupMoments, Scale
+from sottovoce.records.readings.group_moments import STEPS, GroupMoments, MomentScale
 from sottovoce.records.readings.persons import chosen, commonest, split_person
 
 __all__ = ["PersonCells", "PersonMoments", "PersonPlaces", "PersonRows"]
@@ -46,9 +46,9 @@ class PersonMoments(GroupMoments):
         return super().columns + 1
 
     @property
-    def averaged(self) -> tuple[Scale, ...]:
+    def averaged(self) -> tuple[MomentScale, ...]:
         """How each number is averaged: the one that is cut into bins first."""
-        return (*((Scale(self.edges[0], self.edges[-1]),) if self.edges else ()), *self.scales)
+        return (*((MomentScale(self.edges[0], self.edges[-1]),) if self.edges else ()), *self.scales)
 
     @property
     def inner(self) -> Any:
@@ -131,13 +131,13 @@ class PersonPlaces(CellCounts):
         """Return the nearest counts of so many places."""
         return nearest_counts(np.asarray(total, dtype=np.float64), float(self.places(n)))
 
-    def movement(self, n: int | None) -> Movement:
+    def movement(self, n: int | None) -> Sensitivity:
         """Return how far one person moves the counts: all places of theirs away from some, and towards others.
 
         Where n is None, a person more brings places and takes none away.
         """
         k, sides = self.each, 1 if n is None else 2
-        return Movement(1.0, sides if k == 1 else 0, int(k == 1), float(sides * k * k), float(sides * k))
+        return Sensitivity(1.0, sides if k == 1 else 0, int(k == 1), float(sides * k * k), float(sides * k))
 
     def blocks(self, n: int | None) -> tuple[Block, ...]:
         """Return the counts as one block."""

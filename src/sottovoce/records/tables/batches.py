@@ -29,7 +29,7 @@ from sottovoce.records.readings import (
     Statistics,
 )
 from sottovoce.records.readings.bands import Bands
-from sottovoce.records.tables.query_plans import Plan
+from sottovoce.records.tables.query_plans import QueryPlan
 
 __all__ = ["counted"]
 
@@ -46,7 +46,7 @@ _NEAR = 1 << 15
 _WHOLE = (pa.types.is_signed_integer, pa.types.is_uint8, pa.types.is_uint16, pa.types.is_uint32, pa.types.is_boolean)
 
 
-def counted(dataset: Any, reading: Reading, names: Sequence[str]) -> Plan | None:
+def counted(dataset: Any, reading: Reading, names: Sequence[str]) -> QueryPlan | None:
     """Return the plan that goes through the batches of a data set; None for readings and columns of other kinds."""
     kinds = _kinds(reading)
     if kinds is None or not all(
@@ -66,7 +66,7 @@ def counted(dataset: Any, reading: Reading, names: Sequence[str]) -> Plan | None
         return Statistics(n, total)
 
     read = _by_combination(reading, names, lists) if few else decode
-    return Plan(lambda: _batches(dataset, list(dict.fromkeys(names))), read, stream=True)
+    return QueryPlan(lambda: _batches(dataset, list(dict.fromkeys(names))), read, stream=True)
 
 
 def _batches(dataset: Any, names: list[str]) -> Iterator[Any]:

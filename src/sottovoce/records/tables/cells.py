@@ -13,10 +13,10 @@ import numpy as np
 
 from sottovoce.records.readings import CellCounts, GroupMoments
 from sottovoce.records.readings.bands import Bands
-from sottovoce.records.readings.group_moments import STEPS, Scale
+from sottovoce.records.readings.group_moments import STEPS, MomentScale
 from sottovoce.records.tables.categories import category_code
 from sottovoce.records.tables.engine import Engine, number
-from sottovoce.records.tables.query_plans import Asked
+from sottovoce.records.tables.query_plans import PlannedQuery
 
 __all__ = ["bin_of", "cell_codes", "group_codes", "measured", "place_or_none", "placed_rows", "steps_of"]
 
@@ -25,12 +25,12 @@ _FINEST = 2.0**-30
 number may be another one."""
 
 
-def group_codes(asked: Asked, reading: GroupMoments, names: Sequence[str]) -> list[Any]:
+def group_codes(asked: PlannedQuery, reading: GroupMoments, names: Sequence[str]) -> list[Any]:
     """Return the place of each record in every group, null for none."""
     return [_code(asked, *each) for each in zip(names, reading.groups, reading.others, strict=True)]
 
 
-def cell_codes(asked: Asked, reading: CellCounts) -> list[Any]:
+def cell_codes(asked: PlannedQuery, reading: CellCounts) -> list[Any]:
     """Return the place of each record in every column, null for none."""
     columns = zip(asked.names, reading.numeric, reading.marks, reading.others, strict=False)
     return [
@@ -39,17 +39,19 @@ def cell_codes(asked: Asked, reading: CellCounts) -> list[Any]:
     ]
 
 
-def _code(asked: Asked, name: str, kind: Any, other: int) -> Any:
+def _code(asked: PlannedQuery, name: str, kind: Any, other: int) -> Any:
     if isinstance(kind, Bands):
         return _binned(asked, name, kind.edges, other)
     return category_code(asked.engine, asked.value(name, kind, cut=False), kind, place_or_none(other))
 
 
-def _binned(asked: Asked, name: str, edges: tuple[float, ...], other: int) -> Any:
+def _binned(asked: PlannedQuery, name: str, edges: tuple[float, ...], other: int) -> Any:
     return bin_of(asked.engine, asked.value(name, cut=False).cast("float64"), edges, place_or_none(other))
 
 
-def measured(asked: Asked, names: Sequence[str], scales: Sequence[Scale], fillers: Sequence[float | None]) -> list[Any]:
+def measured(
+    asked: PlannedQuery, names: Sequence[str], scales: Sequence[MomentScale], fillers: Sequence[float | None]
+) -> list[Any]:
     """Return numbers in whole steps, null where missing."""
     return [
         steps_of(asked.engine, asked.value(name, cut=False).cast("float64"), scale, filler)
@@ -57,7 +59,7 @@ def measured(asked: Asked, names: Sequence[str], scales: Sequence[Scale], filler
     ]
 
 
-def placed_rows(asked: Asked, shape: Sequence[int], codes: list[Any], steps: list[Any], **carried: Any) -> Any:
+def placed_rows(asked: PlannedQuery, shape: Sequence[int], codes: list[Any], steps: list[Any], **carried: Any) -> Any:
     """Return a record's cell from its place in every column, -1 for none, and what it adds there (t0, t1 and so on)."""
     columns = {f"c{i}": code.cast("int64") for i, code in enumerate(codes)}
     columns |= {f"t{i}": step.cast("int64") for i, step in enumerate(steps)}
@@ -79,7 +81,7 @@ def place_or_none(other: int) -> int | None:
     return None if other < 0 else other
 
 
-def steps_of(engine: Engine, value: Any, scale: Scale, filler: float | None, *, loose: bool = False) -> Any:
+def steps_of(engine: Engine, value: Any, scale: MomentScale, filler: float | None, *, loose: bool = False) -> Any:
     """Return t in whole steps; where the number is missing that of the filler, or null, or if `loose` any number."""
     none = 0 if loose else None
     filled = none if filler is None else int(scale.steps(np.array([filler]))[0])

@@ -21,7 +21,7 @@ from sottovoce.records.facts.condition_tree import (
     MIRRORED,
     SIGNS,
     And,
-    Column,
+    ColumnTerm,
     Compare,
     Condition,
     IsMissing,
@@ -67,7 +67,7 @@ class _Translator:
                 leaf = self.leaf(tree)
                 return leaf.fill_null(False) if settled else leaf
 
-    def leaf(self, tree: Column | OneOf | Compare) -> Any:
+    def leaf(self, tree: ColumnTerm | OneOf | Compare) -> Any:
         match tree:
             case OneOf(column, values, negated):
                 if self.holds_days(column):
@@ -82,44 +82,44 @@ class _Translator:
                 return _known([value], ~inside if negated else inside)
             case Compare(sign, left, right):
                 return self.compare(sign, left, right)
-            case Column(name):
+            case ColumnTerm(name):
                 if name in self.engine.loose:
                     return numeric(self.engine, self.table, name) == 1
                 if not field(self.table, name).type().is_boolean():
                     raise InvalidData(f"column {name!r} holds no truth values; compare it with something")
                 return field(self.table, name)
 
-    def compare(self, sign: str, left: Column, right: Column | Literal) -> Any:
+    def compare(self, sign: str, left: ColumnTerm, right: ColumnTerm | Literal) -> Any:
         if self.holds_days(left):
             return days(self.table, sign, left, right)
-        if isinstance(right, Column) and self.holds_days(right):
+        if isinstance(right, ColumnTerm) and self.holds_days(right):
             return days(self.table, MIRRORED[sign], right, left)
         if sign not in ("=", "!=") and isinstance(right, Literal) and is_day(right.value):
             return written_days(self.table, sign, left, right)
         sides = self.sides(sign, left, right)
         return _known(sides, SIGNS[sign](*sides))
 
-    def holds_days(self, column: Column) -> bool:
+    def holds_days(self, column: ColumnTerm) -> bool:
         kind = field(self.table, column.name).type()
         return bool(kind.is_date() or kind.is_timestamp())
 
-    def holds_flags(self, column: Column) -> bool:
+    def holds_flags(self, column: ColumnTerm) -> bool:
         return column.name in self.engine.flags or bool(field(self.table, column.name).type().is_boolean())
 
-    def missing(self, column: Column) -> Any:
+    def missing(self, column: ColumnTerm) -> Any:
         flag = column.name in self.engine.flags
         value = numeric(self.engine, self.table, column.name) if flag else field(self.table, column.name)
         empty = value.isnull()
         return empty | value.isnan().fill_null(False) if value.type().is_floating() else empty
 
-    def sides(self, sign: str, left: Column, right: Column | Literal) -> list[Any]:
+    def sides(self, sign: str, left: ColumnTerm, right: ColumnTerm | Literal) -> list[Any]:
         """Return both sides of a comparison as texts or as numbers; what has no type follows the other side."""
         sides = (left, right)
         kinds = [self.holds_text(side) for side in sides]
         if False in kinds and True not in kinds:
             return self.numbers(sides)
         if False in kinds:
-            flag = next((side.name for side in sides if isinstance(side, Column) and self.holds_flags(side)), None)
+            flag = next((side.name for side in sides if isinstance(side, ColumnTerm) and self.holds_flags(side)), None)
             hint = "" if flag is None else f"; of a flag write {flag} = true, or {flag} = false"
             raise InvalidData(
                 f"{_words(left)} and {_words(right)} cannot be compared: one is text, the other is not{hint}"
@@ -132,16 +132,16 @@ class _Translator:
                 "'2024-01-31'"
             )
         return [
-            field(self.table, side.name) if isinstance(side, Column) else ibis.literal(side.value) for side in sides
+            field(self.table, side.name) if isinstance(side, ColumnTerm) else ibis.literal(side.value) for side in sides
         ]
 
-    def holds_text(self, side: Column | Literal) -> bool | None:
+    def holds_text(self, side: ColumnTerm | Literal) -> bool | None:
         """Return whether a side is text; None where nobody said."""
         if isinstance(side, Literal):
             return isinstance(side.value, str)
         return None if side.name in self.engine.loose else is_text(self.table, side.name)
 
-    def numbers(self, sides: tuple[Column | Literal, Column | Literal]) -> list[Any]:
+    def numbers(self, sides: tuple[ColumnTerm | Literal, ColumnTerm | Literal]) -> list[Any]:
         """Return both sides as whole numbers, where neither may be another one: as integers where these hold both."""
         wholes = [self.whole(side) for side in sides]
         if any(side is None for side in wholes):
@@ -149,17 +149,17 @@ class _Translator:
         wide = any(side.type().is_decimal() for side in wholes)
         return [side.cast(WIDE) for side in wholes] if wide else wholes
 
-    def whole(self, side: Column | Literal) -> Any:
+    def whole(self, side: ColumnTerm | Literal) -> Any:
         """Return a column, or a number that is written, as whole numbers; None where it may be another one."""
-        if isinstance(side, Column):
+        if isinstance(side, ColumnTerm):
             return whole(self.engine, self.table, side.name)
         if isinstance(side.value, float):
             return None
         value = int(side.value)
         return ibis.literal(value) if value < 2**63 else ibis.literal(str(value)).cast(WIDE)
 
-    def double(self, side: Column | Literal) -> Any:
-        if isinstance(side, Column):
+    def double(self, side: ColumnTerm | Literal) -> Any:
+        if isinstance(side, ColumnTerm):
             return numeric(self.engine, self.table, side.name).cast("float64")
         return number(float(side.value))
 
@@ -170,5 +170,5 @@ def _known(sides: Sequence[Any], outcome: Any) -> Any:
     return functools.reduce(operator.and_, [*guards, outcome])
 
 
-def _words(side: Column | Literal) -> str:
-    return f"column {side.name!r}" if isinstance(side, Column) else repr(side.value)
+def _words(side: ColumnTerm | Literal) -> str:
+    return f"column {side.name!r}" if isinstance(side, ColumnTerm) else repr(side.value)

@@ -14,7 +14,7 @@ from sottovoce.records.readings import ClassMoments, CrossCounts, Statistics
 from sottovoce.records.readings.class_moments import STEPS
 from sottovoce.records.tables.categories import category_code
 from sottovoce.records.tables.engine import Engine, number
-from sottovoce.records.tables.query_plans import Asked, Plan
+from sottovoce.records.tables.query_plans import PlannedQuery, QueryPlan
 
 __all__ = ["class_moments", "cross_counts"]
 
@@ -23,7 +23,7 @@ Cells = NDArray[np.int64]
 _MISSING = "each list of categories says itself what a missing value counts as"
 
 
-def cross_counts(asked: Asked, reading: CrossCounts) -> Plan:
+def cross_counts(asked: PlannedQuery, reading: CrossCounts) -> QueryPlan:
     """Plan every table of a reading: rows of (table, cell, records), of which table -1 carries n.
 
     Only cells of the public lists leave the engine, and n.
@@ -38,10 +38,10 @@ def cross_counts(asked: Asked, reading: CrossCounts) -> Plan:
     inside = coded.filter([coded.kept, *(coded[name] >= 0 for name in names)])
     groups = inside.group_by(names).aggregate(records=lambda t: t.count())
     query = ibis.union(_all_records(asked), *_summed(asked.engine, groups, _tables(groups, reading)))
-    return Plan(query, _decode(reading.sizes), many=True)
+    return QueryPlan(query, _decode(reading.sizes), many=True)
 
 
-def class_moments(asked: Asked, reading: ClassMoments) -> Plan:
+def class_moments(asked: PlannedQuery, reading: ClassMoments) -> QueryPlan:
     """Plan the tables of a reading and then its numbers' sums by class, as rows like those of `cross_counts`."""
     asked.no_missing(_MISSING)
     counts, kinds = reading.counts, 1 + len(reading.categories)
@@ -69,7 +69,7 @@ def class_moments(asked: Asked, reading: ClassMoments) -> Plan:
             tables.append((len(counts.tables) + j, cell, groups[f"t{j}s{k}"]))
     sizes = (*counts.sizes, *[2 * len(reading.classes)] * len(reading.bounds))
     query = ibis.union(_all_records(asked), *_summed(asked.engine, groups, tables))
-    return Plan(query, _decode(sizes), many=True)
+    return QueryPlan(query, _decode(sizes), many=True)
 
 
 def _centred(engine: Engine, value: Any, low: float, high: float, missing: float) -> Any:
@@ -87,7 +87,7 @@ def _centred(engine: Engine, value: Any, low: float, high: float, missing: float
     return engine.integer((share * number(2.0) - number(1.0)) * number(STEPS)).cast("float64")
 
 
-def _codes(asked: Asked, reading: CrossCounts) -> dict[str, Any]:
+def _codes(asked: PlannedQuery, reading: CrossCounts) -> dict[str, Any]:
     """Return each column of categories as positions."""
     lists = list(zip(asked.names, reading.columns, reading.others, strict=False))
     values = [asked.value(name, categories, cut=False) for name, categories, _ in lists]
@@ -97,11 +97,11 @@ def _codes(asked: Asked, reading: CrossCounts) -> dict[str, Any]:
     }
 
 
-def _kept(asked: Asked) -> Any:
+def _kept(asked: PlannedQuery) -> Any:
     return ibis.literal(True) if asked.kept is None else asked.kept.fill_null(False)
 
 
-def _all_records(asked: Asked) -> Any:
+def _all_records(asked: PlannedQuery) -> Any:
     n = asked.records.aggregate(records=asked.records.count().cast("string"))
     return n.select(table=_whole(-1), cell=_whole(0), records=n.records)
 

@@ -11,7 +11,7 @@ from typing import Any
 import ibis
 
 from sottovoce.privacy.errors import InvalidData
-from sottovoce.records.facts.condition_tree import SIGNS, Column, Literal
+from sottovoce.records.facts.condition_tree import SIGNS, ColumnTerm, Literal
 from sottovoce.records.tables.columns import field
 
 __all__ = ["days", "is_day", "written_days"]
@@ -24,10 +24,10 @@ def is_day(value: Any) -> bool:
     return isinstance(value, str) and re.fullmatch(_WRITTEN, value) is not None
 
 
-def days(table: Any, sign: str, left: Column, right: Column | Literal) -> Any:
+def days(table: Any, sign: str, left: ColumnTerm, right: ColumnTerm | Literal) -> Any:
     """Return the comparison of a column of days or moments with a written day, or with another such column."""
     column = field(table, left.name)
-    if isinstance(right, Column):
+    if isinstance(right, ColumnTerm):
         other = field(table, right.name)
         if column.type().copy(nullable=True) != other.type().copy(nullable=True):
             raise InvalidData(
@@ -41,7 +41,7 @@ def days(table: Any, sign: str, left: Column, right: Column | Literal) -> Any:
     return _on_day(column, sign, day)
 
 
-def written_days(table: Any, sign: str, column: Column, right: Literal) -> Any:
+def written_days(table: Any, sign: str, column: ColumnTerm, right: Literal) -> Any:
     """Return the comparison of text with a written day: text that is written as days are has their order."""
     text = field(table, column.name)
     if not text.type().is_string():

@@ -8,15 +8,15 @@ from typing import Any
 import ibis
 import numpy as np
 
-from sottovoce.records.readings import Seen
+from sottovoce.records.readings import Aggregate
 from sottovoce.records.readings.function_reading import FunctionReading
-from sottovoce.records.tables.query_plans import Asked, Plan
+from sottovoce.records.tables.query_plans import PlannedQuery, QueryPlan
 from sottovoce.records.tables.regressions import floats, raw
 
 __all__ = ["function_reading"]
 
 
-def function_reading(asked: Asked, reading: FunctionReading) -> Plan:
+def function_reading(asked: PlannedQuery, reading: FunctionReading) -> QueryPlan:
     """Plan the columns as numbers and places of categories; the function sees them when all have come."""
     asked.no_missing("the facts of a column say what a missing cell counts as; leave missing out")
     asked.take(len(reading.columns))
@@ -27,11 +27,11 @@ def function_reading(asked: Asked, reading: FunctionReading) -> Plan:
     if asked.kept is not None:
         columns["kept"] = ibis.cases((asked.kept, 1), else_=0)
 
-    def decode(batches: Iterator[Any]) -> Seen:
+    def decode(batches: Iterator[Any]) -> Aggregate:
         parts = [[floats(batch.column(name)) for name in columns] for batch in batches]
         found = [np.concatenate(part) for part in zip(*parts, strict=True)] if parts else [np.zeros(0) for _ in columns]
         kept = None if asked.kept is None else found.pop() == 1
-        seen: Seen = reading.seen(found, kept)
+        seen: Aggregate = reading.seen(found, kept)
         return seen
 
-    return Plan(asked.records.select(**columns), decode, stream=True)
+    return QueryPlan(asked.records.select(**columns), decode, stream=True)

@@ -7,12 +7,12 @@ from typing import Self
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.records.readings import grid
 
-__all__ = ["LARGEST", "SMALLEST", "Grid"]
+__all__ = ["LARGEST", "SMALLEST", "EngineGrid"]
 
 SMALLEST, LARGEST = 2.0**-64, 2.0**grid.PLACES
 
 
-class Grid(grid.Grid):
+class EngineGrid(grid.Grid):
     """The multiples of 2⁻ᵏ, k ≥ 0."""
 
     @classmethod

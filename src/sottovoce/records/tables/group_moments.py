@@ -20,7 +20,7 @@ from sottovoce.records.tables.categories import category_code
 from sottovoce.records.tables.cells import bin_of, place_or_none, steps_of
 from sottovoce.records.tables.columns import field
 from sottovoce.records.tables.engine import Engine
-from sottovoce.records.tables.query_plans import Asked, Plan
+from sottovoce.records.tables.query_plans import PlannedQuery, QueryPlan
 
 __all__ = ["by_cell", "cell_counts", "group_moments"]
 
@@ -34,7 +34,7 @@ _BITS_OF = {"int8": 9, _DIGIT: 5}
 """The bits of all numbers of a kind and of null, as DuckDB makes room for them; there is no array for other kinds."""
 
 
-def group_moments(asked: Asked, reading: GroupMoments) -> Plan:
+def group_moments(asked: PlannedQuery, reading: GroupMoments) -> QueryPlan:
     """Plan the counts and sums of every cell."""
     asked.no_missing("each column says itself what a missing value counts as")
     asked.take(reading.columns)
@@ -48,7 +48,7 @@ def group_moments(asked: Asked, reading: GroupMoments) -> Plan:
     return _rows_by_cell(asked, reading, keys, numbers, fillers)
 
 
-def cell_counts(asked: Asked, reading: CellCounts) -> Plan:
+def cell_counts(asked: PlannedQuery, reading: CellCounts) -> QueryPlan:
     """Plan the counts of every cell."""
     asked.no_missing("each column says itself what a missing value counts as")
     asked.take(reading.columns)
@@ -61,12 +61,12 @@ def cell_counts(asked: Asked, reading: CellCounts) -> Plan:
 
 
 def _rows_by_cell(
-    asked: Asked,
+    asked: PlannedQuery,
     reading: GroupMoments | CellCounts,
     keys: list[Key],
     names: Sequence[str] = (),
     fillers: Sequence[float | None] = (),
-) -> Plan:
+) -> QueryPlan:
     """Plan one row for each combination of keys: of the places in every column and, where they are few, of the numbers.
 
     A record is in no cell where a number is not there, or where the question is not about it. Such records are left
@@ -131,7 +131,7 @@ def _rows_by_cell(
             np.add.at(line, np.broadcast_to(cell, part.shape), part)
         return reading.gathered(n, table[0], table[1:])
 
-    return Plan(query, decode, many=True)
+    return QueryPlan(query, decode, many=True)
 
 
 def _sums(engine: Engine, rows: Any, reading: GroupMoments | CellCounts) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def _sums(engine: Engine, rows: Any, reading: GroupMoments | CellCounts) -> dict
     return sums
 
 
-def by_cell(engine: Engine, placed: Any, reading: GroupMoments | CellCounts) -> Plan:
+def by_cell(engine: Engine, placed: Any, reading: GroupMoments | CellCounts) -> QueryPlan:
     """Plan one row a cell from records that are in one, or in none (-1)."""
     query = placed.group_by("cell").aggregate(records=placed.count(), **_sums(engine, placed, reading))
 
@@ -153,7 +153,7 @@ def by_cell(engine: Engine, placed: Any, reading: GroupMoments | CellCounts) -> 
         table[:, placed[:, 0]] = placed[:, 1:].T
         return reading.gathered(int(rows[:, 1].sum()), table[0], table[1:])
 
-    return Plan(query, decode, many=True)
+    return QueryPlan(query, decode, many=True)
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ def _few(number: Any, low: float, high: float, filler: float | None) -> Key | No
     return Key(value, lambda found: found, first, last)
 
 
-def _key(asked: Asked, name: str, categories: tuple[Any, ...] | Bands, other: int) -> Key:
+def _key(asked: PlannedQuery, name: str, categories: tuple[Any, ...] | Bands, other: int) -> Key:
     """Return the places of categories, or of bands."""
     if isinstance(categories, Bands):
         return _binned(asked, name, categories.edges, place_or_none(other))
@@ -232,7 +232,7 @@ def _near(first: int, last: int) -> bool:
     return last - first < _FEW and first >= -(2**31) and last < 2**31
 
 
-def _binned(asked: Asked, name: str, inner: tuple[float, ...], missing: int | None) -> Key:
+def _binned(asked: PlannedQuery, name: str, inner: tuple[float, ...], missing: int | None) -> Key:
     """Return the bins between inner edges: what is missing is in none, or where it is said to be."""
     number, bins, none = asked.value(name, cut=False), len(inner) + 1, -1 if missing is None else missing
     first, last = (math.floor(inner[0]) - 1, math.ceil(inner[-1])) if inner else (0, 0)

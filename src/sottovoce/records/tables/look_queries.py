@@ -17,8 +17,8 @@ from sottovoce.records.readings import Look, Statistics
 from sottovoce.records.readings.families import EDGE, FARTHEST, HART
 from sottovoce.records.tables.categories import category_code
 from sottovoce.records.tables.engine import number
-from sottovoce.records.tables.query_plans import Asked, Plan
-from sottovoce.records.tables.sql_text import Written, case, cut, double, ordered
+from sottovoce.records.tables.query_plans import PlannedQuery, QueryPlan
+from sottovoce.records.tables.sql_text import SqlText, case, cut, double, ordered
 
 __all__ = ["contributions", "look", "looked", "places", "product", "sums_of"]
 
@@ -27,21 +27,21 @@ _DEEP = 24
 """So many powers are added up in one query: engines, and what reads SQL for them, follow brackets only so deep."""
 
 
-def look(asked: Asked, reading: Look) -> Plan:
+def look(asked: PlannedQuery, reading: Look) -> QueryPlan:
     """Plan n and the sums of a look; a record outside of `kept`, or with a missing value, adds nothing but its n."""
     asked.take(len(reading.columns))
     rows = contributions(asked, reading)
     return looked(rows, sums_of(reading), steps=True)
 
 
-def looked(rows: Written, sums: Sequence[str], *, steps: bool = False) -> Plan:
+def looked(rows: SqlText, sums: Sequence[str], *, steps: bool = False) -> QueryPlan:
     """Plan n and the sums of what each record gives."""
     totals = {f"s{k}": rows.total(value, steps=steps) for k, value in enumerate(sums)}
     query = rows.select({"n": "CAST(COUNT(*) AS TEXT)", **totals})
-    return Plan(query, lambda row: Statistics(row[0], np.array(row[1:], dtype=np.float64)))
+    return QueryPlan(query, lambda row: Statistics(row[0], np.array(row[1:], dtype=np.float64)))
 
 
-def contributions(asked: Asked, reading: Look, *along: str, **carried: Any) -> Written:
+def contributions(asked: PlannedQuery, reading: Look, *along: str, **carried: Any) -> SqlText:
     """Return whole steps of each record (see `_weighed`); what is carried goes along, and `known` if anything does.
 
     Of a record that is not `known` the factors are zero, and whatever else was made of it is multiplied by them.
@@ -57,7 +57,7 @@ def contributions(asked: Asked, reading: Look, *along: str, **carried: Any) -> W
     kept = ibis.literal(True) if asked.kept is None else asked.kept
     named = {f"c{k}": value for k, value in enumerate(values)}
     sure = functools.reduce(operator.and_, [kept, *known]).fill_null(False)
-    rows = Written(engine, engine.stage(asked.records.select(**named, known=sure, **carried)))
+    rows = SqlText(engine, engine.stage(asked.records.select(**named, known=sure, **carried)))
     along = ("known", *carried)
     entries = {f"x{i}": _entry(engine, reading, entry) for i, entry in enumerate(encoding.entries)}
     rows = rows.select(entries | {"y": _outcome(engine, f"c{len(values) - 1}", reading)}, *along)
@@ -75,7 +75,7 @@ def contributions(asked: Asked, reading: Look, *along: str, **carried: Any) -> W
     return _weighed(rows, reading, (*z, *along), along if carried else ())
 
 
-def _value(asked: Asked, name: str, column: Any, default: float | None) -> Any:
+def _value(asked: PlannedQuery, name: str, column: Any, default: float | None) -> Any:
     """Return a column as doubles, of categories the place of each, and what a missing one counts as in its place."""
     if isinstance(column, Category):
         code = category_code(asked.engine, asked.value(name, column.categories, cut=False), column.categories, -1)
@@ -119,7 +119,7 @@ def _outcome(engine: Any, value: str, reading: Look) -> str:
     return value
 
 
-def _weighed(rows: Written, reading: Look, held: tuple[str, ...], along: tuple[str, ...]) -> Written:
+def _weighed(rows: SqlText, reading: Look, held: tuple[str, ...], along: tuple[str, ...]) -> SqlText:
     """Return whole steps: w0, w1, … of the score, and u0_0, u0_1, … for each root of the information."""
     d, word = reading.encoding.size, reading.family
     pull, lean = map(double, reading.factors)
@@ -175,7 +175,7 @@ def _polynomial(x: str, coefficients: Sequence[float], so_far: str = "") -> str:
     return value
 
 
-def _several(rows: Written, reading: Look, held: tuple[str, ...], along: tuple[str, ...]) -> Written:
+def _several(rows: SqlText, reading: Look, held: tuple[str, ...], along: tuple[str, ...]) -> SqlText:
     """Return the whole steps where there is a linear predictor for each class but the first."""
     d, K = reading.encoding.size, reading.model.outputs
     pull, lean = map(double, reading.factors)

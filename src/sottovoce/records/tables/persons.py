@@ -23,7 +23,7 @@ from sottovoce.records.tables.columns import field
 from sottovoce.records.tables.engine import Engine, number
 from sottovoce.records.tables.group_moments import by_cell
 from sottovoce.records.tables.look_queries import contributions, looked, places, product, sums_of
-from sottovoce.records.tables.query_plans import Asked, Plan
+from sottovoce.records.tables.query_plans import PlannedQuery, QueryPlan
 from sottovoce.records.tables.sql_text import case, double
 
 __all__ = ["check_moments", "first_rows", "person_cells", "person_look", "person_moments", "person_of", "person_rows"]
@@ -69,7 +69,7 @@ def check_moments(column: Any, name: str) -> None:
         )
 
 
-def person_moments(asked: Asked, reading: PersonMoments) -> Plan:
+def person_moments(asked: PlannedQuery, reading: PersonMoments) -> QueryPlan:
     """Plan rows of (cell, persons, sums): each person in the group that most of their rows are in."""
     asked.no_missing("each column says itself what a missing value counts as")
     asked.take(reading.columns)
@@ -92,7 +92,7 @@ def person_moments(asked: Asked, reading: PersonMoments) -> Plan:
     return by_cell(asked.engine, each, reading)
 
 
-def person_cells(asked: Asked, reading: PersonCells) -> Plan:
+def person_cells(asked: PlannedQuery, reading: PersonCells) -> QueryPlan:
     """Plan the sums of persons' shares in every cell: of a few cells as one row, of many as rows of (cell, shares)."""
     engine, placed = asked.engine, _cells(asked, reading)
     placed = engine.stage(placed.filter(placed.p.notnull()))
@@ -104,7 +104,7 @@ def person_cells(asked: Asked, reading: PersonCells) -> Plan:
         each = _shares(engine, each, names)
         totals = {name: engine.total(each[name]) for name in names}
         query = each.aggregate(n=each.count().cast("string"), **totals)
-        return Plan(query, lambda row: reading.gathered(row[0], row[1:], []))
+        return QueryPlan(query, lambda row: reading.gathered(row[0], row[1:], []))
     by = placed.group_by("p", "cell").aggregate(rows=placed.count().cast("int64"))
     inside = by.filter(by.cell >= 0)
     whole = inside["rows"].sum().over(ibis.window(group_by="p")).cast("int64")
@@ -132,7 +132,7 @@ def _shares(engine: Engine, each: Any, names: Sequence[str], *along: str) -> Any
     return engine.stage(each.select(**exact, **{name: each[name] for name in along}))
 
 
-def person_rows(asked: Asked, reading: PersonRows) -> Plan:
+def person_rows(asked: PlannedQuery, reading: PersonRows) -> QueryPlan:
     """Plan rows of (cell, rows) of the chosen rows, and of cell -1 with as many rows as there are persons."""
     placed = _cells(asked, reading)
     placed = asked.engine.stage(placed.filter(placed.p.notnull()))
@@ -142,7 +142,7 @@ def person_rows(asked: Asked, reading: PersonRows) -> Plan:
     return _with_persons(reading, found, placed)
 
 
-def _with_persons(reading: PersonPlaces, found: Any, placed: Any) -> Plan:
+def _with_persons(reading: PersonPlaces, found: Any, placed: Any) -> QueryPlan:
     """Plan what was found in each cell, and in a row of its own (cell -1) how many persons there are."""
     persons = placed.aggregate(records=placed.p.nunique().cast("string"))
     query = found.union(persons.select(cell=ibis.literal(-1).cast("int64"), records=persons.records))
@@ -152,17 +152,17 @@ def _with_persons(reading: PersonPlaces, found: Any, placed: Any) -> Plan:
         counts[inside[:, 0]] = inside[:, 1]
         return reading.gathered(int(rows[rows[:, 0] < 0, 1].sum()), counts, [])
 
-    return Plan(query, decode, many=True)
+    return QueryPlan(query, decode, many=True)
 
 
-def _cells(asked: Asked, reading: PersonPlaces) -> Any:
+def _cells(asked: PlannedQuery, reading: PersonPlaces) -> Any:
     asked.no_missing("each column says itself what a missing value counts as")
     asked.take(reading.columns)
     person = person_of(asked.records, asked.names[-1])
     return placed_rows(asked, reading.shape, cell_codes(asked, reading), [], p=person)
 
 
-def person_look(asked: Asked, reading: PersonLook) -> Plan:
+def person_look(asked: PlannedQuery, reading: PersonLook) -> QueryPlan:
     """Plan the number of persons and the sums of what each gives: the average of their rows."""
     asked.take(len(reading.columns) + 1)
     D = reading.dimension
@@ -179,7 +179,7 @@ def person_look(asked: Asked, reading: PersonLook) -> Plan:
     return looked(each, sums_of(reading, lambda i, j: f"h{i}_{j}"))
 
 
-def _averages(asked: Asked, steps: list[Any], person: Any) -> Any:
+def _averages(asked: PlannedQuery, steps: list[Any], person: Any) -> Any:
     """Return one row a person: the averages over their rows, in the one cell there is, or -1 where no row counts."""
     engine, names = asked.engine, [f"t{i}" for i in range(len(steps))]
     kept = {} if asked.kept is None else {"kept": asked.kept.fill_null(False)}

@@ -11,11 +11,11 @@ import ibis
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.registry import Registry
-from sottovoce.records.readings import Seen
+from sottovoce.records.readings import Aggregate
 from sottovoce.records.tables.columns import field, is_text, numeric
 from sottovoce.records.tables.engine import Engine
 
-__all__ = ["PLANS", "Asked", "KeptPlans", "Plan"]
+__all__ = ["PLANS", "KeptPlans", "PlannedQuery", "QueryPlan"]
 
 PLANS = Registry(
     "query for a reading",
@@ -44,7 +44,7 @@ PLANS = Registry(
 
 
 @dataclass
-class Plan:
+class QueryPlan:
     """One query, and what it tells.
 
     Attributes
@@ -63,7 +63,7 @@ class Plan:
     """
 
     query: Any
-    decode: Callable[[Any], Seen]
+    decode: Callable[[Any], Aggregate]
     many: bool = False
     stream: bool = False
     words: str | None = None
@@ -79,16 +79,16 @@ class KeptPlans:
     """
 
     def __init__(self, most: int) -> None:
-        self._most, self._plans, self._one_at_a_time = most, dict[Any, Plan](), threading.Lock()
+        self._most, self._plans, self._one_at_a_time = most, dict[Any, QueryPlan](), threading.Lock()
 
     def __len__(self) -> int:
         return len(self._plans)
 
-    def get(self, key: Any) -> Plan | None:
+    def get(self, key: Any) -> QueryPlan | None:
         """Return the plan that is kept for a key, if any."""
         return self._plans.get(key)
 
-    def keep(self, key: Any, plan: Plan) -> None:
+    def keep(self, key: Any, plan: QueryPlan) -> None:
         """Keep a plan in place of the oldest."""
         with self._one_at_a_time:
             while len(self._plans) >= self._most:
@@ -97,7 +97,7 @@ class KeptPlans:
 
 
 @dataclass(frozen=True)
-class Asked:
+class PlannedQuery:
     """What a question asks of a table, as expressions of its engine.
 
     Attributes

@@ -16,8 +16,8 @@ from sottovoce.records.readings.design_rows import TINY, RowReading, default_pla
 from sottovoce.records.tables.ball import Ball, isfinite
 from sottovoce.records.tables.categories import category_literals
 from sottovoce.records.tables.engine import number
-from sottovoce.records.tables.grid import Grid
-from sottovoce.records.tables.query_plans import Asked, Plan
+from sottovoce.records.tables.grid import EngineGrid
+from sottovoce.records.tables.query_plans import PlannedQuery, QueryPlan
 
 __all__ = ["clipped_rows", "floats", "moments", "raw"]
 
@@ -25,7 +25,7 @@ _HUGE = float(np.finfo(np.float64).max)
 _WHY = "the facts of a feature say what a missing cell counts as; leave missing out"
 
 
-def moments(asked: Asked, reading: Moments) -> Plan:
+def moments(asked: PlannedQuery, reading: Moments) -> QueryPlan:
     """Plan n and the moments X'X, X'y, X'1 and y'y by one query; a record outside of `kept` adds nothing but its n."""
     features, label = _taken(asked, reading)
     engine, ball = asked.engine, Ball(reading.dimension, reading.data_norm)
@@ -38,7 +38,7 @@ def moments(asked: Asked, reading: Moments) -> Plan:
     y = _response(asked, label, reading)
     if asked.kept is not None:
         y = ibis.cases((asked.kept, y), else_=number(0.0))
-    grids = [Grid.covering(bound) for bound in reading.bounds()]
+    grids = [EngineGrid.covering(bound) for bound in reading.bounds()]
     gram, cross, one, square = (grid.scale for grid in grids)
     rows = ball.project(
         engine,
@@ -67,10 +67,10 @@ def moments(asked: Asked, reading: Moments) -> Plan:
     def decode(row: tuple[int, ...]) -> Statistics:
         return Statistics(row[0], np.array([g.value(s) for s, (_, g) in zip(row[1:], sums, strict=True)]))
 
-    return Plan(query, decode)
+    return QueryPlan(query, decode)
 
 
-def clipped_rows(asked: Asked, reading: ClippedRows) -> Plan:
+def clipped_rows(asked: PlannedQuery, reading: ClippedRows) -> QueryPlan:
     """Plan the rows as numbers and places of categories; they are encoded and clipped batch by batch as they come.
 
     Here records, not sums, leave the engine: they are held in this process, and nowhere else.
@@ -92,10 +92,10 @@ def clipped_rows(asked: Asked, reading: ClippedRows) -> Plan:
         X, y = np.concatenate([part.X for part in parts]), np.concatenate([part.y for part in parts])
         return Rows(len(y), X, y)
 
-    return Plan(asked.records.select(**columns), decode, stream=True)
+    return QueryPlan(asked.records.select(**columns), decode, stream=True)
 
 
-def _taken(asked: Asked, reading: RowReading) -> tuple[list[tuple[str, Any]], tuple[str, Any]]:
+def _taken(asked: PlannedQuery, reading: RowReading) -> tuple[list[tuple[str, Any]], tuple[str, Any]]:
     """Return each feature's name with what is public of it, then the label's."""
     asked.no_missing(_WHY)
     if len(asked.names) != reading.inputs + 1:
@@ -110,7 +110,7 @@ def _fillers(reading: RowReading) -> Floats:
     return np.broadcast_to(reading.missing, (reading.inputs,))
 
 
-def raw(asked: Asked, name: str, fact: Column | None) -> Any:
+def raw(asked: PlannedQuery, name: str, fact: Column | None) -> Any:
     """Return a column as numbers, null where missing; of categories the place of each."""
     if not isinstance(fact, Category):
         return asked.value(name, cut=False).cast("float64")
@@ -119,7 +119,7 @@ def raw(asked: Asked, name: str, fact: Column | None) -> Any:
     return ibis.cases(*places, else_=default_place(fact)).cast("float64")
 
 
-def _encoded(asked: Asked, name: str, fact: Column | None) -> list[Any]:
+def _encoded(asked: PlannedQuery, name: str, fact: Column | None) -> list[Any]:
     """Return the entries of a feature, as `readings.rows.encoded` makes them."""
     if fact is None:
         return []
@@ -153,7 +153,7 @@ def _scaled(value: Any, fact: Column) -> Any:
     return number(2.0) * part - number(1.0)
 
 
-def _response(asked: Asked, label: tuple[str, Any], reading: RowReading) -> Any:
+def _response(asked: PlannedQuery, label: tuple[str, Any], reading: RowReading) -> Any:
     """Return the label as a double in its range."""
     name, fact = label
     low, high = reading.labels

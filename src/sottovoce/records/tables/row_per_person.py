@@ -14,21 +14,21 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.records.facts import Category, Count, Day, Facts, Flag, Number, Vector
 from sottovoce.records.facts.columns import Column
 from sottovoce.records.readings import CategoryCounts, ClippedSum, Reading, Statistics
-from sottovoce.records.readings.group_moments import STEPS, Scale
+from sottovoce.records.readings.group_moments import STEPS, MomentScale
 from sottovoce.records.tables.categories import category_code
 from sottovoce.records.tables.cells import measured
 from sottovoce.records.tables.columns import field
 from sottovoce.records.tables.engine import number
 from sottovoce.records.tables.persons import check_moments, first_rows, person_of
-from sottovoce.records.tables.query_plans import PLANS, Asked, Plan
+from sottovoce.records.tables.query_plans import PLANS, PlannedQuery, QueryPlan
 from sottovoce.records.tables.sums import clipped
 
 __all__ = ["one_a_person", "rows_a_person"]
 
 
 def one_a_person(
-    asked: Asked, reading: Reading, facts: Facts, conditions: Sequence[str], kept: Callable[[Any], Any]
-) -> Plan:
+    asked: PlannedQuery, reading: Reading, facts: Facts, conditions: Sequence[str], kept: Callable[[Any], Any]
+) -> QueryPlan:
     """Plan a reading of one record a person.
 
     Parameters
@@ -53,7 +53,7 @@ def one_a_person(
     return _planned(asked, reading, chosen, kept(chosen))
 
 
-def rows_a_person(asked: Asked, reading: CategoryCounts) -> Plan:
+def rows_a_person(asked: PlannedQuery, reading: CategoryCounts) -> QueryPlan:
     """Plan how many persons have 1, 2, … rows: the categories; more than the last count as the last."""
     if not all(isinstance(size, int) and size >= 1 for size in reading.categories):
         raise InvalidValue("how many rows a person has is counted in categories 1, 2 and so on")
@@ -65,13 +65,13 @@ def rows_a_person(asked: Asked, reading: CategoryCounts) -> Plan:
     return _planned(asked, reading, each, None)
 
 
-def _planned(asked: Asked, reading: Reading, persons: Any, kept: Any) -> Plan:
+def _planned(asked: PlannedQuery, reading: Reading, persons: Any, kept: Any) -> QueryPlan:
     """Plan a reading of a table that has a row a person; how many rows there were before says nothing of it."""
-    plan: Plan = PLANS[reading.word](replace(asked, records=persons, kept=kept, whole=None), reading)
+    plan: QueryPlan = PLANS[reading.word](replace(asked, records=persons, kept=kept, whole=None), reading)
     return plan
 
 
-def _average(asked: Asked, reading: ClippedSum, person: str) -> Plan:
+def _average(asked: PlannedQuery, reading: ClippedSum, person: str) -> QueryPlan:
     """Plan the number of persons and the sum of each one's average, on the grid of the reading."""
     engine = asked.engine
     steps, grid = clipped(engine, asked.one(), reading, asked.missing)
@@ -88,10 +88,10 @@ def _average(asked: Asked, reading: ClippedSum, person: str) -> Plan:
         above = float(total / grid.unit - n * Fraction(reading.low))
         return Statistics(n, np.array([grid.value(total)]), above, (total / grid.unit,))
 
-    return Plan(query, decode)
+    return QueryPlan(query, decode)
 
 
-def _one_row(asked: Asked, facts: Facts, names: Sequence[str], key: str) -> Any:
+def _one_row(asked: PlannedQuery, facts: Facts, names: Sequence[str], key: str) -> Any:
     """Return one row of every person, chosen by a hash of what the named columns hold; of those that count, if any."""
     engine, records, own = asked.engine, asked.records, _columns(facts)
     named = list(dict.fromkeys(names))
@@ -124,7 +124,7 @@ def _columns(facts: Facts) -> dict[str, Column]:
     return found
 
 
-def _held(asked: Asked, name: str, column: Column) -> Any:
+def _held(asked: PlannedQuery, name: str, column: Column) -> Any:
     """Return what a column holds in the same whole numbers, or text, on every engine; what is missing alike."""
     if isinstance(column, Category):
         value = asked.value(name, column.categories, cut=False)
@@ -133,7 +133,7 @@ def _held(asked: Asked, name: str, column: Column) -> Any:
         value = asked.value(name, cut=False).cast("float64")
         return ibis.cases((value.isnull(), -1), (value.isnan(), -1), (value != number(0.0), 1), else_=0).cast("int64")
     if isinstance(column, Number | Count):
-        (steps,) = measured(asked, [name], [Scale(*column.bounds)], [None])
+        (steps,) = measured(asked, [name], [MomentScale(*column.bounds)], [None])
         return steps.fill_null(STEPS + 1)
     assert isinstance(column, Day)
     value = field(asked.records, name)

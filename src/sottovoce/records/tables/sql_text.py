@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from sottovoce.records.tables.engine import ROUNDER, Engine
 
-__all__ = ["Written", "case", "cut", "double", "ordered"]
+__all__ = ["SqlText", "case", "cut", "double", "ordered"]
 
 _ROWS = "sottovoce_rows"
 _FEW = 3
@@ -36,7 +36,7 @@ def ordered(parts: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Written:
+class SqlText:
     """Queries nested in one another, the innermost one an expression of Ibis.
 
     Attributes
@@ -56,7 +56,7 @@ class Written:
     def select(self, columns: Mapping[str, str], *along: str, tail: str = "") -> Self:
         """Return what is selected from all this, the columns of `along` as they are."""
         shown = ", ".join([*along, *(f"{value} AS {name}" for name, value in columns.items())])
-        rows = _ROWS if self.text == Written.text else f"({self.text}) AS q"
+        rows = _ROWS if self.text == SqlText.text else f"({self.text}) AS q"
         # Where an engine copies a nested expression into every place that uses it, a limit stops that.
         stop = f" LIMIT {2**62}" if self.engine.unnests else ""
         return replace(self, text=f"SELECT {shown} FROM {rows}{tail}{stop}")

@@ -20,8 +20,8 @@ from sottovoce.records.readings import BallSum, CategoryCounts, ClippedSum, Stat
 from sottovoce.records.tables.ball import Ball
 from sottovoce.records.tables.categories import category_code, category_literals
 from sottovoce.records.tables.engine import Engine, number
-from sottovoce.records.tables.grid import Grid
-from sottovoce.records.tables.query_plans import Asked, Plan
+from sottovoce.records.tables.grid import EngineGrid
+from sottovoce.records.tables.query_plans import PlannedQuery, QueryPlan
 
 __all__ = ["ball_sum", "category_counts", "clipped", "clipped_sum"]
 
@@ -29,7 +29,7 @@ _FEW = 64
 """So many categories are counted side by side: each is a column of the query, and compared with every value."""
 
 
-def clipped_sum(asked: Asked, reading: ClippedSum) -> Plan:
+def clipped_sum(asked: PlannedQuery, reading: ClippedSum) -> QueryPlan:
     """Plan n and the sum of a column clipped to [low, high]; without a column, of 1 where the condition holds."""
     table = asked.records
     if not asked.names:
@@ -52,7 +52,7 @@ def clipped_sum(asked: Asked, reading: ClippedSum) -> Plan:
         above = float(total / grid.unit - n * Fraction(reading.low))
         return Statistics(n, np.array([grid.value(total)]), above, (total / grid.unit,))
 
-    return Plan(query, decode)
+    return QueryPlan(query, decode)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class _Within:
     `counted` says that whole numbers are cut to whole bounds.
     """
 
-    grid: Grid
+    grid: EngineGrid
     first: int
     last: int
     filler: int
@@ -76,8 +76,8 @@ def _within(column: Any, reading: ClippedSum, missing: Any) -> _Within:
     if isinstance(default, str) or not low <= default <= high:
         raise InvalidValue(f"a missing value must count as a number from {low} to {high}. Got missing={missing!r}")
     counted = column.type().is_integer() and all(float(v).is_integer() for v in (low, high, default))
-    widest = Grid.covering(max(abs(low), abs(high)))
-    grid = Grid(0) if reading.integer or counted else widest
+    widest = EngineGrid.covering(max(abs(low), abs(high)))
+    grid = EngineGrid(0) if reading.integer or counted else widest
     first, last = grid.inside(low, high)
     if first > last:
         raise InvalidValue(f"the bounds {low} and {high} lie too close together for their size")
@@ -85,7 +85,7 @@ def _within(column: Any, reading: ClippedSum, missing: Any) -> _Within:
     return _Within(grid, first, last, filler, counted, reading.integer)
 
 
-def clipped(engine: Engine, column: Any, reading: ClippedSum, missing: Any) -> tuple[Any, Grid]:
+def clipped(engine: Engine, column: Any, reading: ClippedSum, missing: Any) -> tuple[Any, EngineGrid]:
     """Return the column clipped and counted in steps of a grid, a missing value counted as `missing`."""
     within = _within(column, reading, missing)
     return _steps(engine, column, within), within.grid
@@ -118,7 +118,7 @@ def _bounds(reading: ClippedSum) -> tuple[float, float]:
     return low, high
 
 
-def category_counts(asked: Asked, reading: CategoryCounts) -> Plan:
+def category_counts(asked: PlannedQuery, reading: CategoryCounts) -> QueryPlan:
     """Plan the number of records of each category; one that fits none counts as `missing`.
 
     The engine groups by the raw value first, so a record is hashed once however many categories there are;
@@ -137,7 +137,7 @@ def category_counts(asked: Asked, reading: CategoryCounts) -> Plan:
         groups = _by_value(table, column)
         rows = groups.select(code=category_code(engine, groups.value, categories, default), records=groups.records)
         query = rows.group_by("code").aggregate(records=engine.total(rows.records))
-        return Plan(query, lambda rows: _tallied(rows, len(categories)), many=True)
+        return QueryPlan(query, lambda rows: _tallied(rows, len(categories)), many=True)
     column, literals = category_literals(column, categories)
     groups = _by_value(table, column)
     counts = {
@@ -151,7 +151,7 @@ def category_counts(asked: Asked, reading: CategoryCounts) -> Plan:
         counts[default] += n - counts.sum()
         return Statistics(n, counts.astype(np.float64))
 
-    return Plan(query, decode)
+    return QueryPlan(query, decode)
 
 
 def _by_value(table: Any, column: Any) -> Any:
@@ -164,7 +164,7 @@ def _tallied(rows: NDArray[np.int64], size: int) -> Statistics:
     return Statistics(int(rows[:, 1].sum()), counts)
 
 
-def _condition_count(asked: Asked, reading: ClippedSum | CategoryCounts) -> Plan:
+def _condition_count(asked: PlannedQuery, reading: ClippedSum | CategoryCounts) -> QueryPlan:
     """Plan the statistics of records that are 1 where a condition holds and 0 elsewhere, from one count."""
     table, kept = asked.records, asked.kept
     if kept is None:
@@ -184,15 +184,15 @@ def _condition_count(asked: Asked, reading: ClippedSum | CategoryCounts) -> Plan
         total = ones * one + (n - ones) * zero
         return Statistics(n, np.array([float(total)]), float(total - n * Fraction(reading.low)), (total,))
 
-    return Plan(query, decode)
+    return QueryPlan(query, decode)
 
 
-def ball_sum(asked: Asked, reading: BallSum) -> Plan:
+def ball_sum(asked: PlannedQuery, reading: BallSum) -> QueryPlan:
     """Plan n and the sum of vectors projected onto a ball; records outside `kept` count as the origin."""
     asked.no_missing("a missing coordinate counts as 0; a ball takes no other value for it")
     asked.take(reading.dimension)
     engine, ball = asked.engine, Ball(reading.dimension, reading.radius)
-    values, grid = [asked.value(name, cut=False) for name in asked.names], Grid.covering(reading.radius)
+    values, grid = [asked.value(name, cut=False) for name in asked.names], EngineGrid.covering(reading.radius)
     rows = ball.project(engine, asked.records, values, kept=asked.kept, scale=grid.scale)
     steps = [engine.integer(rows[f"w{i}"]) for i in range(reading.dimension)]
     query = rows.aggregate(n=rows.count().cast("string"), **{f"s{i}": engine.total(s) for i, s in enumerate(steps)})
@@ -201,4 +201,4 @@ def ball_sum(asked: Asked, reading: BallSum) -> Plan:
         exact = tuple(steps / grid.unit for steps in row[1:])
         return Statistics(row[0], np.array([float(entry) for entry in exact]), exact=exact)
 
-    return Plan(query, decode)
+    return QueryPlan(query, decode)

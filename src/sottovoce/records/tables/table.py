@@ -18,9 +18,9 @@ from sottovoce.records.tables.columns import field, is_text
 from sottovoce.records.tables.conditions import condition
 from sottovoce.records.tables.engine import check_exact, engine_of, fetch_batches, fetch_row, fetch_rows, guarded
 from sottovoce.records.tables.persons import person_of
-from sottovoce.records.tables.query_plans import PLANS, Asked, KeptPlans, Plan
+from sottovoce.records.tables.query_plans import PLANS, KeptPlans, PlannedQuery, QueryPlan
 from sottovoce.records.tables.row_per_person import one_a_person, rows_a_person
-from sottovoce.records.tables.sql_text import Written
+from sottovoce.records.tables.sql_text import SqlText
 from sottovoce.records.tables.table_identity import Origin
 
 __all__ = ["Table", "told_apart"]
@@ -161,7 +161,7 @@ class Table:
                 raise
         return self._carry_out(plan)
 
-    def _carry_out(self, plan: Plan) -> Any:
+    def _carry_out(self, plan: QueryPlan) -> Any:
         if plan.stream:
             return fetch_batches(self._connection, plan.query, self.name, plan.decode)
         fetch = fetch_rows if plan.many else fetch_row
@@ -200,7 +200,7 @@ class Table:
 
     def _plan(
         self, reading: Any, column: str | Sequence[str] | None, where: str | None, missing: Any, persons: Facts | None
-    ) -> Plan:
+    ) -> QueryPlan:
         self._check_open()
         if persons is not None and persons.person is not None:
             self._settle(persons.person)
@@ -209,7 +209,7 @@ class Table:
         key = None if once else self._told_apart(reading, column, where, missing)
         return self._kept(key, lambda: self._planned(reading, column, where, missing, persons))
 
-    def _kept(self, key: Any, make: Callable[[], Plan]) -> Plan:
+    def _kept(self, key: Any, make: Callable[[], QueryPlan]) -> QueryPlan:
         plan = self._plans.get(key)
         if plan is None:
             plan = guarded(make, f"this question does not fit the columns of {self.name}")
@@ -223,12 +223,12 @@ class Table:
         ways = self._records.op(), self._texts.op(), self._counted is None, self._batches is None
         return None if key is None else (key, self._engine, ways)
 
-    def _words(self, plan: Plan) -> Any:
+    def _words(self, plan: QueryPlan) -> Any:
         """Return a plan's query in the engine's own words where these can be kept: putting them together takes 10 ms.
 
         Tables in memory and functions that a caller has put into an Ibis table must be told to its engine every time.
         """
-        if plan.words is None and isinstance(plan.query, Written):
+        if plan.words is None and isinstance(plan.query, SqlText):
             plan.words = guarded(lambda: plan.query.sql(self._connection), _COMPLAINT.format(self.name))
         elif plan.words is None and self._plain:
             plan.words = guarded(lambda: self._connection.compile(plan.query), _COMPLAINT.format(self.name))
@@ -236,7 +236,7 @@ class Table:
 
     def _planned(
         self, reading: Any, column: str | Sequence[str] | None, where: str | None, missing: Any, persons: Facts | None
-    ) -> Plan:
+    ) -> QueryPlan:
         if not isinstance(reading, Reading):
             raise InvalidValue(f"expected a reading, or a system that has one. Got a {type(reading).__name__}")
         names, whose = _names(column), None if persons is None else persons.person
@@ -248,7 +248,7 @@ class Table:
 
         for name in names:
             field(records, name)
-        asked = Asked(self._engine, records, tuple(names), kept(records), missing, self._counted)
+        asked = PlannedQuery(self._engine, records, tuple(names), kept(records), missing, self._counted)
         if persons is not None and whose is not None:
             if names == [whose] and isinstance(reading, CategoryCounts) and where is None:
                 return rows_a_person(asked, reading)
@@ -256,7 +256,7 @@ class Table:
                 raise InvalidValue(f"{whose!r} says whose a row is; nobody is asked about it")
             if not reading.persons:
                 return one_a_person(asked, reading, persons, conditions, kept)
-        plan: Plan = PLANS[reading.word](asked, reading)
+        plan: QueryPlan = PLANS[reading.word](asked, reading)
         rows = where is None and missing is None and not reading.persons
         if rows and self._batches is not None and records is self._texts:
             from sottovoce.records.tables.batches import counted  # noqa: PLC0415 - it brings 45 MB along
@@ -273,8 +273,8 @@ class Table:
             raise InvalidData(f"{self.name} is closed")
 
 
-def _number_of(records: Any) -> Plan:
-    return Plan(records.aggregate(n=records.count().cast("string")), lambda row: Statistics(row[0], np.zeros(0)))
+def _number_of(records: Any) -> QueryPlan:
+    return QueryPlan(records.aggregate(n=records.count().cast("string")), lambda row: Statistics(row[0], np.zeros(0)))
 
 
 def told_apart(reading: Any, *asked: Any) -> Any:

@@ -31,11 +31,11 @@ class _Lines(ds.Dataset):  # type: ignore[misc]
     def schema(self) -> pa.Schema:
         return _SCHEMA
 
-    def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **_: Any) -> _Scan:
-        return _Scan(lambda: line_batches(self._paths, self._longest), columns, filter)
+    def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **_: Any) -> _LineScan:
+        return _LineScan(lambda: line_batches(self._paths, self._longest), columns, filter)
 
 
-class _Scan:
+class _LineScan:
     """One pass over the files. DuckDB draws the batches itself: no thread of ours outlives an interrupted query."""
 
     def __init__(

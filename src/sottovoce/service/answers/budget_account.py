@@ -20,7 +20,7 @@ from sottovoce.service.ledger import Budget, Entry
 if TYPE_CHECKING:  # opens a database
     from sottovoce.service.ledger import Ledger
 
-__all__ = ["Purse", "Spend", "like_the_last"]
+__all__ = ["BudgetAccount", "Spend", "like_the_last"]
 
 Spend = Promise | float | str
 
@@ -37,7 +37,7 @@ def like_the_last(left: float, last: float | None) -> str:
     return f": about {more:,} more like the last" if more else ": too little for one more like the last"
 
 
-class Purse(ABC):
+class BudgetAccount(ABC):
     """The budget of a data set in a ledger, and what is paid from it."""
 
     dataset: str

@@ -12,14 +12,14 @@ from sottovoce.privacy.shares import percent
 from sottovoce.service.answers.answer import Answer, Comparison
 from sottovoce.service.answers.display import formatted, shown
 
-__all__ = ["Contrast", "contrast"]
+__all__ = ["RowContrast", "contrast"]
 
 _MOST = 1000.0
 """A factor beyond this tells only that the second row may be nothing."""
 
 
 @dataclass(frozen=True)
-class Contrast:
+class RowContrast:
     """What can be said of two rows of an answer, free of cost: it follows from what was released.
 
     Attributes
@@ -71,7 +71,7 @@ class Contrast:
         return f"With a probability of {_percent(p)}, {name} is higher than {other}."
 
 
-def contrast(answer: Answer, first: int, second: int) -> Contrast:
+def contrast(answer: Answer, first: int, second: int) -> RowContrast:
     """Return what two rows of an answer, by their places in its table, say beside each other.
 
     >>> from sottovoce.service.answers import NoisyCells, Question
@@ -95,7 +95,7 @@ def contrast(answer: Answer, first: int, second: int) -> Contrast:
     if factor is not None and factor.high > _MOST:
         factor = None
     higher = None if hidden else float(np.mean(draws[0] > draws[1]) + np.mean(draws[0] == draws[1]) / 2)
-    return Contrast(first_name, second_name, answer.difference(one, other), factor, higher, hidden)
+    return RowContrast(first_name, second_name, answer.difference(one, other), factor, higher, hidden)
 
 
 def _percent(chance: float) -> str:

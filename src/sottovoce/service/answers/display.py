@@ -19,8 +19,8 @@ from sottovoce.privacy.shares import in_hundred, percent
 
 __all__ = [
     "PART",
-    "Drawn",
-    "Scale",
+    "DisplayScale",
+    "PlacedRow",
     "drawn_rows",
     "drowned",
     "footing",
@@ -125,7 +125,7 @@ def _written(value: float, digits: int) -> str:
 
 
 @dataclass(frozen=True)
-class Scale:
+class DisplayScale:
     """A common scale for the intervals of all rows, with round numbers to write below it."""
 
     low: float
@@ -135,7 +135,7 @@ class Scale:
     def place(self, value: float) -> float:
         """Return where a value lies, in percent; beyond the ends it is kept at them.
 
-        >>> Scale(0.0, 2.0, (0.0, 1.0, 2.0)).place(0.5)
+        >>> DisplayScale(0.0, 2.0, (0.0, 1.0, 2.0)).place(0.5)
         25.0
         """
         span = self.high - self.low
@@ -160,7 +160,7 @@ def _tick(value: float) -> str:
     return f"{value:,.0f}" if value == round(value) and 1e3 <= abs(value) < 1e6 else f"{value:.4g}"
 
 
-def scale_of(rows: Iterable[Mapping[str, Any]]) -> Scale:
+def scale_of(rows: Iterable[Mapping[str, Any]]) -> DisplayScale:
     """Return the scale that holds the interval of every row; zero is on it where that costs little room.
 
     Rows that noise hides are left out where there are others: all that there can be would leave these no room.
@@ -178,7 +178,7 @@ def scale_of(rows: Iterable[Mapping[str, Any]]) -> Scale:
     low, high = low - (margin if low else 0.0), high + margin
     step = _step((high - low) / 5)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return Scale(low, high, tuple(k * step for k in range(first, last + 1)))
+    return DisplayScale(low, high, tuple(k * step for k in range(first, last + 1)))
 
 
 def _step(raw: float) -> float:
@@ -187,7 +187,7 @@ def _step(raw: float) -> float:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class PlacedRow:
     """One row: the words of its group, its numbers as written, and its interval as a picture."""
 
     labels: tuple[str, ...]
@@ -198,7 +198,9 @@ class Drawn:
     picture: str
 
 
-def drawn_rows(rows: Sequence[Mapping[str, Any]], *, counts: bool = False) -> tuple[list[str], list[Drawn], Scale]:
+def drawn_rows(
+    rows: Sequence[Mapping[str, Any]], *, counts: bool = False
+) -> tuple[list[str], list[PlacedRow], DisplayScale]:
     """Return the names of the groups, every row as it is shown, and the scale of their pictures.
 
     The thick part of an interval is what would be there without the noise, the thin rest is the price of privacy.
@@ -210,13 +212,13 @@ def drawn_rows(rows: Sequence[Mapping[str, Any]], *, counts: bool = False) -> tu
         (estimate, low, high), noise = formatted(row, counts=counts), row.get("privacy_share")
         share = privacy_part(row) if "privacy_share" in row else ""
         labels = tuple(shown(row[name]) for name in names)
-        found.append(Drawn(labels, estimate, low, high, share, picture(row, scale, noise)))
+        found.append(PlacedRow(labels, estimate, low, high, share, picture(row, scale, noise)))
     return names, found, scale
 
 
 def picture(
     row: Mapping[str, Any],
-    scale: Scale,
+    scale: DisplayScale,
     noise: float | None = None,
     mark: float | None = None,
 ) -> str:

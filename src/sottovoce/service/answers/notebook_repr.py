@@ -8,7 +8,7 @@ from typing import Any
 
 from sottovoce.privacy.errors import SottovoceError
 from sottovoce.privacy.shares import percent
-from sottovoce.service.answers.budget_account import Purse
+from sottovoce.service.answers.budget_account import BudgetAccount
 from sottovoce.service.ledger import State
 
 __all__ = ["asked_in_words", "curator_html"]
@@ -38,7 +38,7 @@ def _question(state: Mapping[str, Any]) -> str:
     return Question.from_dict(state).describe()
 
 
-def curator_html(purse: Purse, facts: Sequence[tuple[str, str]]) -> str:
+def curator_html(purse: BudgetAccount, facts: Sequence[tuple[str, str]]) -> str:
     """Return a card: facts as pairs of words, a bar of what is left, and what was asked last with its cost."""
     budget = purse.budget
     try:

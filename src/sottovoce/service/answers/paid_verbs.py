@@ -16,11 +16,11 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.numbers import shown
 from sottovoce.privacy.profile import Profile
-from sottovoce.records.facts.assumed_distribution import Imagined
+from sottovoce.records.facts.assumed_distribution import AssumedDistribution
 from sottovoce.service.answers.answer import Answer
-from sottovoce.service.answers.budget_account import Purse, Spend
+from sottovoce.service.answers.budget_account import BudgetAccount, Spend
 from sottovoce.service.answers.regression import Regression
-from sottovoce.service.answers.trade_off import Offer
+from sottovoce.service.answers.trade_off import PricedOption
 from sottovoce.service.answers.verbs import Verbs, check_options, regression_room
 from sottovoce.service.ledger import Budget
 from sottovoce.service.ledger.charging import price
@@ -34,7 +34,7 @@ __all__ = ["PaidVerbs"]
 _log = logging.getLogger(__name__)
 
 
-class PaidVerbs(Verbs, Purse):
+class PaidVerbs(Verbs, BudgetAccount):
     """The verbs of a `Curator`, who has the budget that they are paid from."""
 
     def mechanism_for(self, question: Question, spend: Spend = 0.05, part: Budget | None = None) -> NoisyCells:
@@ -123,7 +123,7 @@ class PaidVerbs(Verbs, Purse):
     def ensure_covered(self, mechanism: Mechanism, *, where: str | None = None, part: Budget | None = None) -> None:
         """Raise what asking this would raise now, of the question, the table or the budgets. Nothing is spent."""
 
-    def _offered(self, question: Question | str, offer: Offer, part: Budget | None = None) -> Offer:
+    def _offered(self, question: Question | str, offer: PricedOption, part: Budget | None = None) -> PricedOption:
         asked = self._parsed(question) if isinstance(question, str) else question
         self.ensure_covered(self.mechanism_for(asked, offer.share, part), where=asked.where, part=part)
         return offer
@@ -136,7 +136,7 @@ class PaidVerbs(Verbs, Purse):
         part: Budget | None,
         level: float | str,
         records: int | None,
-        imagined: Imagined | Iterable[str] | None,
+        imagined: AssumedDistribution | Iterable[str] | None,
     ) -> RegressionPlan:
         mechanism = self.looks_for(formula, spend, part)
         self.ensure_covered(mechanism, where=formula.where, part=part)

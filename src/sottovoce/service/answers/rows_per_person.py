@@ -24,7 +24,7 @@ from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.shares import percent
 from sottovoce.records.readings import PersonRows
-from sottovoce.service.answers.budget_account import Purse
+from sottovoce.service.answers.budget_account import BudgetAccount
 from sottovoce.service.ledger import Budget
 
 __all__ = ["RowsKept", "RowsOfPersons", "kept_ends", "kept_rows", "rows_noise"]
@@ -155,7 +155,7 @@ def kept_ends(seen: NoisyHistogram, k: Sequence[int], kept: Floats, level: float
     return np.asarray(ends)
 
 
-class RowsOfPersons(Purse):
+class RowsOfPersons(BudgetAccount):
     """What a curator says of how many rows persons have."""
 
     def rows_noise(self, k: Sequence[int] | int = _USUAL, spend: Any = 0.05) -> dict[int, float]:

@@ -29,11 +29,11 @@ from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.risk import advantage, success
 from sottovoce.privacy.shares import in_hundred, percent, read_width
 from sottovoce.records.facts import Column, Count, Flag, Number
-from sottovoce.records.facts.assumed_distribution import Imagined, evenly
+from sottovoce.records.facts.assumed_distribution import AssumedDistribution, evenly
 from sottovoce.records.facts.bands import value_axis
 from sottovoce.records.readings.group_moments import STEPS
 
-__all__ = ["Balance", "Imagined", "Offer", "people"]
+__all__ = ["AssumedDistribution", "PricedOption", "TradeOff", "people"]
 
 _LEAST = 1e-4
 """The least share that is looked at."""
@@ -45,7 +45,7 @@ _SEED = 1
 
 
 @dataclass(frozen=True)
-class Offer:
+class PricedOption:
     """What a share of the budget buys, and what it leaves to a guess.
 
     Attributes
@@ -97,7 +97,7 @@ class Offer:
 
 
 @dataclass(frozen=True, eq=False)
-class Balance:
+class TradeOff:
     """How a question's share of the budget, its accuracy and its risk go together; made of public things alone.
 
     Parameters
@@ -118,7 +118,7 @@ class Balance:
     >>> from sottovoce.records.facts import Category, Facts, Flag
     >>> from sottovoce.privacy.promises import ApproxDP
     >>> facts = Facts(smoker=Flag(), ward=Category(["A", "B", "C"]))
-    >>> balance = Balance(Question("proportion", ("smoker",), facts, by=("ward",)), 9000, ApproxDP(1.0, 1e-6))
+    >>> balance = TradeOff(Question("proportion", ("smoker",), facts, by=("ward",)), 9000, ApproxDP(1.0, 1e-6))
     >>> offer = balance.for_width(0.02)
     >>> offer.share < 0.2, offer.width <= 0.02, offer.success < 0.02
     (True, True, True)
@@ -128,7 +128,7 @@ class Balance:
     n: int
     budget: Promise | PrivacyFilter
     baseline: float = 0.01
-    imagined: Imagined = field(default_factory=Imagined)
+    imagined: AssumedDistribution = field(default_factory=AssumedDistribution)
     level: float = 0.95
 
     def __post_init__(self) -> None:
@@ -143,21 +143,21 @@ class Balance:
             raise InvalidValue(f"baseline must lie between 0 and 1. Got {self.baseline:g}")
 
     @cached_property
-    def _known(self) -> dict[float, Offer]:
+    def _known(self) -> dict[float, PricedOption]:
         return {}
 
     @cached_property
     def _made(self) -> dict[float, NoisyCells]:
         return {}
 
-    def at(self, share: float) -> Offer:
+    def at(self, share: float) -> PricedOption:
         """Return what a share of the budget buys."""
         share = real("share", share)
         if share not in self._known:
             self._known[share] = self._offer(share)
         return self._known[share]
 
-    def _offer(self, share: float) -> Offer:
+    def _offer(self, share: float) -> PricedOption:
         purse: Any = self.budget
         mechanism, target = self._mechanism(share), purse.share(share)
         cells = _cells(self.imagined, mechanism, self.n)
@@ -165,7 +165,7 @@ class Balance:
         ends = posterior.interval(self.level)[self.question.places]
         width = float(np.max(ends[:, 1] - ends[:, 0])) / 2
         told = (self._success(share), advantage(mechanism.profile), target, mechanism.noise)
-        return Offer(share, width, *told, self.level, self.baseline, self.of)
+        return PricedOption(share, width, *told, self.level, self.baseline, self.of)
 
     @cached_property
     def of(self) -> str:
@@ -191,7 +191,7 @@ class Balance:
     def _success(self, share: float) -> float:
         return _success(self._mechanism(share).profile, self.baseline)
 
-    def for_width(self, width: float | str) -> Offer:
+    def for_width(self, width: float | str) -> PricedOption:
         """Return the least share with which the answer is expected to be known to ± `width`, or less.
 
         Of a proportion ``"2%"`` is 0.02; other answers have units of their own.
@@ -214,7 +214,7 @@ class Balance:
             return self.at(_LEAST)
         return self.at(self._around(lambda share: self.at(share).width <= wanted, _LEAST, 1.0)[1])
 
-    def for_risk(self, most: float) -> Offer:
+    def for_risk(self, most: float) -> PricedOption:
         """Return the largest share that leaves a guess which comes true with the baseline at most `most`.
 
         It is the whole budget where even that stays below the risk.
@@ -257,7 +257,7 @@ class Balance:
             low, high = (low, middle) if holds(math.exp(middle)) else (middle, high)
         return math.exp(low), math.exp(high)
 
-    def curve(self, least: float = 1e-3, points: int = _POINTS) -> Iterator[Offer]:
+    def curve(self, least: float = 1e-3, points: int = _POINTS) -> Iterator[PricedOption]:
         """Yield offers from a small share to the whole budget, evenly spread in factors, and where the noise changes.
 
         Widths are known by draws, and by a hair more may seem to buy less: no offer is wider than the one before it.
@@ -279,7 +279,7 @@ class Balance:
         where = " and ".join(percent(share) for share in falls)
         return f"The risk falls at {where}: from there on another kind of noise is as exact and tells less."
 
-    def lines(self, chosen: Offer | None = None) -> tuple[list[str], list[list[str]]]:
+    def lines(self, chosen: PricedOption | None = None) -> tuple[list[str], list[list[str]]]:
         """Return the heads of a table of text, and a line an offer; the chosen one has a mark."""
         offers = {one.share: one for one in self.curve(points=7)}
         offers |= {} if chosen is None else {chosen.share: chosen}
@@ -308,7 +308,7 @@ class Balance:
     def __repr__(self) -> str:
         return f"Balance({self.question.describe()!r}, n={self.n})"
 
-    def plot(self, offer: Offer | None = None) -> Any:
+    def plot(self, offer: PricedOption | None = None) -> Any:
         """Return a figure with both curves against the share: the accuracy it buys, and the risk it leaves."""
         from sottovoce.inference.figures import COLOURS, figure, titled, words  # noqa: PLC0415 - plots are an extra
 
@@ -359,7 +359,7 @@ def _spread(least: float, points: int) -> list[float]:
     return [*np.geomspace(least, 1.0, points)[:-1].tolist(), 1.0]
 
 
-def _cells(imagined: Imagined, mechanism: NoisyCells, n: int) -> NDArray[np.int64]:
+def _cells(imagined: AssumedDistribution, mechanism: NoisyCells, n: int) -> NDArray[np.int64]:
     """Return noisy counts and sums of imagined records, in whole steps: such as the question would see.
 
     Groups are imagined alike, but chance and noise make what is seen of them stray, by which a pooled answer tells how
@@ -397,7 +397,7 @@ def _cells(imagined: Imagined, mechanism: NoisyCells, n: int) -> NDArray[np.int6
     return np.asarray(np.rint(np.concatenate(parts)), dtype=np.int64)
 
 
-def _law(imagined: Imagined, name: str, column: Column) -> tuple[float, float]:
+def _law(imagined: AssumedDistribution, name: str, column: Column) -> tuple[float, float]:
     """Return the mean and the standard deviation of what is measured, on a scale from -1 to 1."""
     if isinstance(column, Flag):  # a person's share of yes, who may well have but one row
         share = float(imagined.shares(name, column)[1])
@@ -406,7 +406,7 @@ def _law(imagined: Imagined, name: str, column: Column) -> tuple[float, float]:
     return (2 * real(name, said) / column.high - 1 if isinstance(column, Count) and said is not None else 0.0), spread
 
 
-def _bins(imagined: Imagined, name: str, column: Column, edges: Floats) -> Floats:
+def _bins(imagined: AssumedDistribution, name: str, column: Column, edges: Floats) -> Floats:
     """Return which part of numbers lies in each bin."""
     if isinstance(column, Count) and name in imagined.columns:
         parts = np.histogram(imagined.values(name, column, _PLACES), edges)[0] / _PLACES

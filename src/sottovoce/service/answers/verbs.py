@@ -21,7 +21,7 @@ from sottovoce.service.answers.answer import Answer
 from sottovoce.service.answers.budget_account import Spend
 from sottovoce.service.answers.question_parser import parse_question, parse_spend
 from sottovoce.service.answers.regression import Regression
-from sottovoce.service.answers.trade_off import Balance, Imagined, Offer
+from sottovoce.service.answers.trade_off import AssumedDistribution, PricedOption, TradeOff
 from sottovoce.service.ledger import Budget
 
 if TYPE_CHECKING:  # the room needs an extra
@@ -246,9 +246,9 @@ class Verbs(ABC):
         part: Budget | None = None,
         level: float | str = 0.95,
         records: int | None = None,
-        imagined: Imagined | Iterable[str] | None = None,
+        imagined: AssumedDistribution | Iterable[str] | None = None,
         **options: Any,
-    ) -> RegressionPlan | Offer:
+    ) -> RegressionPlan | PricedOption:
         """Return how wide the intervals of an answer will be: a forecast, free of cost; no record is looked at.
 
         What would be refused is refused here, too: a question of another table, or one that the budget does not cover.
@@ -265,8 +265,8 @@ class Verbs(ABC):
             How many records to imagine, where that is a secret.
         imagined
             What is known of the columns, such as ``["smoker=20%", "ward:C=5%", "age=0.1"]``, the same by column,
-            ``{"smoker": 0.2}``, or an `Imagined`, which also says which part of the records `where` keeps. While
-            something is left unsaid, each term has two widths: one if values are met alike, one if they are rare.
+            ``{"smoker": 0.2}``, or an `AssumedDistribution`, which also says which part of the records `where` keeps.
+            While something is left unsaid, each term has two widths: one if values are met alike, one if they are rare.
         """
         check_options(Verbs.plan, options, ())
         told: dict[str, Any] = {"part": part, "level": level, "records": records, "imagined": imagined}
@@ -291,7 +291,7 @@ class Verbs(ABC):
         part: Budget | None,
         level: float | str,
         records: int | None,
-        imagined: Imagined | Iterable[str] | None,
+        imagined: AssumedDistribution | Iterable[str] | None,
     ) -> RegressionPlan:
         """Return the plan of a regression."""
 
@@ -306,14 +306,14 @@ class Verbs(ABC):
         part: Budget | None = None,
         *,
         records: int | None = None,
-        imagined: Imagined | Iterable[str] | None = None,
+        imagined: AssumedDistribution | Iterable[str] | None = None,
     ) -> float:
         """Return the share of the budget that an answer needs to be known to ± `width`, as `balance` foresees it."""
         offer = self.balance(question, part, records=records, imagined=imagined).for_width(width)
         return self._offered(question, offer, part).share
 
     @abstractmethod
-    def _offered(self, question: Question | str, offer: Offer, part: Budget | None = None) -> Offer:
+    def _offered(self, question: Question | str, offer: PricedOption, part: Budget | None = None) -> PricedOption:
         """Return an offer, or raise what asking the question for it would raise."""
 
     def balance(
@@ -324,8 +324,8 @@ class Verbs(ABC):
         baseline: float = 0.01,
         level: float | str = 0.95,
         records: int | None = None,
-        imagined: Imagined | Iterable[str] | None = None,
-    ) -> Balance:
+        imagined: AssumedDistribution | Iterable[str] | None = None,
+    ) -> TradeOff:
         """Return how the share, the accuracy and the risk of a question go together: a forecast, free of cost.
 
         Groups are taken to be equal, flags even, and numbers to spread over a quarter of their bounds, unless records
@@ -337,7 +337,7 @@ class Verbs(ABC):
         n = n if records is None else records
         if n is None:
             raise InvalidValue("how many records there are is a secret; say records=..., how many to imagine")
-        return Balance(asked, n, purse, baseline, imagined_of(imagined, asked.grouped_facts), checked_level(level))
+        return TradeOff(asked, n, purse, baseline, imagined_of(imagined, asked.grouped_facts), checked_level(level))
 
     @abstractmethod
     def _purse(self, part: Budget | None) -> tuple[PrivacyFilter, int | None]:

@@ -7,8 +7,8 @@ from sottovoce.privacy.lazy_imports import lazily
 if TYPE_CHECKING:
     from sottovoce.service.curator.curator import Curator
     from sottovoce.service.curator.readable_records import Records
-    from sottovoce.service.curator.release_stages import Answer, Draft, Paid, Priced
+    from sottovoce.service.curator.release_stages import Paid, Quote, RecordedRelease, Unrecorded
 
-__all__ = ["Answer", "Curator", "Draft", "Paid", "Priced", "Records"]
+__all__ = ["Curator", "Paid", "Quote", "RecordedRelease", "Records", "Unrecorded"]
 
 __getattr__ = lazily(__name__)

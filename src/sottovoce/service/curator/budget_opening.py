@@ -16,7 +16,7 @@ from sottovoce.privacy.filter import Order, PrivacyFilter
 from sottovoce.privacy.promises import ApproxDP, Promise
 from sottovoce.privacy.relation import ADD_REMOVE
 from sottovoce.service.answers.explanations import is_weak
-from sottovoce.service.curator.data_source import Source, copied_budgets, origin_of, other_budgets, same_data
+from sottovoce.service.curator.data_source import DataSource, copied_budgets, origin_of, other_budgets, same_data
 from sottovoce.service.curator.privacy_unit import Protected
 from sottovoce.service.curator.readable_records import Records
 from sottovoce.service.ledger import Budget, Ledger
@@ -42,7 +42,7 @@ def open_budget(
     order: Order | None,
     who: str,
     named: bool,
-) -> tuple[Budget, Source]:
+) -> tuple[Budget, DataSource]:
     """Return the budget of some data, opened now where there is none, and where the data lie.
 
     Parameters
@@ -66,7 +66,7 @@ def open_budget(
     if hidden and promise is not None:
         promise = promise.under(replace(promise.relation, kind=ADD_REMOVE.kind))
     n = None if hidden else count()  # a secret is not even counted
-    source = Source(origin_of(table), table.schema)
+    source = DataSource(origin_of(table), table.schema)
     if found is None:
         if promise is None:
             raise InvalidValue(f"{dataset!r} has no budget in {ledger.url}; {_what_to_say(ledger, source.schema)}")
@@ -129,7 +129,7 @@ def _what_to_say(ledger: Ledger, schema: Mapping[str, str]) -> str:
 
 
 def _check_same(
-    found: Budget, promise: Promise | None, order: Order | None, n: int | None, source: Source, protected: Protected
+    found: Budget, promise: Promise | None, order: Order | None, n: int | None, source: DataSource, protected: Protected
 ) -> None:
     """Refuse to go on with a budget as if it were another."""
     opened, schema = f"{found.dataset!r} had {{}} when its budget was opened. Got {{}}", dict(found.schema)

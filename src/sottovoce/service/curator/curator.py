@@ -22,10 +22,10 @@ from sottovoce.service.answers.replayed_answer import answer_again, entry_of
 from sottovoce.service.answers.rows_per_person import RowsOfPersons
 from sottovoce.service.curator.budget_opening import check_pays, hides_n, is_new, open_budget
 from sottovoce.service.curator.data_source import origin_of
-from sottovoce.service.curator.duplicate_questions import Asked, entry_that_answers
+from sottovoce.service.curator.duplicate_questions import AskedQuestion, entry_that_answers
 from sottovoce.service.curator.privacy_unit import Protected
 from sottovoce.service.curator.readable_records import open_records
-from sottovoce.service.curator.release_pipeline import Door
+from sottovoce.service.curator.release_pipeline import ReleasePipeline
 from sottovoce.service.ledger import Budget, Ledger
 
 __all__ = ["Curator"]
@@ -38,7 +38,7 @@ _LATEST = 100
 """Among how many entries a question is looked for that was asked before."""
 
 
-class Curator(Door, PaidVerbs, RowsOfPersons):
+class Curator(ReleasePipeline, PaidVerbs, RowsOfPersons):
     """Releases from one data set, each charged to its budget before any record is read.
 
     Parameters
@@ -163,7 +163,7 @@ class Curator(Door, PaidVerbs, RowsOfPersons):
         mine = [one for one in self._ledger.budgets() if self.budget.id in (one.id, one.whole)]
         return answer_again(*entry_of(self._ledger, entry, mine), wanted)
 
-    def answered_before(self, question: Asked, part: Budget | None = None) -> int | None:
+    def answered_before(self, question: AskedQuestion, part: Budget | None = None) -> int | None:
         """Return the entry of an answer that these data gave to a question lately, if there is one: `again` is free."""
         latest = self._ledger.latest(self.budget if part is None else self._part(part), _LATEST)
         return entry_that_answers(latest, question, self._source.stamp(self.budget))

@@ -15,7 +15,7 @@ from sottovoce.service.ledger import Budget, Ledger
 from sottovoce.service.ledger.hash_chain import canonical, digest
 from sottovoce.service.ledger.other_ledgers import budgets_beside
 
-__all__ = ["Source", "copied_budgets", "origin_of", "other_budgets", "same_data"]
+__all__ = ["DataSource", "copied_budgets", "origin_of", "other_budgets", "same_data"]
 
 
 def origin_of(table: Records) -> Any:
@@ -76,7 +76,7 @@ def _folders(origin: Any, ledger: Path | None) -> list[Path]:
 
 
 @dataclass(frozen=True)
-class Source:
+class DataSource:
     """The place of some data and how they were when they were opened.
 
     Attributes

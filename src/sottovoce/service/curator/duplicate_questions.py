@@ -8,17 +8,17 @@ from typing import Any, Protocol
 
 from sottovoce.service.ledger import Entry, State
 
-__all__ = ["Asked", "entry_that_answers"]
+__all__ = ["AskedQuestion", "entry_that_answers"]
 
 
-class Asked(Protocol):
+class AskedQuestion(Protocol):
     """A question or a formula."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is asked as plain values."""
 
 
-def entry_that_answers(entries: Iterable[Entry], question: Asked, data: str | None) -> int | None:
+def entry_that_answers(entries: Iterable[Entry], question: AskedQuestion, data: str | None) -> int | None:
     """Return the dearest of the entries that answer a question about the data as they are now: it is the nearest.
 
     Bins that nobody named go with the noise, and do not make another question.

@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.records.facts import Facts
-from sottovoce.records.readings import Looks, Seen
+from sottovoce.records.readings import Aggregate, ReadableRecords
 
 __all__ = ["Reachable", "Records", "TableLooks", "next_tick", "on_the_grid", "open_records"]
 
@@ -32,7 +32,7 @@ class Records(Protocol):
     def check(self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None) -> None:
         """Raise what `read` would raise for this question, without reading a record."""
 
-    def read(self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None) -> Seen:
+    def read(self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None) -> Aggregate:
         """Return what a reading makes of the records."""
 
     def close(self) -> None:
@@ -71,12 +71,12 @@ def open_records(
 
 
 @dataclass(frozen=True)
-class TableLooks(Looks):
+class TableLooks(ReadableRecords):
     """The records of a table as one question meets them, by what `read` makes of a reading."""
 
-    read: Callable[[Any], Seen]
+    read: Callable[[Any], Aggregate]
 
-    def look(self, reading: Any) -> Seen:
+    def look(self, reading: Any) -> Aggregate:
         """Return what a reading makes of the table."""
         return self.read(reading)
 

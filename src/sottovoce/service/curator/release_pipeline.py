@@ -16,29 +16,29 @@ from sottovoce.mechanisms.mechanism import check_draws
 from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError, UnprovenPrivacy
 from sottovoce.privacy.randomness import is_secure, secure_rng
 from sottovoce.records.facts import Facts
-from sottovoce.records.readings import Seen
-from sottovoce.service.answers.budget_account import Purse
-from sottovoce.service.curator.data_source import Source
+from sottovoce.records.readings import Aggregate
+from sottovoce.service.answers.budget_account import BudgetAccount
+from sottovoce.service.curator.data_source import DataSource
 from sottovoce.service.curator.entry_notes import purpose_of, told_of
 from sottovoce.service.curator.privacy_unit import Protected
 from sottovoce.service.curator.readable_records import Reachable, Records, TableLooks, on_the_grid
-from sottovoce.service.curator.release_stages import Answer, Draft, Paid, Priced
+from sottovoce.service.curator.release_stages import Paid, Quote, RecordedRelease, Unrecorded
 from sottovoce.service.ledger import Budget, Reservation
 from sottovoce.service.ledger.changes import committed, committing
 from sottovoce.service.ledger.charging import charged
 from sottovoce.service.ledger.group_commit import About
-from sottovoce.service.ledger.hash_chain import Written
+from sottovoce.service.ledger.hash_chain import SealedText
 
-__all__ = ["Door"]
+__all__ = ["ReleasePipeline"]
 
 
-class Door(Purse):
+class ReleasePipeline(BudgetAccount):
     """How a `Curator` releases what a mechanism says: each release is paid from its purse before a record is read."""
 
     facts: Facts | None
     _table: Records
     _protected: Protected
-    _source: Source
+    _source: DataSource
     _keep: bool
     _turn: threading.Lock
     _time_grid: float | None
@@ -85,19 +85,23 @@ class Door(Purse):
         options |= {"idempotency_key": idempotency_key, "accept_unproven": accept_unproven, "purpose": purpose}
         return self.answered(mechanism, column, **options).release
 
-    def answered(self, mechanism: Mechanism, column: str | Sequence[str] | None = None, **options: Any) -> Answer:
+    def answered(
+        self, mechanism: Mechanism, column: str | Sequence[str] | None = None, **options: Any
+    ) -> RecordedRelease:
         """Return a release with the number of its entry: paid for, made and recorded. The options are `reserve`'s."""
         made = self.draft(mechanism, column, **options)
-        return self.record(made) if isinstance(made, Draft) else made
+        return self.record(made) if isinstance(made, Unrecorded) else made
 
-    def draft(self, mechanism: Mechanism, column: str | Sequence[str] | None = None, **options: Any) -> Draft | Answer:
+    def draft(
+        self, mechanism: Mechanism, column: str | Sequence[str] | None = None, **options: Any
+    ) -> Unrecorded | RecordedRelease:
         """Reserve and make a release, on behalf of one of several people; `record` it before anyone sees it.
 
         Returns the answer at once where the request was answered before under its key. The options are those of
         `reserve`.
         """
         paid = self.reserve(mechanism, column, **options)
-        if isinstance(paid, Answer):
+        if isinstance(paid, RecordedRelease):
             return paid
         with self._closing(paid.reservation):
             return self.make(paid)
@@ -110,7 +114,7 @@ class Door(Purse):
         idempotency_key: str | None = None,
         who: str | None = None,
         **question: Any,
-    ) -> Paid | Answer:
+    ) -> Paid | RecordedRelease:
         """Pay for a release, the first half of `draft`: it reads no record, and how long it takes depends on none.
 
         Follow it with `make` and `record`, or with `give_up`. The parameters are those of `release`, and:
@@ -148,7 +152,7 @@ class Door(Purse):
         part: Budget | None = None,
         about: Mapping[str, Any] | None = None,
         then: Callable[[Release], Release] | None = None,
-    ) -> Priced:
+    ) -> Quote:
         """Return a question with its price, or raise what is wrong with it. Reads no record and spends nothing."""
         column = mechanism.columns if column is None and isinstance(mechanism, Mechanism) else column
         missing = self._missing(column) if missing is None and column != self.person else missing
@@ -176,7 +180,7 @@ class Door(Purse):
             charged = [replace(release, profile=cost) for release in made]
             return charged if then is None else [then(release) for release in charged]
 
-        return Priced(charge, make, mechanism.together)
+        return Quote(charge, make, mechanism.together)
 
     def ensure_available(self) -> None:
         """Raise where the records cannot be read as the budget knows them, before anything is charged for them.
@@ -221,7 +225,7 @@ class Door(Purse):
             if budget is not None and cost is not None:
                 charged(budget, self._ledger.spent(budget), cost)
 
-    def reserving(self, priced: Priced, *, key: str | None = None, who: str | None = None) -> About:
+    def reserving(self, priced: Quote, *, key: str | None = None, who: str | None = None) -> About:
         """Return the change that `reserve` makes, for `Ledger.write`, which returns what is paid or was told before."""
         self._source.check_unchanged(self.dataset)
         reserve = self._ledger.reserving(priced.charge, who=self.who if who is None else who, key=key)
@@ -233,7 +237,7 @@ class Door(Purse):
         value = getattr(self.facts[column], "missing", None) if named else None  # type: ignore[index]
         return int(value) if isinstance(value, bool) else value
 
-    def _read(self, reading: Any, **asked: Any) -> Seen:
+    def _read(self, reading: Any, **asked: Any) -> Aggregate:
         """Return what a reading makes of the table, of the n that its budget was opened for where that is public."""
         n = self.budget.n
         with self._turn:
@@ -242,11 +246,11 @@ class Door(Purse):
             raise self._changed(n)
         return seen
 
-    def make(self, paid: Paid) -> Draft:
+    def make(self, paid: Paid) -> Unrecorded:
         """Read the records and make a release that was paid for; whoever calls this sees to `give_up` if it fails."""
         return self.make_all([paid])[0]
 
-    def make_all(self, paid: Sequence[Paid]) -> list[Draft]:
+    def make_all(self, paid: Sequence[Paid]) -> list[Unrecorded]:
         """Make a release for each who paid for the very same question, as `make`: the records are read once for all."""
         priced = paid[0].priced
         if any(one.priced is not priced for one in paid):
@@ -256,18 +260,18 @@ class Door(Purse):
         for one in paid:
             one.reservation.touch()
         releases = priced.make(len(paid))
-        return [Draft(one.reservation, release) for one, release in zip(paid, releases, strict=True)]
+        return [Unrecorded(one.reservation, release) for one, release in zip(paid, releases, strict=True)]
 
-    def record(self, draft: Draft) -> Answer:
+    def record(self, draft: Unrecorded) -> RecordedRelease:
         """Record a release, durably; from here on it may be seen."""
         with self._closing(draft.reservation):
             self._ledger.commit(draft.reservation, draft.release.to_dict(), keep=self._keep)
-        return Answer(draft.reservation.entry, draft.release)
+        return RecordedRelease(draft.reservation.entry, draft.release)
 
-    def recording(self, draft: Draft) -> About:
+    def recording(self, draft: Unrecorded) -> About:
         """Return the change that `record` makes, for `Ledger.write`, which returns the entry as it is recorded."""
         value = draft.release.text
-        commit = committing(draft.reservation, Written(value), keep=self._keep)
+        commit = committing(draft.reservation, SealedText(value), keep=self._keep)
         return commit.then(lambda content, _: committed(draft.reservation, content, value))
 
     def check(

@@ -10,11 +10,11 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.service.ledger import Entry, Reservation
 from sottovoce.service.ledger.charging import Charge
 
-__all__ = ["Answer", "Draft", "Paid", "Priced"]
+__all__ = ["Paid", "Quote", "RecordedRelease", "Unrecorded"]
 
 
 @dataclass(frozen=True)
-class Answer:
+class RecordedRelease:
     """A release with the number of its entry in the ledger."""
 
     entry: int
@@ -22,7 +22,7 @@ class Answer:
 
 
 @dataclass(frozen=True, eq=False)
-class Priced:
+class Quote:
     """A question that makes sense, with its price: nothing is spent, and it can be asked as often as it is paid for.
 
     `make` reads the records and returns so many independent releases; where `together`, many take hardly longer than
@@ -33,10 +33,10 @@ class Priced:
     make: Callable[[int], list[Release]] = field(repr=False)
     together: bool = False
 
-    def granted(self, by_ledger: Reservation | Entry) -> Paid | Answer:
+    def granted(self, by_ledger: Reservation | Entry) -> Paid | RecordedRelease:
         """Return what is paid for, or the answer of an entry that was recorded before."""
         if isinstance(by_ledger, Entry):
-            return Answer(by_ledger.id, _stored(by_ledger))
+            return RecordedRelease(by_ledger.id, _stored(by_ledger))
         return Paid(by_ledger, self)
 
 
@@ -45,11 +45,11 @@ class Paid:
     """A question that is paid for and not answered: no record was read for it yet."""
 
     reservation: Reservation
-    priced: Priced = field(repr=False)
+    priced: Quote = field(repr=False)
 
 
 @dataclass(frozen=True)
-class Draft:
+class Unrecorded:
     """A release that is paid for and made, but not recorded: nobody may see it before `Curator.record` is done."""
 
     reservation: Reservation

@@ -18,13 +18,13 @@ from sottovoce.service.curator.privacy_unit import Protected
 from sottovoce.service.ledger import Budget
 from sottovoce.service.ledger.charging import charged, price
 
-__all__ = ["Unopened"]
+__all__ = ["UnopenedBudget"]
 
 _ANY = 1000
 """How many records are imagined where that is public: what keeps a promise costs the same of any number of them."""
 
 
-class Unopened(PaidVerbs):
+class UnopenedBudget(PaidVerbs):
     """The purse of a curator whose budget is not open yet: it knows what an answer would cost, and pays for none.
 
     Parameters
@@ -38,7 +38,7 @@ class Unopened(PaidVerbs):
     --------
     >>> from sottovoce.records.facts import Facts, Number
     >>> from sottovoce.privacy.promises import PureDP
-    >>> purse = Unopened("patients", PureDP(1.0), Protected.of(Facts(sbp=Number(60, 250)), None))
+    >>> purse = UnopenedBudget("patients", PureDP(1.0), Protected.of(Facts(sbp=Number(60, 250)), None))
     >>> purse.check(purse.mechanism_for(purse.question("mean", "sbp"), PureDP(2.0)))
     Traceback (most recent call last):
     ...

@@ -16,7 +16,7 @@ from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt
 from sottovoce.service.ledger import queries
 from sottovoce.service.ledger.charging import Charge, Reservation, answered, charged
 from sottovoce.service.ledger.group_commit import About, Change
-from sottovoce.service.ledger.hash_chain import Head, Written, canonical, commit_body, digest, reserve_body
+from sottovoce.service.ledger.hash_chain import Head, SealedText, canonical, commit_body, digest, reserve_body
 from sottovoce.service.ledger.records import Budget, Entry, State
 from sottovoce.service.ledger.schema import now
 from sottovoce.service.ledger.transaction import Transaction
@@ -99,9 +99,9 @@ def reserving(asked: Charge, *, who: str, key: str | None, again: Callable[[Tran
     return About(change, key=key)
 
 
-def committing(reservation: Reservation, release: Mapping[str, Any] | Written, *, keep: bool = True) -> About:
+def committing(reservation: Reservation, release: Mapping[str, Any] | SealedText, *, keep: bool = True) -> About:
     """Record a release; the content of the event comes back."""
-    value = release.text if isinstance(release, Written) else canonical(release)
+    value = release.text if isinstance(release, SealedText) else canonical(release)
     value_hash, at = digest(value), now()
 
     def change(transaction: Transaction) -> Mapping[str, Any]:

@@ -16,9 +16,9 @@ from sottovoce.privacy.json_values import canonical
 
 __all__ = [
     "EMPTY",
-    "Event",
+    "ChainEvent",
     "Head",
-    "Written",
+    "SealedText",
     "body_of",
     "canonical",
     "canonical_object",
@@ -52,7 +52,7 @@ EMPTY = Head(0, "0" * 64)
 """The head of a chain with no events."""
 
 
-class Written(NamedTuple):
+class SealedText(NamedTuple):
     """A value of an event's content whose text `canonical` has made already: it goes into the body as it is."""
 
     text: str
@@ -72,14 +72,14 @@ _TEXTS = _Texts(
         float: lambda value: float.__repr__(value) if math.isfinite(value) else canonical(value),
         bool: {True: "true", False: "false"}.__getitem__,
         NoneType: lambda _: "null",
-        Written: operator.itemgetter(0),
+        SealedText: operator.itemgetter(0),
     }
 )
 _COLUMNS = ("sequence", "budget", "entry", "key", "spent", "kind")
 """The columns of an event that its body repeats."""
 
 
-class Event(NamedTuple):
+class ChainEvent(NamedTuple):
     """One row of the ledger. Everything but `value` and `hash` is in `body`, which is what the hash seals."""
 
     sequence: int
@@ -155,9 +155,9 @@ def _event_layout(kind: str, names: tuple[str, ...]) -> tuple[str, Callable[[lis
 
 
 def canonical_object(values: Mapping[str, Any]) -> str:
-    """Return `canonical` of an object, in which values may be `Written` already.
+    """Return `canonical` of an object, in which values may be `SealedText` already.
 
-    >>> canonical_object({"b": Written('{"c":1}'), "a": None})
+    >>> canonical_object({"b": SealedText('{"c":1}'), "a": None})
     '{"a":null,"b":{"c":1}}'
     """
     pieces = [before + _TEXTS[type(value := values[name])](value) for name, before in _layout(tuple(values))]
@@ -170,7 +170,7 @@ def _layout(names: tuple[str, ...]) -> list[tuple[str, str]]:
     return [(name, f"{',' if i else '{'}{_quoted(name)}:") for i, name in enumerate(sorted(names))]
 
 
-def unsealed(head: Head, event: Event) -> dict[str, Any]:
+def unsealed(head: Head, event: ChainEvent) -> dict[str, Any]:
     """Return the content of the event that should follow `head`, or say how the chain is broken there."""
     sequence = head.count + 1
     if event.sequence != sequence:

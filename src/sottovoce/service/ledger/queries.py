@@ -10,7 +10,7 @@ from typing import Any
 
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt
 from sottovoce.service.ledger.charging import Reservation
-from sottovoce.service.ledger.hash_chain import EMPTY, Event, Head, digest, unsealed
+from sottovoce.service.ledger.hash_chain import EMPTY, ChainEvent, Head, digest, unsealed
 from sottovoce.service.ledger.records import Budget, Entry, closed_entry, opened_budget, reserved_entry
 from sottovoce.service.ledger.transaction import CLOSES, Transaction
 
@@ -149,7 +149,7 @@ def latest_entries(transaction: Transaction, budget: Budget, most: int) -> Itera
         below = event.sequence
 
 
-def _entry(transaction: Transaction, event: Event, budget: Budget) -> Entry:
+def _entry(transaction: Transaction, event: ChainEvent, budget: Budget) -> Entry:
     entry = reserved_entry(event, _sealed(transaction, event), budget)
     if budget.whole is not None:
         entry = dataclasses.replace(entry, whole_cost=float(charged_whole(transaction, entry.id, budget.whole)))
@@ -157,7 +157,7 @@ def _entry(transaction: Transaction, event: Event, budget: Budget) -> Entry:
     return entry if closing is None else closed_entry(entry, closing, _sealed(transaction, closing))
 
 
-def _sealed(transaction: Transaction, event: Event) -> dict[str, Any]:
+def _sealed(transaction: Transaction, event: ChainEvent) -> dict[str, Any]:
     """Return what an event says that was read by itself, checked against its own hash: opening may not have read it."""
     row = transaction.row("SELECT hash FROM sottovoce_events WHERE sequence = ?", event.sequence - 1)
     return unsealed(Head(event.sequence - 1, "" if row is None else row[0]), event)

@@ -15,7 +15,7 @@ from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.relation import Relation
-from sottovoce.service.ledger.hash_chain import Event
+from sottovoce.service.ledger.hash_chain import ChainEvent
 
 __all__ = ["Budget", "Entry", "State", "check_n", "closed_entry", "opened_budget", "reserved_entry"]
 
@@ -177,7 +177,7 @@ def check_n(n: int | None, promise: Promise) -> None:
         raise InvalidValue(f"with a promise about {promise.relation} the number of records is {said}")
 
 
-def opened_budget(event: Event, content: Mapping[str, Any]) -> Budget:
+def opened_budget(event: ChainEvent, content: Mapping[str, Any]) -> Budget:
     """Read a budget from the event that opened it."""
     promise, n = Promise.from_dict(content["promise"]), content["n"]
     check_n(n, promise)
@@ -196,7 +196,7 @@ def opened_budget(event: Event, content: Mapping[str, Any]) -> Budget:
     )
 
 
-def reserved_entry(event: Event, content: Mapping[str, Any], budget: Budget) -> Entry:
+def reserved_entry(event: ChainEvent, content: Mapping[str, Any], budget: Budget) -> Entry:
     """Read an entry from the event that reserved it."""
     return Entry(
         id=event.sequence,
@@ -216,7 +216,7 @@ def reserved_entry(event: Event, content: Mapping[str, Any], budget: Budget) -> 
 _CLOSED = {"commit": State.COMMITTED, "void": State.VOID, "recover": State.LOST}
 
 
-def closed_entry(entry: Entry, event: Event, content: Mapping[str, Any]) -> Entry:
+def closed_entry(entry: Entry, event: ChainEvent, content: Mapping[str, Any]) -> Entry:
     """Return the entry as the event that closed it left it."""
     return dataclasses.replace(
         entry,

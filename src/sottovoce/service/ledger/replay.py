@@ -12,7 +12,7 @@ from typing import Any
 
 from sottovoce.privacy.errors import LedgerCorrupt, SottovoceError
 from sottovoce.privacy.relation import REPLACE_ONE, Relation
-from sottovoce.service.ledger.hash_chain import EMPTY, Event, Head, digest, unsealed
+from sottovoce.service.ledger.hash_chain import EMPTY, ChainEvent, Head, digest, unsealed
 from sottovoce.service.ledger.records import Budget, Entry, State, closed_entry, opened_budget, reserved_entry
 
 __all__ = ["Replay"]
@@ -43,7 +43,7 @@ class Replay:
         self.spent: dict[int, Fraction] = {}
         self.owed: tuple[str, int, int] | None = None
         """What the next event must be, where a part was charged or refunded: its kind, entry and budget."""
-        self.leaned_on: dict[int, Event] = {}
+        self.leaned_on: dict[int, ChainEvent] = {}
         """The events that later ones lean on: each that opened a budget, those of each entry that is pending,
         and the last note of each other ledger."""
         self.forget = forget
@@ -65,7 +65,7 @@ class Replay:
     def resumed(cls, state: Mapping[str, Any]) -> Replay:
         """Return the replay that had come to a state, ready for the event that follows; it forgets what has ended."""
         replay = cls(forget=True)
-        for event in (Event(*row) for row in state["events"]):
+        for event in (ChainEvent(*row) for row in state["events"]):
             replay.leaned_on[event.sequence] = event
             content = json.loads(event.body)
             match event.kind:
@@ -83,7 +83,7 @@ class Replay:
         replay.owed = None
         return replay
 
-    def feed(self, event: Event) -> None:
+    def feed(self, event: ChainEvent) -> None:
         """Take the next event in."""
         content = unsealed(self.head, event)
         owed, self.owed = self.owed, None
@@ -110,19 +110,19 @@ class Replay:
             raise LedgerCorrupt(f"event {event.sequence} ({event.kind}) breaks the rules: {said}") from None
         self.head = Head(event.sequence, event.hash)
 
-    def _note(self, event: Event, content: dict[str, Any]) -> None:
+    def _note(self, event: ChainEvent, content: dict[str, Any]) -> None:
         earlier = self._notes.get(event.key)
         before = 0 if earlier is None else json.loads(self.leaned_on.pop(earlier).body)["count"]
         _require(content["count"] > before, "another ledger only grows too")
         self._notes[event.key] = event.sequence
         self.leaned_on[event.sequence] = event
 
-    def _schema(self, event: Event, content: dict[str, Any]) -> None:
+    def _schema(self, event: ChainEvent, content: dict[str, Any]) -> None:
         _require((event.kind == "create") == (event.sequence == 1), "a ledger is created once, first of all")
         _require(content["version"] > self.version, f"its schema is no newer than version {self.version}")
         self.version, self.layout = content["version"], content["layout"]
 
-    def _open(self, event: Event, content: dict[str, Any]) -> None:
+    def _open(self, event: ChainEvent, content: dict[str, Any]) -> None:
         _require(event.budget == event.sequence and event.spent == "0", "a budget opens with nothing spent")
         _require(all(b.dataset != event.key for b in self.budgets.values()), "the data has a budget already")
         budget = opened_budget(event, content)
@@ -134,7 +134,7 @@ class Replay:
         self.spent[event.sequence] = Fraction(0)
         self.leaned_on[event.sequence] = event
 
-    def _reserve(self, event: Event, content: dict[str, Any]) -> None:
+    def _reserve(self, event: ChainEvent, content: dict[str, Any]) -> None:
         budget = self.budgets[self._budget_of(event)]
         _require(event.entry == event.sequence, "an entry bears the number of its event")
         said = _relation(content["profile"].get("relation", str(REPLACE_ONE)))
@@ -147,14 +147,14 @@ class Replay:
             self._keys[budget.id, event.key] = event.sequence
         self._enter(event, content, budget)
 
-    def _enter(self, event: Event, content: dict[str, Any], budget: Budget) -> None:
+    def _enter(self, event: ChainEvent, content: dict[str, Any], budget: Budget) -> None:
         self._guards[event.sequence] = content["guard"]
         self.entries[event.sequence] = reserved_entry(event, content, budget)
         self.leaned_on[event.sequence] = event
         if budget.whole is not None:
             self.owed = "charge", event.sequence, budget.whole
 
-    def _whole(self, event: Event, content: dict[str, Any]) -> None:
+    def _whole(self, event: ChainEvent, content: dict[str, Any]) -> None:
         entry, budget = self.entries[event.entry], self.budgets[self._budget_of(event)]  # type: ignore[index]
         if event.kind == "refund":
             self._spend(event, budget, -_exact(entry.whole_cost or 0.0))
@@ -165,12 +165,12 @@ class Replay:
         _require(self.spent[budget.id] <= _exact(budget.limit), "the whole budget is overspent")
         self._charge_whole(event, content)
 
-    def _charge_whole(self, event: Event, content: dict[str, Any]) -> None:
+    def _charge_whole(self, event: ChainEvent, content: dict[str, Any]) -> None:
         entry = self.entries[event.entry]  # type: ignore[index]
         self.entries[entry.id] = dataclasses.replace(entry, whole_cost=float(content["cost"]))
         self.leaned_on[event.sequence] = event
 
-    def _close(self, event: Event, content: dict[str, Any]) -> None:
+    def _close(self, event: ChainEvent, content: dict[str, Any]) -> None:
         entry = self.entries[event.entry]  # type: ignore[index]  # a missing number is a missing entry
         _require(entry.state is State.PENDING, f"entry {entry.id} is {entry.state} already")
         _require(event.budget == entry.budget, f"entry {entry.id} belongs to budget {entry.budget}")
@@ -187,11 +187,11 @@ class Replay:
         else:
             del self.entries[entry.id]
 
-    def _budget_of(self, event: Event) -> int:
+    def _budget_of(self, event: ChainEvent) -> int:
         _require(event.budget in self.budgets, f"there is no budget {event.budget}")
         return int(event.budget)  # type: ignore[arg-type]
 
-    def _spend(self, event: Event, budget: Budget, cost: Fraction) -> None:
+    def _spend(self, event: ChainEvent, budget: Budget, cost: Fraction) -> None:
         self.spent[budget.id] += cost
         _require(event.spent == str(self.spent[budget.id]), "the running total is wrong")
 

@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from sottovoce.privacy.errors import LedgerCorrupt
-from sottovoce.service.ledger.hash_chain import EMPTY, Event, Head, body_of
+from sottovoce.service.ledger.hash_chain import EMPTY, ChainEvent, Head, body_of
 
 __all__ = ["CLOSES", "HeadMoved", "Kept", "Transaction", "is_drivers", "leaves_it_sound"]
 
@@ -37,7 +37,7 @@ _MOST = 64
 
 
 _Row = tuple[int, str, int | None, int | None, str | None, str | None, str, str | None, str]
-"""An event, as `Event` has it."""
+"""An event, as `ChainEvent` has it."""
 
 
 class HeadMoved(LedgerCorrupt):
@@ -115,16 +115,16 @@ class Transaction:
         """Return the first row a question finds that nothing appended here has changed."""
         return self._execute(statement, values).fetchone()
 
-    def event(self, which: str, *values: object) -> Event | None:
+    def event(self, which: str, *values: object) -> ChainEvent | None:
         """Return one event, chosen by the rest of a query."""
         row = self.row(f"{_SELECT} {which}", *values)
-        return None if row is None else Event(*row)
+        return None if row is None else ChainEvent(*row)
 
-    def batches(self, after: int) -> Iterator[list[Event]]:
+    def batches(self, after: int) -> Iterator[list[ChainEvent]]:
         """Return every event after one, in order, some thousands at a time: memory does not grow with their number."""
         last = after or -(2**63)  # a forged event before the first is an event too
         while rows := self.run(_NEXT, last).fetchall():
-            yield [Event(*row) for row in rows]
+            yield [ChainEvent(*row) for row in rows]
             last = rows[-1][0]
 
     def look_up(self, keys: Iterable[str]) -> None:

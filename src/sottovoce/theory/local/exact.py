@@ -20,7 +20,7 @@ from sottovoce.theory.local.graph import ProfileGraph
 
 __all__ = [
     "GRID",
-    "Excess",
+    "ConstraintExcess",
     "Steps",
     "exp_below",
     "loss_up",
@@ -94,7 +94,7 @@ def loss_up(first: tuple[list[int], int], second: tuple[list[int], int]) -> floa
 
 
 @dataclass(frozen=True)
-class Excess:
+class ConstraintExcess:
     """The worst broken constraint: P_i A^i(y) - e^ε P_j A^j(y) for the edge (i, j); 0 where all hold."""
 
     amount: float
@@ -103,7 +103,9 @@ class Excess:
     output: int = -1
 
 
-def worst_excess(graph: ProfileGraph, steps: Steps, epsilon: float, within: Sequence[int] | None = None) -> Excess:
+def worst_excess(
+    graph: ProfileGraph, steps: Steps, epsilon: float, within: Sequence[int] | None = None
+) -> ConstraintExcess:
     r"""Return the worst violation of :math:`P_iA^i \le e^\varepsilon P_jA^j` over edges, in whole numbers.
 
     `within` limits the search to the edges of one component. The amount is rounded to a float; whether it is
@@ -115,7 +117,7 @@ def worst_excess(graph: ProfileGraph, steps: Steps, epsilon: float, within: Sequ
     if within is not None:
         edges = edges[np.isin(edges[:, 0], within)]
     outputs = {i: output_steps(graph.exact[i], steps[i]) for i in np.unique(edges).tolist()}
-    worst = Excess(0.0)
+    worst = ConstraintExcess(0.0)
     for a, b in edges.tolist():
         for i, j in ((a, b), (b, a)):
             (left, left_total), (right, right_total) = outputs[i], outputs[j]
@@ -125,7 +127,7 @@ def worst_excess(graph: ProfileGraph, steps: Steps, epsilon: float, within: Sequ
                 if gap > 0:
                     amount = max(float(Fraction(gap, down * left_total * right_total)), 5e-324)
                     if amount > worst.amount:
-                        worst = Excess(amount, i, j, y)
+                        worst = ConstraintExcess(amount, i, j, y)
     return worst
 
 

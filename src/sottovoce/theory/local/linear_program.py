@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 from sottovoce.privacy.errors import PromiseUnreachable
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["LEAST_EPSILON", "Rows", "solve"]
+__all__ = ["LEAST_EPSILON", "ConstraintRows", "solve"]
 
 _TOLERANCE = 1e-10
 LEAST_EPSILON = 1e-6
@@ -21,7 +21,7 @@ LEAST_EPSILON = 1e-6
 
 
 @dataclass
-class Rows:
+class ConstraintRows:
     """A block of sparse constraint rows under construction."""
 
     columns: int
@@ -45,12 +45,12 @@ class Rows:
 
 def solve(
     cost: Floats,
-    at_most: Rows,
+    at_most: ConstraintRows,
     low: Floats,
     high: Floats,
     *,
     limits: Floats | None = None,
-    zero: Rows | None = None,
+    zero: ConstraintRows | None = None,
 ) -> Floats:
     """Return x in [low, high] of least cost·x with `at_most`·x <= limits (by default 0), `zero`·x = 0.
 

@@ -16,7 +16,7 @@ from sottovoce.privacy.numbers import Floats, as_floats
 from sottovoce.theory.local.exact import GRID, Steps, exp_below, repair
 from sottovoce.theory.local.graph import ProfileGraph
 from sottovoce.theory.local.guarantee import checked_epsilon
-from sottovoce.theory.local.linear_program import LEAST_EPSILON, Rows, solve
+from sottovoce.theory.local.linear_program import LEAST_EPSILON, ConstraintRows, solve
 from sottovoce.theory.local.mechanism import ProfileMechanism, profile_weights
 
 __all__ = ["OneBitCluster", "SmoothOneBit", "TwoProfileOneBit", "flip_probability"]
@@ -177,7 +177,7 @@ def _least_flips(graph: ProfileGraph, epsilon: float, weights: Floats) -> Floats
     i, j = np.vstack([edges, edges[:, ::-1]]).T
     row, each = np.arange(i.size), np.arange(k)
     slope = 1.0 - 2.0 * p
-    rows = Rows(columns=k + 1)
+    rows = ConstraintRows(columns=k + 1)
     rows.add(i.size, (row, i, shrink * slope[i]), (row, j, -slope[j]))
     rows.add(i.size, (row, i, -shrink * slope[i]), (row, j, slope[j]))
     rows.add(k, (each, each, 1.0), (each, k, -1.0))

@@ -89,7 +89,7 @@ def posterior_categories(
     ends = np.column_stack([seen.D.min(axis=0), seen.D.max(axis=0)])
     length = max(-(-draws // _CHAINS), _LEAST_LENGTH)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # a step too far is not taken
-        chain = _Chains(target, secure_rng() if rng is None else rng)
+        chain = _ProfileChains(target, secure_rng() if rng is None else rng)
         chain.run(_WARM_UP, adapt=True)
         shares = np.empty((_CHAINS, 0, len(seen.categories)))
         for _ in range(10):
@@ -154,7 +154,7 @@ class _Target:
         return u
 
 
-class _Chains:
+class _ProfileChains:
     """Hamiltonian Monte Carlo chains in coordinates whitened by the curvature at the mode."""
 
     def __init__(self, target: _Target, rng: np.random.Generator) -> None:

@@ -12,7 +12,7 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.theory.local.exact import repair
 from sottovoce.theory.local.graph import ProfileGraph
 from sottovoce.theory.local.guarantee import checked_epsilon
-from sottovoce.theory.local.linear_program import LEAST_EPSILON, Rows, solve
+from sottovoce.theory.local.linear_program import LEAST_EPSILON, ConstraintRows, solve
 from sottovoce.theory.local.mechanism import ProfileMechanism
 from sottovoce.theory.local.objectives import MaxOffDiagonal, Objective
 
@@ -98,7 +98,7 @@ class _Component:
         self.tau = self.entries + k * d
         complete = k > 2 and len(self.edges) == k * (k - 1) // 2
         self.columns = self.tau + 1 + (d if complete else 0)
-        self.zero, self.at_most = Rows(self.columns), Rows(self.columns)
+        self.zero, self.at_most = ConstraintRows(self.columns), ConstraintRows(self.columns)
         self._add_balance()
         if complete:
             self._add_floors()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from sottovoce.faces.server.page.charts import Axis, Chart, bars, dots, number
+from sottovoce.faces.server.page.charts import Chart, ChartAxis, bars, dots, number
 from sottovoce.faces.server.queries import evaluate, parse_query
 from sottovoce.mechanisms.conjugate.conjugate import Conjugate
 from sottovoce.mechanisms.conjugate.distributions import ScalarDistribution
@@ -114,7 +114,7 @@ def _samples(value: Mapping[str, Any], system: Conjugate) -> dict[str, Any]:
     density = _prior_density(value["query"], system, prior)
     low, high = _ends([density], numbers)
     chart = Chart(
-        Axis(low, high, value["query"]), Axis(0.0, _top([density]), "density"), "The answer on the prior",
+        ChartAxis(low, high, value["query"]), ChartAxis(0.0, _top([density]), "density"), "The answer on the prior",
         f"Drawn: {', '.join(map(number, numbers[:10]))}", width=640.0, height=230.0, hide_y=True,
     )  # fmt: skip
     chart.area(density, "prior")
@@ -142,7 +142,7 @@ def _posterior(value: Mapping[str, Any], system: Conjugate) -> dict[str, Any]:
     ends = _ends([density], [float(quantiles[0]), float(quantiles[-1])])
     words = f"{number(value['mean'])}, 90 % between {number(low)} and {number(high)}"
     chart = Chart(
-        Axis(*ends, value["query"]), Axis(0.0, _top([density]), "density"), "The released posterior", words,
+        ChartAxis(*ends, value["query"]), ChartAxis(0.0, _top([density]), "density"), "The released posterior", words,
         width=640.0, height=230.0, hide_y=True,
     )  # fmt: skip
     inside = [(x, y) for x, y in before if ends[0] <= x <= ends[1]]

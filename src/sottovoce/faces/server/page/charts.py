@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
-__all__ = ["Axis", "Chart", "bars", "count", "dots", "number", "rail"]
+__all__ = ["Chart", "ChartAxis", "bars", "count", "dots", "number", "rail"]
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 68.0, 12.0, 12.0, 40.0
 
@@ -39,7 +39,7 @@ def count(number_of: float) -> str:
 
 
 @dataclass(frozen=True)
-class Axis:
+class ChartAxis:
     """A range of numbers, on a plain or a logarithmic scale, with ticks at whole numbers only where they count."""
 
     low: float
@@ -76,8 +76,8 @@ class Axis:
 class Chart:
     """A chart to add lines, areas and marks to; `svg` draws it. `title` and `about` are what a screen reader says."""
 
-    x: Axis
-    y: Axis
+    x: ChartAxis
+    y: ChartAxis
     title: str
     about: str
     width: float = 400.0

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl
 
-from sottovoce.faces.server.questions import Question
+from sottovoce.faces.server.questions import ServerQuestion
 from sottovoce.mechanisms.conjugate.named_systems import SYSTEMS, column_systems
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import GAUSSIAN, Order, PrivacyFilter
@@ -78,7 +78,7 @@ def scaled(target: Promise, factor: float) -> Promise:
     raise InvalidValue(f"no promise of this kind can be scaled: {target}")
 
 
-def question_of(form: Mapping[str, str], purse: PrivacyFilter | None, most_draws: int) -> Question:
+def question_of(form: Mapping[str, str], purse: PrivacyFilter | None, most_draws: int) -> ServerQuestion:
     """Return the question in a form, or raise `InvalidValue` naming the field that makes no sense."""
     kind = form.get("system", "")
     settings: dict[str, Any] = {"kind": kind}
@@ -94,7 +94,7 @@ def question_of(form: Mapping[str, str], purse: PrivacyFilter | None, most_draws
     draws = number_in("draws", form.get("draws") or "1")
     if draws != int(draws) or not 1 <= draws <= most_draws:
         raise InvalidValue(f"draws must be a whole number from 1 to {most_draws}. Got {draws:g}")
-    return Question(
+    return ServerQuestion(
         system=settings,
         target=_target(form, purse).exact(),
         mechanism=form.get("mechanism") or None,

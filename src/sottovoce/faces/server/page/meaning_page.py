@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, Response
 from sottovoce.faces.client.reach import LIMITED
 from sottovoce.faces.server.budget_meaning import balance, first_question, signed_card
 from sottovoce.faces.server.errors import CallerLeft, NotAllowed, NotFound, ServerStopping, TooManyRequests
-from sottovoce.faces.server.page.charts import Axis, Chart, number
+from sottovoce.faces.server.page.charts import Chart, ChartAxis, number
 from sottovoce.faces.server.page.gate import Gate
 from sottovoce.faces.server.page.rendering import Rendering
 from sottovoce.faces.server.regression_plans import Imagining
@@ -120,10 +120,10 @@ def _picture(
     widths = [max(one["width"], 1e-300) for one in offers]
     risks = [1000 * one["success"] for one in offers]
     low, high = min(widths) / 1.4, max(widths) * 1.15  # room for a word below the curve
-    y = Axis(low, high, "known to ±", log=True)
-    scale = Axis(0.0, max(risks) * 1.1, "")
+    y = ChartAxis(low, high, "known to ±", log=True)
+    scale = ChartAxis(0.0, max(risks) * 1.1, "")
     chart = Chart(
-        Axis(offers[0]["share"] * 100, 100.0, "share of the budget, %", log=True),
+        ChartAxis(offers[0]["share"] * 100, 100.0, "share of the budget, %", log=True),
         y,
         "Accuracy and risk",
         f"{parameter}: with {percent(offers[0]['share'])} of the budget known to ± {number(widths[0])}, with all of it "

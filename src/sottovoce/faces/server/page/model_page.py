@@ -21,7 +21,7 @@ from sottovoce.faces.server.page.forms import (
 )
 from sottovoce.faces.server.page.planner import QUICK, cheaper, plan_view, shortfalls
 from sottovoce.faces.server.page.views import PROMISES, answered
-from sottovoce.faces.server.questions import Question, mechanism_name, model_of
+from sottovoce.faces.server.questions import ServerQuestion, mechanism_name, model_of
 from sottovoce.mechanisms.conjugate.named_systems import SYSTEMS, column_systems
 from sottovoce.mechanisms.mechanism import MECHANISMS
 from sottovoce.mechanisms.mechanism_choice import known_names
@@ -83,11 +83,11 @@ class ModelPage(DatasetPage):
             return {"plan": None, "plan_error": str(error)}
         return {"plan": view, "plan_error": None}
 
-    def _planned(self, question: Question, mean: Any, only: set[str] | None, quick: bool) -> dict[str, Any]:
+    def _planned(self, question: ServerQuestion, mean: Any, only: set[str] | None, quick: bool) -> dict[str, Any]:
         plan = self._service.plan(self._caller, self._facts["name"], question, mean, only)
         return plan_view(plan, question, self._config, quick)
 
-    def _question(self, values: Mapping[str, str], remaining: Mapping[str, Any]) -> Question:
+    def _question(self, values: Mapping[str, str], remaining: Mapping[str, Any]) -> ServerQuestion:
         own = remaining["yours"]
         asked = question_of(values, purse_of(own) if own else None, self._service.config.limits.draws)
         if asked.mechanism is not None:
@@ -110,7 +110,7 @@ class ModelPage(DatasetPage):
         return {"answer": await self._service.run(answered, answer, question, answer["remaining"])}, 200
 
     def _refusal(
-        self, error: Exception, question: Question, values: Mapping[str, str], remaining: Mapping[str, Any]
+        self, error: Exception, question: ServerQuestion, values: Mapping[str, str], remaining: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return why a budget does not cover a question, and what it would cover instead."""
         names = {"yours": "your budget", "whole": "everyone's budget"}

@@ -10,10 +10,10 @@ from typing import Any
 from markupsafe import Markup
 
 from sottovoce.faces.server.config import DatasetConfig
-from sottovoce.faces.server.page.charts import Axis, Chart, bars, count, number, rail
+from sottovoce.faces.server.page.charts import Chart, ChartAxis, bars, count, number, rail
 from sottovoce.faces.server.page.forms import purse_of, scaled
 from sottovoce.faces.server.plans import forecast_for
-from sottovoce.faces.server.questions import Question, calibrated, model_of
+from sottovoce.faces.server.questions import ServerQuestion, calibrated, model_of
 from sottovoce.faces.server.work_queue import breathe
 from sottovoce.mechanisms.conjugate.named_systems import system_from
 from sottovoce.privacy.errors import SottovoceError
@@ -35,7 +35,7 @@ _FEW_FACTORS = (0.2, 1.0, 4.2)
 KINDS = ("one", "two", "three", "four", "five", "six")
 
 
-def plan_view(plan: Mapping[str, Any], question: Question, config: DatasetConfig, quick: bool) -> dict[str, Any]:
+def plan_view(plan: Mapping[str, Any], question: ServerQuestion, config: DatasetConfig, quick: bool) -> dict[str, Any]:
     """Return what the page shows of a plan: rows to compare, three pictures and the meter."""
     n, mechanism = plan["n"], str(question.mechanism)
     system = system_from(plan["system"])
@@ -113,8 +113,8 @@ def curves(choices: Sequence[Mapping[str, Any]], kinds: Mapping[str, str]) -> Ma
     """Return δ against ε for each mechanism: the privacy profiles."""
     top = max(choice["curve"]["epsilon"][-1] for choice in choices)
     chart = Chart(
-        Axis(0.0, top, "ε"),
-        Axis(1e-9, 1.0, "δ(ε)", log=True),
+        ChartAxis(0.0, top, "ε"),
+        ChartAxis(1e-9, 1.0, "δ(ε)", log=True),
         "Privacy profile",
         "For each ε the δ that one answer keeps, for " + ", ".join(choice["name"] for choice in choices),
     )
@@ -145,7 +145,7 @@ def _widths(choices: Sequence[Mapping[str, Any]], kinds: Mapping[str, str]) -> M
     )
 
 
-def strengths(question: Question, config: DatasetConfig, n: int | None, mean: Any, kind: str) -> Markup | None:
+def strengths(question: ServerQuestion, config: DatasetConfig, n: int | None, mean: Any, kind: str) -> Markup | None:
     """Return the forecast width against the strength of the promise, for the chosen mechanism."""
     target = parse_promise(question.target)
     system = model_of(question.system, question.column, question.where, config).system
@@ -159,8 +159,8 @@ def strengths(question: Question, config: DatasetConfig, n: int | None, mean: An
         return None
     top = max(width for _, width in points)
     chart = Chart(
-        Axis(_FACTORS[0], _FACTORS[-1], "strength of the promise, times yours", log=True),
-        Axis(0.0, top * 1.08, "95 % interval"),
+        ChartAxis(_FACTORS[0], _FACTORS[-1], "strength of the promise, times yours", log=True),
+        ChartAxis(0.0, top * 1.08, "95 % interval"),
         "Utility forecast",
         f"Width {number(points[0][1])} at a fifth of the strength, {number(points[-1][1])} at {points[-1][0]:g} times",
     )
@@ -174,7 +174,7 @@ def strengths(question: Question, config: DatasetConfig, n: int | None, mean: An
     return chart.svg()
 
 
-def _profiles(question: Question, config: DatasetConfig, n: int | None) -> tuple[Profile, Profile]:
+def _profiles(question: ServerQuestion, config: DatasetConfig, n: int | None) -> tuple[Profile, Profile]:
     """Return what one draw does, and what the question costs with all its draws."""
     system = model_of(question.system, question.column, question.where, config).system
     made = calibrated(str(question.mechanism), system, n, parse_promise(question.target))
@@ -226,7 +226,7 @@ def _fits(purse: PrivacyFilter, profile: Profile) -> float:
 
 
 def shortfalls(
-    question: Question, config: DatasetConfig, n: int | None, purses: Mapping[str, PrivacyFilter]
+    question: ServerQuestion, config: DatasetConfig, n: int | None, purses: Mapping[str, PrivacyFilter]
 ) -> list[str]:
     """Return, for each budget that does not cover a question, what it would cost and what is left."""
     _, cost = _profiles(question, config, n)
@@ -244,7 +244,7 @@ def shortfalls(
 
 
 def cheaper(
-    question: Question, config: DatasetConfig, n: int | None, purses: Sequence[PrivacyFilter]
+    question: ServerQuestion, config: DatasetConfig, n: int | None, purses: Sequence[PrivacyFilter]
 ) -> dict[str, Any] | None:
     """Return the strongest of some weaker copies of a question that every budget still covers, if one does."""
     target = parse_promise(question.target)

@@ -24,12 +24,12 @@ from sottovoce.faces.server.page.verb_forms import (
 )
 from sottovoce.faces.server.verbs import VerbQuestion
 from sottovoce.inference.cells.questions import VERBS
-from sottovoce.inference.regression.precision_forecast import Foreseen
+from sottovoce.inference.regression.precision_forecast import PrecisionForecast
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, SottovoceError
 from sottovoce.privacy.shares import percent
 from sottovoce.records.facts import Person
 from sottovoce.service.answers.catalogue import CATALOGUE
-from sottovoce.service.answers.display import Scale, drawn_rows, formatted, picture, plain_words, scale_of
+from sottovoce.service.answers.display import DisplayScale, drawn_rows, formatted, picture, plain_words, scale_of
 from sottovoce.service.answers.regression import is_intercept, ratio_is_told
 
 __all__ = ["VerbPage", "answer_csv"]
@@ -208,7 +208,7 @@ def _weaker(left: float, asked: float) -> list[float]:
 
 def _known(one: Mapping[str, Any]) -> str:
     """Return half the width of an interval, and where noise does most, if that is far more."""
-    found = Foreseen(**one)
+    found = PrecisionForecast(**one)
     return f"± {number(found.width)}" + (f" (to {number(found.widest)})" if found.unsure else "")
 
 
@@ -229,7 +229,7 @@ def _ratios(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
     return {"name": name.replace("_", " "), "rows": told}
 
 
-def _from_zero(row: Mapping[str, Any]) -> tuple[str, Scale]:
+def _from_zero(row: Mapping[str, Any]) -> tuple[str, DisplayScale]:
     """Return an interval drawn on a scale of its own, on which zero is marked, and the scale."""
     scale = scale_of([dict(row, estimate=row["low"]), {"estimate": 0.0, "low": 0.0, "high": 0.0}])
     return picture(row, scale, row.get("privacy_share"), mark=0.0), scale

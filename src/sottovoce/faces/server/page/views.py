@@ -11,9 +11,9 @@ from markupsafe import Markup
 
 from sottovoce.faces.client.reach import LIMITED, reach
 from sottovoce.faces.server.page.answered import answer_view, posterior_view
-from sottovoce.faces.server.page.charts import Axis, Chart, number, rail
+from sottovoce.faces.server.page.charts import Chart, ChartAxis, number, rail
 from sottovoce.faces.server.page.forms import purse_of
-from sottovoce.faces.server.questions import Question
+from sottovoce.faces.server.questions import ServerQuestion
 from sottovoce.mechanisms import Release
 from sottovoce.mechanisms.conjugate.named_systems import system_from
 from sottovoce.privacy.errors import SottovoceError
@@ -130,8 +130,8 @@ def spending(rows: Sequence[Mapping[str, Any]]) -> Markup | None:
         total += 100 * share
         points += [(float(index - 1), total), (float(index), total)]
     chart = Chart(
-        Axis(0.0, float(len(shares)), "answers", whole=True),
-        Axis(0.0, 100.0, "% of the budget"),
+        ChartAxis(0.0, float(len(shares)), "answers", whole=True),
+        ChartAxis(0.0, 100.0, "% of the budget"),
         "Spent so far",
         f"{percent(total / 100)} of the budget in {len(shares)} answers",
         width=640.0,
@@ -143,7 +143,7 @@ def spending(rows: Sequence[Mapping[str, Any]]) -> Markup | None:
     return chart.svg()
 
 
-def answered(answer: Mapping[str, Any], question: Question, remaining: Mapping[str, Any]) -> dict[str, Any]:
+def answered(answer: Mapping[str, Any], question: ServerQuestion, remaining: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the page shows of an answer."""
     release = answer["release"]
     system = system_from(release["mechanism"]["system"])

@@ -12,7 +12,7 @@ from sottovoce.faces.server.queries.tree import (
     Expectation,
     Function,
     Negative,
-    Number,
+    NumberNode,
     Parameter,
     Probability,
     Quantile,
@@ -69,7 +69,7 @@ def _some_parameter(system: Conjugate) -> Floats:
 def _evaluate(query: Query, system: Conjugate, theta: Floats, rng: np.random.Generator) -> Any:
     record, value = system.new_record(), None
     match query:
-        case Number(number):
+        case NumberNode(number):
             value = np.full(len(theta), number)
         case Parameter(None):
             value = theta

@@ -15,7 +15,7 @@ from sottovoce.faces.server.queries.tree import (
     Expectation,
     Function,
     Negative,
-    Number,
+    NumberNode,
     Parameter,
     Probability,
     Quantile,
@@ -59,14 +59,14 @@ def parse_query(text: str) -> Query:
         raise InvalidValue(f"a query is a text made of {_SAFE_SET}. Got nothing")
     if len(text) > LONGEST:
         raise InvalidValue(f"a query may have {LONGEST} characters. Got {len(text)}")
-    parser = _Parser(text)
+    parser = _QueryParser(text)
     tree = parser.sum()
     if parser.kind != "end":
         parser.fail("expected + - * / or the end")
     return tree
 
 
-class _Parser(TokenReader):
+class _QueryParser(TokenReader):
     """Each method reads one rule of the grammar."""
 
     language, pattern = "query", _TOKEN
@@ -98,7 +98,7 @@ class _Parser(TokenReader):
             tree = self.sum()
             self.expect(")")
         elif self.kind == "number":
-            tree = Number(self.number())
+            tree = NumberNode(self.number())
         elif self.kind == "word":
             tree = self.word()
         else:

@@ -12,7 +12,7 @@ __all__ = [
     "Expectation",
     "Function",
     "Negative",
-    "Number",
+    "NumberNode",
     "Parameter",
     "Probability",
     "Quantile",
@@ -21,7 +21,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Number:
+class NumberNode:
     """A number written in the query."""
 
     value: float
@@ -84,4 +84,4 @@ class Arithmetic:
     right: Query
 
 
-Query = Number | Parameter | Expectation | Probability | Quantile | Draw | Function | Negative | Arithmetic
+Query = NumberNode | Parameter | Expectation | Probability | Quantile | Draw | Function | Negative | Arithmetic
