@@ -88,8 +88,15 @@ LAWS: dict[str, Callable[[np.random.Generator, int, int], Array]] = {
     "bent formula": _normal,
     "residuals of t3": _normal,
     "counts twice as varied": _normal,
+    "surveyed spreads": _normal,
 }
-"""Laws of the columns: what is special is mostly the first one."""
+"""Laws of the columns: what is special is mostly the first one. Surveyed spreads are stretched afterwards."""
+
+
+def _stretch(cell: str, d: int, turn: int) -> tuple[Array, Array]:
+    """Return the middles and spreads of columns in half ranges, by what real columns do (`benchmarks.spreads`)."""
+    rng = data_rng(f"{cell}, spreads", turn)
+    return 2 * rng.beta(1.04, 3.11, d) - 1, np.minimum(np.exp(rng.normal(-2.02, 0.70, d)), 1.0)
 
 
 def _theta(cell: str, family: str, law: str, d: int, turn: int) -> Array:
@@ -98,14 +105,22 @@ def _theta(cell: str, family: str, law: str, d: int, turn: int) -> Array:
     theta = np.concatenate([[-0.5], rng.normal(0, _SLOPE[family], d)])
     if law == "narrow, 1/500":
         theta[1] = (0.5 if family == "logistic" else 0.25) / 0.004
+    if law == "surveyed spreads":
+        middle, spread = _stretch(cell, d, turn)
+        theta[1:] *= 0.4 / spread
+        theta[0] -= middle @ theta[1:]
     if law == "flag of 2 %":
         theta[1] = math.copysign(0.4, theta[1])  # a flag from 0 to 1 is two half ranges
     return theta
 
 
-def _rows(law: str, rng: np.random.Generator, n: int, d: int) -> Array:
+def _rows(cell: str, law: str, rng: np.random.Generator, n: int, d: int, turn: int) -> Array:
     """Return a one and the columns in half ranges, cut at their bounds."""
-    columns = LAWS[law](rng, n, d).clip(0, 100)
+    columns = LAWS[law](rng, n, d)
+    if law == "surveyed spreads":
+        middle, spread = _stretch(cell, d, turn)
+        columns = 50 + 50 * middle + (columns - 50) / 20 * 50 * spread
+    columns = columns.clip(0, 100)
     return np.column_stack([np.ones(n), columns / 50 - 1])
 
 
@@ -159,7 +174,7 @@ def _standing(
     theta = _theta(cell, family, law, d, turn)
     rng = data_rng(f"{cell}, population", turn)
     bent = law in ("bent formula", "residuals of t3", "counts twice as varied")
-    rows = _rows(law, rng, (20 if bent else 1) * _STANDING, d)
+    rows = _rows(cell, law, rng, (20 if bent else 1) * _STANDING, d, turn)
     if bent:
         y = _response(family, law, _predictor(law, rows, theta), rng)
         if law == "bent formula":
@@ -191,7 +206,7 @@ def _made_up(cell: str, family: str, law: str, n: int, epsilon: float, d: int, k
     turn = k % TRUTHS
     slopes, best, plain = _standing(cell, family, law, n, epsilon, d, turn)
     theta, rng = _theta(cell, family, law, d, turn), data_rng(cell, k)
-    rows = _rows(law, rng, n, d)
+    rows = _rows(cell, law, rng, n, d, turn)
     y = _response(family, law, _predictor(law, rows, theta), rng)
     columns = {f"x{j}": (rows[:, j + 1] + 1) * 50 for j in range(d)}
     scale = np.ones(d)
@@ -368,9 +383,13 @@ def _awkward() -> list[tuple[str, str, int, float, int]]:
     logistic = [law for law in LAWS if law not in ("normal", "residuals of t3", "counts twice as varied")]
     found = [("logistic", law, *size) for law in logistic for size in both]
     found += [("logistic", law, 200_000, 1.0, 10) for law in ("skewed", "heavy tails", "bent formula")]
-    linear = ("exponential", "flag of 2 %", "narrow, 1/500", "bent formula", "residuals of t3")
+    found += [("logistic", "surveyed spreads", n, e, d) for n, e, d in ((3_000, 1.0, 3), (200_000, 1.0, 10))]
+    linear = ("surveyed spreads", "exponential", "flag of 2 %", "narrow, 1/500", "bent formula", "residuals of t3")
     found += [("linear", law, *both[0]) for law in linear]
-    found += [("poisson", law, 20_000, 1.0, 3) for law in ("exponential", "flag of 2 %", "counts twice as varied")]
+    found += [
+        ("poisson", law, 20_000, 1.0, 3)
+        for law in ("surveyed spreads", "exponential", "flag of 2 %", "counts twice as varied")
+    ]
     return found
 
 
