@@ -100,57 +100,29 @@ def command(words: Sequence[str] | None = None) -> None:
 def tell(kind: str, words: Sequence[str] = ()) -> None:
     """Show what was measured of one kind: summed up, then cell by cell."""
     now, before = read("now"), read("before")
+    for name in [name for name in before if not before[name]["fits"]]:  # not to be had then: any tail was
+        before[name] = before.get(name.replace(", smooth", ", any tail"), before[name])
     names = [one.name for one in cells(kind, words) if one.name in now or one.name in before]
     if not names:
         console.print(f"{kind}: nothing measured yet")
         return
     groups: dict[str, list[str]] = {}
-    for name in names:
-        one = now.get(name) or before[name]
-        groups.setdefault(one["group"] if kind != "quantiles" else "all", []).append(name)
+    for cell in cells(kind, words):
+        if cell.name in names:
+            groups.setdefault("all" if kind == "quantiles" else cell.group, []).append(cell.name)
     rows = []
     for group, members in groups.items():
-        for near, which in ((True, f"oracle within {NEAR:g} × of no privacy"), (False, "oracle farther off")):
+        for near, which in ((True, f"oracle ≤ {NEAR:g} × no privacy"), (False, "oracle farther off")):
             its = [name for name in members if _near(now.get(name), before.get(name)) == near]
             for label, figures in (("now", now), ("before", before)):
                 row = _row([figures[name] for name in its if figures.get(name, {}).get("fits")])
                 if row:
-                    rows.append(
-                        [
-                            f"{group}, {which}: {label}"
-                            if kind == "regressions"
-                            else f"{group}: {label}"
-                            if near
-                            else f"{group}, {which}: {label}",
-                            *row,
-                        ]
-                    )
-    head = [
-        "",
-        "cells",
-        "median width / oracle",
-        "95 % of cells",
-        "widest single",
-        "mean coverage",
-        "above .975",
-        "below .93",
-    ]
+                    rows.append([f"{group}, {which}: {label}", *row])
+    head = ["", "cells", "median × oracle", "95 % of cells", "widest", "mean coverage", "above .975", "below .93"]
     show(f"{_TITLES[kind]}: summed up", head, rows, _note(now, names))
-    head = [
-        "cell",
-        "fits",
-        "held",
-        "width",
-        "oracle's",
-        "no privacy",
-        "width / oracle's",
-        "widest",
-        "before: held",
-        "width",
-        "/ oracle's",
-    ]
+    head = ["cell", "fits", "held", "before", "width", "before", "oracle", "no privacy", "× oracle", "before", "widest"]
     if kind == "quantiles":
-        head += ["rmse", "OpenDP's"]
+        head += ["rmse", "OpenDP"]
     show(f"{_TITLES[kind]}: cell by cell", head, [_cell(name, now.get(name), before.get(name), kind) for name in names])
 
 
@@ -175,9 +147,9 @@ def _note(now: dict[str, dict[str, Any]], names: Sequence[str]) -> str:
     its = {name: now[name] for name in names if name in now}
     low, sure = screened(its), significant(its)
     words = (
-        "Width / oracle is the median over fits and targets; its summary is over cells. *Below .93* counts cells whose "
-        "coverage is lower by a one-sided binomial test at 1 % over all cells together, targets of one fit as if "
-        "independent; such cells are answered again."
+        "*× oracle* is the median over fits and targets of widths beside the oracle's, *widest* the largest; summed up "
+        "over cells. *Below .93* counts cells whose coverage is lower by a one-sided binomial test at 1 % over all "
+        "cells together, targets of one fit as if independent; such cells are answered again."
     )
     if low:
         said = "; ".join(f"{name} ({its[name]['coverage']:.3f} of {its[name]['fits']} fits)" for name in low)
@@ -191,10 +163,9 @@ def _cell(name: str, now: dict[str, Any] | None, before: dict[str, Any] | None, 
     some = one or other
     if some is None:
         return [name, "0", *["–"] * (11 if kind == "quantiles" else 9)]
-    row = [name, str((one or some)["fits"])]
-    row += [_coverage(one), _middle(one, "width"), _middle(some, "oracle"), _middle(some, "plain")]
-    row += [_figure(one, "ratio"), _figure(one, "worst")]
-    row += [_coverage(other), _middle(other, "width"), _figure(other, "ratio")]
+    row = [name, str(some["fits"]), _coverage(one), _coverage(other), _middle(one, "width"), _middle(other, "width")]
+    row += [_middle(some, "oracle"), _middle(some, "plain")]
+    row += [_figure(one, "ratio"), _figure(other, "ratio"), _figure(one, "worst")]
     if kind == "quantiles":
         row += [_middle(some, "rmse"), _middle(some, "rmse OpenDP")]
     return row

@@ -14,6 +14,8 @@ from benchmarks.peers.clock import best
 __all__ = ["Shown", "best", "collected", "console", "show"]
 
 console = Console(highlight=False, width=120)
+_LEAST = 24
+"""The first column names what is measured, and is not squeezed below this by the others."""
 _collections: list[list[Shown]] = []
 
 
@@ -30,7 +32,7 @@ class Shown:
         """Return the table for a terminal."""
         table = Table(title=self.title, title_justify="left", title_style="bold", box=None, header_style="dim")
         for index, name in enumerate(self.columns):
-            table.add_column(name, justify="left" if index == 0 else "right")
+            table.add_column(name, justify="left" if index == 0 else "right", min_width=0 if index else _LEAST)
         for row in self.rows:
             table.add_row(*row)
         return table

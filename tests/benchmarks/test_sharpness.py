@@ -189,3 +189,23 @@ def test_words_of_one_area_are_its_own() -> None:
     """What follows the first option that is not for all areas goes to the area."""
     assert split(["sharp", "--cells", "age", "stays", "--write"]) == (["sharp", "--write"], ["--cells", "age", "stays"])
     assert split(["--quick", "ledger"]) == (["--quick", "ledger"], [])
+
+
+def test_the_oracle_can_be_had() -> None:
+    """Its estimator, a noisy score of residuals cut at r solved with H known, is as wide as it says and no narrower."""
+    rng, n, rho, sd = np.random.default_rng(8), 400, 0.05, 2.0
+    design = np.array([[1.0, a, b] for a in (-1, 1) for b in (-1, 1)])  # of one length, however it is whitened
+    population = oracle.gaussian(design, sd)
+    best, _ = oracle.coefficients(population, n, rho)
+    widths = []
+    for cut in population.cuts:
+        rows = np.tile(design, (n // 4, 1))
+        h = rows.T @ (rows * cut.slope[0])
+        off = []
+        for _ in range(3_000):
+            score = rows.T @ np.clip(sd * rng.standard_normal(n), -cut.cut, cut.cut)
+            # Whitened rows z = x/√n have length √(3/n): a record replaced moves Σzψ by 2√(3/n)r at most, Σxψ by 2√3 r.
+            noise = 2 * math.sqrt(3) * cut.cut / math.sqrt(2 * rho) * rng.standard_normal(3)
+            off.append(np.linalg.solve(h, score + noise))
+        widths.append(2 * oracle.Z * np.std(off, axis=0))
+    assert min(np.max(width) for width in widths) == pytest.approx(best.max(), rel=0.05)
