@@ -5,6 +5,7 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
+from flint import arb
 
 from privacy import oracle
 from sottovoce.mechanisms import ConcentratedPosterior, DiffusedPosterior
@@ -107,6 +108,66 @@ def test_random_beta_pairs_are_never_below_the_truth() -> None:
         e = float(rng.choice([0.0, min(30.0, rng.uniform(0, 4) * w / math.sqrt(min(a, b))), rng.uniform(0, 30)]))
         value = claim(BetaPairs(a, b, w), e)
         assert value < 1e-30 or never_below(value, beta_delta(a, b, w, e)), (a, b, w, e)
+
+
+def test_a_rate_pair_of_a_large_shape_is_not_below_the_truth() -> None:
+    case = (619.3181577780059, 1.0, 1.0020331937137459)
+    truth = rate_delta(*case, 0.5039133120518862)
+    assert mp.nstr(truth, 12) == "2.59628842087e-21"
+    assert never_below(claim(GammaRatePairs(*case), 0.5039133120518862), truth, 1e-8)
+
+
+def upper(k: arb, x: arb) -> arb:
+    return x.gamma_upper(k, regularized=1)
+
+
+def arb_rate_delta(*case: float) -> list[arb]:
+    k, low, high, e = map(arb, case)
+    ratio, span = k * (high / low).log(), high - low
+    t, s = (e + ratio) / span, (ratio - e) / span
+    up = upper(k, low * t) - e.exp() * upper(k, high * t)
+    return [up, 1 - upper(k, high * s) - e.exp() * (1 - upper(k, low * s))] if s > 0 else [up]
+
+
+def arb_shape_delta(*case: float) -> list[arb]:
+    a, w, e = map(arb, case)
+    step = (a + w).lgamma() - a.lgamma()
+    x, y = ((e + step) / w).exp(), ((step - e) / w).exp()
+    down = 1 - upper(a, y) - e.exp() * (1 - upper(a + w, y))
+    return [upper(a + w, x) - e.exp() * upper(a, x), down]
+
+
+def arb_beta_delta(*case: float) -> list[arb]:
+    def one_way(a: arb, b: arb, w: arb, e: arb) -> arb:
+        z = (e + (a + w).lgamma() + b.lgamma() - a.lgamma() - (b + w).lgamma()) / w
+        s = 1 / (1 + z.exp())
+        return s.beta_lower(b, a + w, regularized=1) - e.exp() * s.beta_lower(b + w, a, regularized=1)
+
+    a, b, w, e = map(arb, case)
+    return [one_way(a, b, w, e), one_way(b, a, w, e)]
+
+
+@pytest.mark.parametrize("bottom", [0.01, 0.5, 8.0, 100.0, 300.0])
+@pytest.mark.parametrize("kind", ["rate", "shape", "beta"])
+def test_no_exact_curve_is_below_the_truth_where_two_tails_nearly_cancel(kind: str, bottom: float) -> None:
+    """Thresholds up to eleven deviations out, where P - e^ε Q is e^-5 of P and a rounded tail would count 150 times."""
+    rng, counted = np.random.default_rng(5), 0
+    while counted < 100:
+        first, second = (float(v) for v in bottom * 3 ** rng.uniform(0, 1.1, 2))
+        deviations = float(rng.uniform(0.1, 10.5))
+        spread = math.sqrt(first if kind == "rate" else 1 / min(first, second))
+        step = deviations / spread * float(10 ** rng.uniform(-2.3, 0))  # from e^-5 of P on the difference is integrated
+        e = deviations * step * spread
+        case = {"rate": (first, 1.0, 1 + step), "shape": (first, step), "beta": (first, second, step)}[kind]
+        pairs = {"rate": GammaRatePairs, "shape": GammaShapePairs, "beta": BetaPairs}[kind](*case)
+        delta = {"rate": arb_rate_delta, "shape": arb_shape_delta, "beta": arb_beta_delta}[kind]
+        with oracle.bits(500):
+            truth = max(delta(*case, e), key=lambda ball: float(ball.mid()))
+            if float(truth.mid()) < 1e-40 or truth.rel_accuracy_bits() < 60:
+                continue
+            gap = float(((arb(claim(pairs, e)) - truth) / truth).mid())
+        assert 0 <= gap < 5e-9, (case, e)
+        counted += 1
 
 
 @pytest.mark.parametrize(

@@ -133,11 +133,15 @@ def _beta_log_delta(a: Floats, b: Floats, w: float, epsilon: Floats, floor: floa
         for out, p, q in ((log_p, a + w, b), (log_q, a, b + w)):
             out[up] = np.log(special.betainc(q[up], p[up], special.expit(-x[up])))
             out[down] = np.log1p(-special.betainc(p[down], q[down], special.expit(x[down])))
+    # More than three times what SciPy's incomplete beta function was ever off in 260,000 comparisons with Arb.
+    error = 2.0**-52 * (64 + 4 * (a + b + w))
     # The complement has absolute digits only.
+    with np.errstate(over="ignore"):
+        error = np.where(down, error * np.exp(-log_p), error)
     trusted = (up & (log_p > -50.0)) | (down & (log_p > -4.0) & (epsilon < 4.0))
 
     def integral(at: NDArray[np.bool_]) -> Floats:
         tail = BetaTail.of(*shapes, x[..., None]).take(at)
         return log_integral(tail, Linear(np.full(tail.p.shape, w)), np.broadcast_to(floor, at.shape)[at])
 
-    return log_tail(log_p, log_q, epsilon, trusted, integral)
+    return log_tail(log_p, log_q, epsilon, trusted, error, integral)

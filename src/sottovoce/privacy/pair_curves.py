@@ -17,7 +17,7 @@ from sottovoce.privacy.numbers import Floats, real
 __all__ = ["PLAIN", "ThresholdPairs", "log_tail", "slack"]
 
 PLAIN = 1e3
-"""The largest shape for which the incomplete functions are fast, and right to a relative 2e-13."""
+"""The largest shape for which the incomplete functions are fast, and right to what `log_tail` is told."""
 _LIFT = 1e-12  # more than the relative error of a quadrature
 _UP = 1 + 1e-12  # more than the relative error of a Rényi divergence
 _MOST = 1e100  # a larger ε is answered with the δ of this one
@@ -81,13 +81,23 @@ def slack(x: Floats, step: float, value: Floats) -> Floats:
 
 
 def log_tail(
-    log_p: Floats, log_q: Floats, epsilon: Floats, trusted: NDArray[np.bool_], integral: Callable[[Any], Floats]
+    log_p: Floats,
+    log_q: Floats,
+    epsilon: Floats,
+    trusted: NDArray[np.bool_],
+    error: Floats,
+    integral: Callable[[Any], Floats],
 ) -> Floats:
-    """Return log(P - e^ε Q), by `integral` where digits are gone, lifted by what rounding can take away."""
+    """Return log(P - e^ε Q), by `integral` where digits are gone, lifted by what rounding can take away.
+
+    Where P and Q are each right to a relative `error`, and their logarithms to an ulp, so is the difference to
+    (P + e^ε Q) / (P - e^ε Q) of it, which is at most 2P / (P - e^ε Q).
+    """
     with np.errstate(all="ignore"):
+        error = error + 2.0**-52 * (epsilon - log_p)
         out = log_p + np.log(-np.expm1(np.minimum(epsilon + log_q - log_p, 0.0)))
         lost = ~(trusted & (out > log_p - 5.0))
-        lift = 2e-13 * np.exp(np.where(lost, 0.0, log_p - out))
+        lift = 2 * np.where(lost, 0.0, error) * np.exp(np.where(lost, 0.0, log_p - out))
     if lost.any():
         out[lost] = integral(lost)
     out = np.maximum(out, -1e307)
