@@ -6,7 +6,7 @@ A sequence chosen as the answers come in needs a `PrivacyFilter` instead.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -113,6 +113,7 @@ class ComposedProfile(Profile):
     """Several releases together; made by `+`, `*` and `compose`."""
 
     word: ClassVar[str] = "composed"
+    of: ClassVar[Callable[..., Profile]] = staticmethod(compose)
     parts: tuple[Profile, ...]
     counts: tuple[int, ...]
 

@@ -273,23 +273,20 @@ class Profile(ABC):
 
     def _twice(self) -> Profile:
         """Return what holds at a distance of two neighbours."""
-        from sottovoce.privacy.group_privacy import GroupOfTwo  # noqa: PLC0415 - a group may be of any kind
-
-        return GroupOfTwo(self)
+        group: Profile = PROFILES["group-of-two"](self)
+        return group
 
     def __add__(self, other: object) -> Profile:
-        from sottovoce.privacy.composition import compose  # noqa: PLC0415 - a sum may be of any kinds
-
         if not isinstance(other, Profile):
             raise IncompatibleNotions(f"a profile composes with profiles only. Got {shown(other)}")
-        return compose([self, other])
+        together: Profile = PROFILES["composed"].of([self, other])
+        return together
 
     def __mul__(self, count: object) -> Profile:
-        from sottovoce.privacy.composition import compose  # noqa: PLC0415
-
         if isinstance(count, bool) or not isinstance(count, int | np.integer):
             raise IncompatibleNotions(f"a profile repeats a whole number of times. Got {shown(count)}")
-        return compose([self], [int(count)])
+        together: Profile = PROFILES["composed"].of([self], [int(count)])
+        return together
 
     __rmul__ = __mul__
 

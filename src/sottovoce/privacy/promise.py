@@ -92,17 +92,13 @@ class Promise(ABC):
         """Return the profile of all that keeps the promise, as little private as it allows."""
         raise IncompatibleNotions(f"no curve goes with {self}; ask what it leaves to a guess instead")
 
-    def _leaves(self, chance: float) -> float:
-        """Return the largest chance that the promise leaves to a guess which succeeds with `chance` beforehand."""
-        from sottovoce.privacy.risk import success  # noqa: PLC0415 - risks are told of profiles
+    def _leaves(self, chance: float) -> float | None:
+        """Return the largest chance left to a guess which succeeds with `chance` beforehand; None: that of `worst`."""
+        return None
 
-        return success(self.worst(), chance)
-
-    def _tells(self) -> float:
-        """Return the largest advantage over chance that the promise leaves to a guess between two neighbours."""
-        from sottovoce.privacy.risk import advantage  # noqa: PLC0415 - risks are told of profiles
-
-        return advantage(self.worst())
+    def _tells(self) -> float | None:
+        """Return the largest advantage over chance left to a guess between two neighbours; None: that of `worst`."""
+        return None
 
     def __str__(self) -> str:
         return self._written(_rounded)

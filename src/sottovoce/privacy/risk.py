@@ -61,7 +61,10 @@ def advantage(claim: Claim) -> float:
     >>> round(advantage(PureProfile(1.0)), 4)
     0.4621
     """
-    return claim._tells() if isinstance(claim, Promise) else min(1.0, float(claim.delta(0.0)))
+    if not isinstance(claim, Promise):
+        return min(1.0, float(claim.delta(0.0)))
+    closed_form = claim._tells()
+    return advantage(claim.worst()) if closed_form is None else closed_form
 
 
 @overload
@@ -83,7 +86,7 @@ def trade_off(claim: Claim, false_alarms: ArrayLike) -> float | Floats:
     alphas = as_floats("false_alarms", false_alarms, 0.0, below=_ONE)
     flat = alphas.ravel()
     if isinstance(claim, Promise):
-        found = np.array([claim._leaves(float(alpha)) for alpha in flat])
+        found = np.array([_left(claim, float(alpha)) for alpha in flat])
     else:
         found = _hits(claim, flat)
     missed = 1.0 - found
@@ -106,7 +109,8 @@ def success(claim: Claim, baseline: float) -> float:
 
 @functools.lru_cache  # every page of a server says what its budgets leave
 def _left(promise: Promise, chance: float) -> float:
-    return promise._leaves(chance)
+    closed_form = promise._leaves(chance)
+    return success(promise.worst(), chance) if closed_form is None else closed_form
 
 
 def singled_out(claim: Claim, people: int) -> float:

@@ -16,12 +16,12 @@ from starlette.middleware.errors import ServerErrorMiddleware
 from sottovoce import __version__
 from sottovoce.faces.server import api
 from sottovoce.faces.server import budget_meaning_api as meaning_api
-from sottovoce.faces.server.apart import prepare
 from sottovoce.faces.server.config import Config, is_loopback, read_config
 from sottovoce.faces.server.graceful_shutdown import stopping_within
 from sottovoce.faces.server.http_errors import install_problems
 from sottovoce.faces.server.pacing import Bucket
 from sottovoce.faces.server.page import install_page
+from sottovoce.faces.server.planning_processes import prepare
 from sottovoce.faces.server.request_cache import Questions, RequestCache
 from sottovoce.faces.server.request_guard import RequestGuard
 from sottovoce.faces.server.service import Service

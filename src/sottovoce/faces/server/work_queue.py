@@ -13,8 +13,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from sottovoce.faces.server.apart import call
 from sottovoce.faces.server.errors import CallerLeft, ServerStopping, TooManyRequests
+from sottovoce.faces.server.planning_processes import call
 
 __all__ = ["Receive", "WorkQueue", "apart", "breathe", "while_there"]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import os
 import pickle
 import signal
@@ -33,6 +34,8 @@ _MEMORY = 4 * 2**30
 """Bytes of data that a worker may hold: plans take a few hundred million."""
 _LOOK = 0.05
 """Seconds between two looks at whether anyone still waits."""
+_PRELOADED = "sottovoce.faces.server.budget_meaning"
+"""What a worker imports before it says that it is ready: all that plans need."""
 _TOO_LARGE = "no plan can be made of this: it takes more memory than a server lets it"
 
 
@@ -43,7 +46,12 @@ class _Worker:
         ours, theirs = socket.socketpair()
         path = os.pathsep.join(one for one in sys.path if one)
         self._process = subprocess.Popen(
-            [sys.executable, "-c", "from sottovoce.faces.server.apart import _live; _live()", str(theirs.fileno())],
+            [
+                sys.executable,
+                "-c",
+                "from sottovoce.faces.server.planning_processes import _live; _live()",
+                str(theirs.fileno()),
+            ],
             pass_fds=[theirs.fileno()],
             env=os.environ | {"PYTHONPATH": path},
             stdin=subprocess.DEVNULL,
@@ -136,7 +144,7 @@ def _live() -> None:
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     import resource  # noqa: PLC0415 - of POSIX
 
-    import sottovoce.faces.server.budget_meaning  # noqa: F401, PLC0415 - all that plans need
+    importlib.import_module(_PRELOADED)
     from sottovoce.faces.server.release_workers import quietly  # noqa: PLC0415
 
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
