@@ -16,7 +16,7 @@ from papers.data import adult
 from benchmarks.sharpness import oracle, tables
 from benchmarks.sharpness.questions import RHO, ask, ends
 from benchmarks.sharpness.store import Cell, Fit, data_rng
-from sottovoce.facts import Category, Count, Number
+from sottovoce.records.facts import Category, Count, Number
 
 __all__ = ["cells"]
 

@@ -15,7 +15,7 @@ import pandas as pd
 
 import sottovoce as sv
 from benchmarks.sharpness.oracle import rho_of
-from sottovoce.facts import Facts
+from sottovoce.records.facts import Facts
 
 __all__ = ["RHO", "ask", "budget", "ends"]
 

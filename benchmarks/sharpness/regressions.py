@@ -17,14 +17,14 @@ import numpy as np
 import numpy.typing as npt
 from papers.data import ADULT_BOUNDS, adult
 from scipy import special
-from sottovoce.regression.adaptive_looks import AdaptiveLooks
-from sottovoce.regression.formula import Formula
 
 from benchmarks.fitting import fit
 from benchmarks.sharpness import oracle, tables
 from benchmarks.sharpness.store import Cell, Fit, data_rng, noise_rng
-from sottovoce.facts import Category, Count, Facts, Flag, Number
+from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
+from sottovoce.inference.regression.formula import Formula
 from sottovoce.privacy.promises import ApproxDP
+from sottovoce.records.facts import Category, Count, Facts, Flag, Number
 
 __all__ = ["cells"]
 
