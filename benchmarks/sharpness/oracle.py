@@ -131,25 +131,29 @@ def coefficients(population: Population, n: int, rho: float) -> tuple[Array, Arr
     norms = np.linalg.norm(z, axis=1)
     back = np.linalg.inv(fisher)
     plain = n * back @ ((x.T * population.variance) @ x / size) @ back
-    best: tuple[float, Array] | None = None
-    for c in np.unique(np.quantile(norms, _NORMS)):
-        v = np.minimum(1.0, c / norms)
-        weighed = z * v[:, None]
-        for cut in population.cuts:
-            h = n * (weighed.T * cut.slope) @ z / size
-            centre = weighed.T @ cut.mean / size
-            j = n * ((weighed.T * cut.square) @ weighed / size - np.outer(centre, centre))
-            try:
-                inverse = np.linalg.inv(h)
-            except np.linalg.LinAlgError:
-                continue
-            noise = (2 * c * cut.cut) ** 2 / (2 * rho) * np.eye(d)
-            covariance = inverse @ ((j if population.parametric else 0.0) + noise) @ inverse.T
-            loss = float(np.trace(covariance))
-            if math.isfinite(loss) and loss > 0 and (best is None or loss < best[0]):
-                best = loss, whiten.T @ covariance @ whiten
-    assert best is not None
-    covariance = best[1] if population.parametric else best[1] + plain
+
+    def solved(c: float, cut: Moments) -> tuple[float, Array]:
+        """Return the trace that is made small, and the covariance of the whitened coefficients."""
+        weighed = z * np.minimum(1.0, c / norms)[:, None]
+        h = n * (weighed.T * cut.slope) @ z / size
+        centre = weighed.T @ cut.mean / size
+        j = n * ((weighed.T * cut.square) @ weighed / size - np.outer(centre, centre))
+        noise = (2 * c * cut.cut) ** 2 / (2 * rho) * np.eye(d)
+        try:
+            inverse = np.linalg.inv(h)
+        except np.linalg.LinAlgError:
+            return math.inf, noise
+        found = inverse @ ((j if population.parametric else 0.0) + noise) @ inverse.T
+        loss = float(np.trace(found))
+        return (loss if loss > 0 else math.inf), found
+
+    lengths = np.unique(np.quantile(norms, _NORMS)).tolist()
+    c = lengths[-1]
+    for _ in range(2):  # the best cut for a length, the best length for the cut
+        cut = min(population.cuts, key=lambda one: solved(c, one)[0])
+        c = min(lengths, key=lambda one: solved(one, cut)[0])
+    best = whiten.T @ solved(c, cut)[1] @ whiten
+    covariance = best if population.parametric else best + plain
     return 2 * Z * np.sqrt(np.diag(covariance)), 2 * Z * np.sqrt(np.diag(plain))
 
 

@@ -37,7 +37,7 @@ FAMILIES, SIZES, EPSILONS, DIMENSIONS = (
 )
 DELTA = 1e-6
 TRUTHS = 4
-_STANDING = 6_000
+_STANDING = 4_000
 """Rows that stand for the population in the oracle."""
 _RESIDUAL, _WIDE, _MOST = 2.0, 10.0, 60
 """Of linear regressions the residuals' deviation and the bounds ∓10 of the response; the bound of counts."""
