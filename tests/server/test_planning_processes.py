@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sottovoce.faces.server import apart
+from sottovoce.faces.server import planning_processes as apart
 from sottovoce.faces.server.errors import CallerLeft
 from sottovoce.faces.server.questions import target_of
 from sottovoce.privacy.errors import InvalidPromise, InvalidValue
@@ -73,7 +73,7 @@ def test_work_that_takes_too_long_or_too_much_is_refused(monkeypatch: pytest.Mon
 
 def test_a_worker_ends_with_the_server_that_started_it() -> None:
     script = (
-        "import os, itertools; from sottovoce.faces.server import apart; "
+        "import os, itertools; from sottovoce.faces.server import planning_processes as apart; "
         "print(apart.call(os.getpid, wanted=lambda: True), flush=True); "
         "apart.call(sum, itertools.repeat(1, 10**15), wanted=lambda: True)"
     )
