@@ -27,7 +27,7 @@ from benchmarks.page import machine
 from benchmarks.sharpness.store import Cell, Store, run, save, screened, significant
 from benchmarks.timing import console, show
 
-KINDS = ("regressions", "quantiles", "means")
+KINDS = ("regressions", "quantiles", "means", "combinations")
 ROOT = Path(__file__).parents[1]
 FIGURES = ROOT / "docs" / "figures"
 NEAR = 3.0
@@ -35,7 +35,7 @@ NEAR = 3.0
 MORE_FLAGGED = 10
 """Cells that look too low are answered this many times as often."""
 _WIDE = 0.975
-_TITLES = {"regressions": "Regressions", "quantiles": "Quantiles", "means": "Means"}
+_TITLES = {"regressions": "Regressions", "quantiles": "Quantiles", "means": "Means", "combinations": "Combinations"}
 
 
 def fingerprint() -> str:

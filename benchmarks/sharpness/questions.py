@@ -31,14 +31,15 @@ def budget() -> Any:
 
 
 def ask(
-    columns: Mapping[str, Array], facts: Mapping[str, Any], question: Callable[[Any], Any]
+    columns: Mapping[str, Array], facts: Mapping[str, Any], question: Callable[[Any], Any], **options: Any
 ) -> tuple[pd.DataFrame, float]:
-    """Return the table of the answer, and the processor time of asking."""
+    """Return the table of the answer, and the processor time of asking; options are the curator's."""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         frame, ledger = pd.DataFrame(dict(columns)), str(Path(folder) / "ledger")
         start = time.process_time()
-        with sv.Curator(frame, facts=Facts(dict(facts)), ledger=ledger, budget=budget(), dataset="sharp") as curator:
+        options |= {"facts": Facts(dict(facts)), "ledger": ledger, "budget": budget(), "dataset": "sharp"}
+        with sv.Curator(frame, **options) as curator:
             answer = question(curator)
             table = answer.table
         return table, time.process_time() - start

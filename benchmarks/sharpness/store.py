@@ -134,7 +134,9 @@ def run(store: Store, cells: Sequence[Cell], repeats: int, seconds: float, tell:
 
 
 def _matrix(records: Iterable[dict[str, Any]], key: str) -> Array:
-    return np.array([[math.inf if one is None else one for one in record[key]] for record in records], dtype=float)
+    """Return the numbers of all fits; an endless width is written as none, and so is an oracle there is none of."""
+    endless = math.inf if key == "width" else math.nan
+    return np.array([[endless if one is None else one for one in record[key]] for record in records], dtype=float)
 
 
 def summary(fits: dict[int, dict[str, Any]]) -> dict[str, Any] | None:
