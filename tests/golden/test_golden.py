@@ -13,6 +13,7 @@ import pytest
 from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.profile import Profile
+from sottovoce.service.answers.answer import Answer
 from sottovoce.service.ledger import Ledger
 
 HERE = Path(__file__).parent
@@ -90,3 +91,18 @@ def test_the_releases_of_a_ledger_read_back(tmp_path):
         found = [Release.from_json(entry.release) for entry in ledger.entries("patients")]
     for release, golden in zip(found, ENTRIES, strict=True):
         assert release.to_dict()["value"] == golden["release"]["value"]
+
+
+MEANS = json.loads(gzip.decompress((HERE / "means.json.gz").read_bytes()))
+
+
+@pytest.mark.parametrize("name", MEANS)
+def test_means_and_rates_of_before_tails_were_named_read_back_as_they_were_told(name):
+    golden = MEANS[name]
+    answer = Answer.from_dict(golden)
+    assert answer.question.tails == ""
+    assert answer.question.to_dict() == golden["release"]["value"]["question"]
+    for row, told in zip(answer.rows, golden["table"], strict=True):
+        assert row.keys() == told.keys()
+        for key in told:
+            assert row[key] == (pytest.approx(told[key], rel=1e-9) if isinstance(told[key], float) else told[key])

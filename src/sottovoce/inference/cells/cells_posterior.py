@@ -16,6 +16,7 @@ from sottovoce.inference.cells.bin_quantiles import are_heaped, in_bins, whole_v
 from sottovoce.inference.cells.cell_noise import cell_noises
 from sottovoce.inference.cells.intervals import FAINT, FLAT, around, central, checked_level, to_the_ends
 from sottovoce.inference.cells.latent_cells import cell_draws, lone_counts, most_records
+from sottovoce.inference.cells.mean_limits import mean_limits
 from sottovoce.inference.cells.moments import mean_draws
 from sottovoce.inference.cells.pooling import pooled_counts, pooled_means, pooled_shares
 from sottovoce.inference.cells.questions import Question
@@ -306,6 +307,8 @@ class CellsPosterior:
             ends = around(ends, self._cautious(ends, level))
         elif asked.verb != "counts" and asked.exposure is None:
             ends = around(ends, self._of_one(ends, level))
+            if asked.verb != "proportion" and asked.tails:
+                ends = self._to_the_limits(ends, level)
         lone = asked.verb == "counts" or (asked.verb == "proportion" and asked.values > 2)
         if not lone or self.reading.cells == 1:
             return ends
@@ -352,6 +355,20 @@ class CellsPosterior:
         part = 1 - level
         free = np.stack([low + part * (seen - low), high - part * (high - seen)], axis=-1)
         return np.where(sizes[:, None] < _ONE, free, ends)
+
+    def _to_the_limits(self, ends: Floats, level: float) -> Floats:
+        """Return intervals of means drawn out to the limits that squares set, which assume no law of the records."""
+        reading, scale = self.reading, self.reading.scales[0]
+        parts, noises = reading.split(self.cells)[reading.counted :], self.noises[reading.counted :]
+        sizes = self._counts_of(self.question.prior / 2, len(self.draws), seeded_rng(_SEED))[:, : reading.cells]
+        limits = mean_limits(
+            (sizes.mean(axis=0), sizes.var(axis=0)),
+            (parts[0] / STEPS, parts[-1] / STEPS),
+            (noises[0].variance / STEPS**2, noises[-1].variance / STEPS**2),
+            checked_level(level),
+            self.noise,
+        )
+        return around(ends, np.where(np.isnan(limits), ends, scale.middle + scale.half * limits))
 
     @cached_property
     def _alone(self) -> Floats:

@@ -24,9 +24,15 @@ from sottovoce.records.facts.condition_parser import check_columns, check_levels
 from sottovoce.records.facts.excluded_groups import groups_kept
 from sottovoce.records.readings import CellCounts, GroupMoments, PersonCells, PersonMoments, PersonRows, Statistics
 
-__all__ = ["VERBS", "Question"]
+__all__ = ["TAILS", "VERBS", "Question"]
 
 VERBS = ("proportion", "mean", "rate", "counts", "quantiles")
+TAILS = ("any",)
+"""What may be assumed of the tails of a column whose mean is asked: ``any`` assumes nothing."""
+_TAILED = ("mean", "rate")
+"""Verbs that say what they assume of tails."""
+_UNSAID = ""
+"""Of questions that were asked before tails were named: the posterior alone makes their intervals."""
 _PRIOR = (1e-6, 1e9)
 _BINS = (8, 128)
 """A distribution is cut into no fewer and no more bins."""
@@ -69,6 +75,8 @@ class Question:
         their cells alone.
     cells
         For counts: how the columns are cut, where not every one of them is a list of categories taken whole.
+    tails
+        For means and rates: ``"any"``, which assumes nothing of how a column's values spread within its bounds.
 
     Examples
     --------
@@ -90,6 +98,7 @@ class Question:
     pool: bool = False
     prior: float = 1.5
     cells: Cells | None = None
+    tails: str = "any"
 
     def __post_init__(self) -> None:
         if self.verb not in VERBS:
@@ -119,6 +128,8 @@ class Question:
             raise InvalidValue("at= and bins= go with quantiles")
         if self.verb == "quantiles" and self.pool:
             raise InvalidValue("quantiles of groups are not pooled")
+        if self.tails not in (*TAILS, _UNSAID):
+            raise InvalidValue(f"tails= is one of {', '.join(TAILS)}. Got {shown(self.tails)}")
         rising = all(low < high for low, high in itertools.pairwise((0.0, *self.at, 1.0)))
         if not rising or (self.verb == "quantiles" and not self.at):
             raise InvalidValue(f"quantiles are rising probabilities between 0 and 1. Got {list(self.at)}")
@@ -400,6 +411,8 @@ class Question:
         given = {"verb": self.verb, "columns": list(self.columns_asked), "facts": self.facts.to_dict()}
         rest = {"by": list(self.by), "where": self.where, "exposure": self.exposure, "at": list(self.at)}
         state = {"system": self.word} | given | rest | {"bins": self.bins, "pool": self.pool, "prior": self.prior}
+        if self.verb in _TAILED and self.tails != _UNSAID:
+            state["tails"] = self.tails
         return state if self.cells is None else state | {"cells": self.cells.to_dict()}
 
     @classmethod
@@ -410,6 +423,8 @@ class Question:
             rest = {name: state[name] for name in ("where", "exposure", "bins", "pool", "prior")}
             if state.get("cells") is not None:
                 rest["cells"] = Cells.from_dict({"names": state["columns"]} | mapping("table of cells", state["cells"]))
+            if state["verb"] in _TAILED:
+                rest["tails"] = str(state.get("tails", _UNSAID))
             columns, by, at = (tuple(state[name]) for name in ("columns", "by", "at"))
             return cls(state["verb"], columns, Facts.from_dict(state["facts"]), by, at=at, **rest)
 
