@@ -8,7 +8,7 @@ person go together by a Gaussian copula. There is no oracle here.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +37,7 @@ Inverse = Callable[[Array], Array]
 """A law by its quantile function."""
 
 
-def _steps(values: tuple[float, ...], shares: tuple[float, ...]) -> Inverse:
+def _steps(values: Sequence[float], shares: Sequence[float]) -> Inverse:
     return lambda u: np.asarray(values)[np.searchsorted(np.cumsum(shares)[:-1], u)]
 
 
@@ -53,7 +53,7 @@ NUMBERS: dict[str, Inverse] = {
 RATES: dict[str, Inverse] = {
     "geometric": lambda u: stats.geom.ppf(u, 0.3) - 1,
     "zeros and a Poisson law": lambda u: np.where(u < 0.6, 0.0, stats.poisson.ppf((u - 0.6) / 0.4, 6)),
-    "Zipf": lambda u: stats.zipfian.ppf(u, 1.5, 40) - 1,
+    "Zipf": _steps(tuple(range(40)), tuple(stats.zipfian.pmf(np.arange(1, 41), 1.5, 40))),
     "binomial": lambda u: stats.binom.ppf(u, 20, 0.4),
 }
 FLAGS: dict[str, Inverse] = {f"{p:.0%}": (lambda u, p=p: (u > 1 - p).astype(float)) for p in (0.03, 0.2, 0.5, 0.92)}

@@ -219,7 +219,7 @@ def test_tables_of_combinations_have_the_truth_they_say(verb: str) -> None:
     """Over a large table, persons weighed alike, averages and quantiles are those that count as true."""
 
     shape = {"mean": "Gumbel", "rate": "Zipf", "proportion": "20%", "quantiles": "triangle"}[verb]
-    cell = combinations.Combination(verb, shape, 200_000, 0.1, persons=True, secret=False, grouped=True)
+    cell = combinations.Combination(verb, shape, 40_000, 0.1, persons=True, secret=False, grouped=True)
     columns, group, whose = cell.table(np.random.default_rng(1))
     persons = pd.Series(columns["x"].astype(float)).groupby(whose).mean().to_numpy()
     places = len(combinations.AT) if verb == "quantiles" else 1
@@ -228,4 +228,4 @@ def test_tables_of_combinations_have_the_truth_they_say(verb: str) -> None:
     for g, expected in enumerate(truth):
         its = persons[group == g]
         seen = np.quantile(its, combinations.AT) if verb == "quantiles" else its.mean()
-        assert seen == pytest.approx(expected, rel=0.05)
+        assert seen == pytest.approx(expected, rel=0.1)
