@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import special, stats
-from sottovoce.facts import Category, Count, Flag, Number, Person
 
 from benchmarks.sharpness.questions import ask, ends
 from benchmarks.sharpness.store import Cell, Fit, data_rng
+from sottovoce.facts import Category, Count, Flag, Number, Person
 
 __all__ = ["cells"]
 
