@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import importlib
 import os
 import pickle
+import select
 import signal
 import socket
 import subprocess
@@ -44,19 +46,18 @@ class _Worker:
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
+        self._held, watched = socket.socketpair()  # closed by the kernel when this process ends, however it ends
+        ends = theirs.fileno(), watched.fileno()
+        program = "from sottovoce.faces.server.planning_processes import _live; _live()"
         path = os.pathsep.join(one for one in sys.path if one)
         self._process = subprocess.Popen(
-            [
-                sys.executable,
-                "-c",
-                "from sottovoce.faces.server.planning_processes import _live; _live()",
-                str(theirs.fileno()),
-            ],
-            pass_fds=[theirs.fileno()],
+            [sys.executable, "-c", program, *map(str, ends)],
+            pass_fds=ends,
             env=os.environ | {"PYTHONPATH": path},
             stdin=subprocess.DEVNULL,
         )
         theirs.close()
+        watched.close()
         self._link = Connection(ours.detach())
         self._ready = False
 
@@ -94,6 +95,7 @@ class _Worker:
         self._process.kill()
         self._process.wait()
         self._link.close()
+        self._held.close()
 
 
 def _check_wanted(wanted: Callable[[], bool], deadline: float) -> None:
@@ -141,7 +143,7 @@ def _live() -> None:
     """Serve as a worker: read work, write what came of it, until the other end is closed."""
     for ignored in (signal.SIGINT, signal.SIGHUP):  # a terminal's, and meant for the server
         signal.signal(ignored, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    _end_with(int(sys.argv[2]))
     import resource  # noqa: PLC0415 - of POSIX
 
     importlib.import_module(_PRELOADED)
@@ -170,8 +172,14 @@ def _portable(error: Exception) -> Exception:
     return error
 
 
-def _end_with(parent: int) -> None:
-    """End this process when its parent has ended, whatever it is doing."""
-    while os.getppid() == parent:
-        time.sleep(1.0)
-    os._exit(1)
+def _end_with(watched: int) -> None:
+    """Let the kernel end this process when the other end of a socket is closed, whatever this one is doing.
+
+    A thread that looks at its parent would wait for the interpreter's lock, which one call into compiled code may hold
+    for days.
+    """
+    signal.signal(signal.SIGIO, signal.SIG_DFL)  # which ends the process
+    fcntl.fcntl(watched, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(watched, fcntl.F_SETFL, fcntl.fcntl(watched, fcntl.F_GETFL) | os.O_ASYNC)
+    if select.select([watched], [], [], 0)[0]:  # closed before it was watched
+        os._exit(1)
