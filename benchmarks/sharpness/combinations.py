@@ -18,7 +18,7 @@ from scipy import special, stats
 
 from benchmarks.sharpness.questions import ask, ends
 from benchmarks.sharpness.store import Cell, Fit, data_rng
-from sottovoce.facts import Category, Count, Flag, Number, Person
+from sottovoce.records.facts import Category, Count, Flag, Number, Person
 
 __all__ = ["cells"]
 
