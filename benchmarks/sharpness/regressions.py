@@ -382,7 +382,8 @@ def _awkward() -> list[tuple[str, str, int, float, int]]:
     both = ((20_000, 0.3, 3), (20_000, 1.0, 10))
     logistic = [law for law in LAWS if law not in ("normal", "residuals of t3", "counts twice as varied")]
     found = [("logistic", law, *size) for law in logistic for size in both]
-    found += [("logistic", law, 200_000, 1.0, 10) for law in ("skewed", "heavy tails", "bent formula")]
+    large = ("skewed", "exponential", "heavy tails", "bent formula")
+    found += [("logistic", law, 200_000, 1.0, d) for law in large for d in (3, 10)]
     found += [("logistic", "surveyed spreads", n, e, d) for n, e, d in ((3_000, 1.0, 3), (200_000, 1.0, 10))]
     linear = ("surveyed spreads", "exponential", "flag of 2 %", "narrow, 1/500", "bent formula", "residuals of t3")
     found += [("linear", law, *both[0]) for law in linear]
