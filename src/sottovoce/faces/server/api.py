@@ -11,7 +11,6 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import Field
 
 from sottovoce.faces.server.http_errors import RESPONSES
-from sottovoce.faces.server.request_cache import Questions
 from sottovoce.faces.server.schemas import (
     MOST_ROWS,
     AnswerBody,
@@ -84,8 +83,6 @@ async def known_query(request: Request, caller: Asking) -> None:
 
 async def _answered(request: Request, caller: Caller, dataset: str, question: Any, key: str | None) -> Response:
     text = await serving(request).answer(caller, dataset, question, key, request.receive)
-    questions: Questions = request.app.state.questions
-    questions.keep(caller, request.scope, dataset, question)
     return Response(text, media_type="application/json")
 
 

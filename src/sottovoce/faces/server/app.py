@@ -22,7 +22,6 @@ from sottovoce.faces.server.http_errors import install_problems
 from sottovoce.faces.server.pacing import Bucket
 from sottovoce.faces.server.page import install_page
 from sottovoce.faces.server.planning_processes import prepare
-from sottovoce.faces.server.request_cache import Questions, RequestCache
 from sottovoce.faces.server.request_guard import RequestGuard
 from sottovoce.faces.server.service import Service
 
@@ -66,16 +65,14 @@ def create_app(config: Config) -> FastAPI:
         lifespan=lifespan,
     )
     app.state.service = service
-    questions = app.state.questions = Questions()
     # As they are: what FastAPI includes, it makes anew for every application, at the first request.
     app.router.routes.extend([*api.router.routes, *meaning_api.router.routes])
     install_problems(app)
     app.state.turns = Bucket(config.limits.requests_per_minute)
     app.state.failures = Bucket(config.limits.failures_per_minute)
     install_page(app, service)
-    options = {"service": service, "questions": questions, "turns": app.state.turns, "failures": app.state.failures}
     app.doors = lambda inner: RequestGuard(
-        RequestCache(inner, **options),
+        inner,
         limits=config.limits,
         metrics=service.metrics,
         failures=app.state.failures,

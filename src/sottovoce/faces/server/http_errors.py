@@ -28,7 +28,7 @@ from sottovoce.faces.server.schemas import Problem
 from sottovoce.privacy.errors import BudgetExceeded, LedgerCorrupt, LedgerUnavailable, SottovoceError, SourceUnavailable
 from sottovoce.service.ledger import EntryPending, KeyTaken, State
 
-__all__ = ["RESPONSES", "install_problems", "problem", "problem_of"]
+__all__ = ["RESPONSES", "install_problems", "problem"]
 
 _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (NotAuthenticated, 401),
@@ -93,7 +93,7 @@ def problem(status: int, kind: str, detail: str, headers: dict[str, str] | None 
     return JSONResponse(content, status, headers, media_type="application/problem+json")
 
 
-def problem_of(error: SottovoceError, metrics: Metrics, failures: Bucket, address: str) -> JSONResponse:
+def _problem_of(error: SottovoceError, metrics: Metrics, failures: Bucket, address: str) -> JSONResponse:
     """Return the refusal that an error of ours is, to whoever asked from an address."""
     status = next(code for kind, code in _STATUS if isinstance(error, kind))
     headers, detail = {}, str(error)
@@ -132,7 +132,7 @@ def install_problems(app: FastAPI) -> None:
     @app.exception_handler(SottovoceError)
     def ours(request: Request, error: SottovoceError) -> JSONResponse:
         state, address = request.app.state, request.client.host if request.client else ""
-        return problem_of(error, state.service.metrics, state.failures, address)
+        return _problem_of(error, state.service.metrics, state.failures, address)
 
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, error: RequestValidationError) -> JSONResponse:

@@ -122,7 +122,6 @@ class RequestGuard:
             too_large = len(body) > most
         if too_large:
             return problem(413, "too-large", f"a request may have {most} bytes", {"Connection": "close"})
-        scope["state"]["body"] = body
         return _replay(body, receive)
 
     def _note(self, scope: Scope, identity: str, status: int, seconds: float) -> None:
