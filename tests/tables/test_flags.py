@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sottovoce import Category, Facts, Flag
+from sottovoce.privacy.errors import InvalidData
 from sottovoce.records.readings import CategoryCounts, ClippedSum, CrossCounts
 from sottovoce.records.tables import open_table
 
@@ -30,8 +31,8 @@ KEPT = {
     "smoker != 1": len(NO),
     "smoker in (false)": len(NO),
     "smoker is null": len(NONE),
-    "smoker = 'YES'": 1,
 }
+WORDS = ["smoker = 'YES'", "smoker != 'no'", "smoker in ('t')", "smoker >= '2024-01-01'"]
 
 
 def _parquet(request: pytest.FixtureRequest, folder: Path) -> Path:
@@ -77,6 +78,9 @@ def test_text_that_the_facts_call_a_flag_is_one(source: str, request: pytest.Fix
             assert holding(table, KEPT, FACTS) == KEPT
         else:
             assert {where: table.read(ClippedSum(0, 1), where=where).total[0] for where in KEPT} == KEPT
+        for where in WORDS:  # what the facts call a flag is one, whatever it is stored as
+            with pytest.raises(InvalidData, match="smoker"):
+                table.check(ClippedSum(0, 1), where=where)
 
 
 def test_text_of_no_such_facts_stays_text() -> None:

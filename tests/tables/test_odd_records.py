@@ -151,7 +151,7 @@ def test_control_c_in_a_query_is_no_damage() -> None:
 
 
 def test_control_c_while_lines_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(paths: Any) -> Any:
+    def interrupted(*_: Any) -> Any:
         raise KeyboardInterrupt
         yield
 

@@ -35,7 +35,7 @@ def records() -> Iterator[Table]:
         ((ClippedSum(0, 1), "aeg"), InvalidData, "did you mean 'age'"),
         ((ClippedSum(0, 1), "zzz"), InvalidData, "it has 'age', 'ward', 'day', 'x'"),
         ((ClippedSum(0, 1), "ward"), InvalidData, "holds text"),
-        ((ClippedSum(0, 1), "day"), InvalidData, "holds date"),
+        ((ClippedSum(0, 1), "day"), InvalidData, "holds days"),
         ((ClippedSum(0, 1), ["age", "x"]), InvalidData, "takes one column"),
         ((ClippedSum(0, 1), 3), InvalidData, "named by a text"),
         ((ClippedSum(0, 1), None), InvalidData, "say what to read"),

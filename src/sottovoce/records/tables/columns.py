@@ -13,7 +13,7 @@ from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import shown
 from sottovoce.records.tables.engine import Engine, number
 
-__all__ = ["WIDE", "field", "is_text", "numeric", "truth", "whole"]
+__all__ = ["WIDE", "field", "is_text", "kind_in_words", "numeric", "truth", "whole"]
 
 WIDE = "decimal(38, 0)"
 """What holds whole numbers of 64 bits with a sign and without one, on every engine."""
@@ -44,6 +44,17 @@ def is_text(table: Any, name: str) -> bool:
     return bool(field(table, name).type().is_string())
 
 
+def kind_in_words(kind: Any) -> str:
+    """Return what a column of a type holds: of numbers and of days alike, however wide they are."""
+    if kind.is_string():
+        return "text"
+    if kind.is_boolean():
+        return "truth values"
+    if kind.is_date() or kind.is_timestamp():
+        return "days"
+    return "numbers" if kind.is_numeric() else str(kind)
+
+
 def numeric(engine: Engine, table: Any, name: str) -> Any:
     """Return a column as integers (whole numbers and truth values) or doubles, its missing values null.
 
@@ -67,8 +78,9 @@ def numeric(engine: Engine, table: Any, name: str) -> Any:
         return _double(column)
     if kind.is_floating():
         return column.cast("float64")
-    word = "text" if kind.is_string() else str(kind)
-    raise InvalidData(f"column {name!r} holds {word}, not numbers; say what to count with a condition (where=...)")
+    raise InvalidData(
+        f"column {name!r} holds {kind_in_words(kind)}, not numbers; say what to count with a condition (where=...)"
+    )
 
 
 def whole(engine: Engine, table: Any, name: str) -> Any:
@@ -79,6 +91,8 @@ def whole(engine: Engine, table: Any, name: str) -> Any:
     """
     column = field(table, name)
     kind = column.type()
+    if name in engine.doubles:
+        return None
     if kind.is_unsigned_integer() and kind.nbytes == 8:
         return column.cast(WIDE)
     if kind.is_decimal() and kind.scale == 0 and kind.precision is not None and kind.precision < _WIDEST:

@@ -94,7 +94,8 @@ class _Translator:
             return days(self.table, sign, left, right)
         if isinstance(right, ColumnTerm) and self.holds_days(right):
             return days(self.table, MIRRORED[sign], right, left)
-        if sign not in ("=", "!=") and isinstance(right, Literal) and is_day(right.value):
+        flag = left.name in self.engine.flags
+        if sign not in ("=", "!=") and isinstance(right, Literal) and is_day(right.value) and not flag:
             return written_days(self.table, sign, left, right)
         sides = self.sides(sign, left, right)
         return _known(sides, SIGNS[sign](*sides))
@@ -139,6 +140,8 @@ class _Translator:
         """Return whether a side is text; None where nobody said."""
         if isinstance(side, Literal):
             return isinstance(side.value, str)
+        if side.name in self.engine.flags:
+            return False
         return None if side.name in self.engine.loose else is_text(self.table, side.name)
 
     def numbers(self, sides: tuple[ColumnTerm | Literal, ColumnTerm | Literal]) -> list[Any]:

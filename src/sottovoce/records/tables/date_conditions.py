@@ -12,7 +12,7 @@ import ibis
 
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.records.facts.condition_tree import SIGNS, ColumnTerm, Literal
-from sottovoce.records.tables.columns import field
+from sottovoce.records.tables.columns import field, kind_in_words
 
 __all__ = ["days", "is_day", "written_days"]
 
@@ -45,7 +45,7 @@ def written_days(table: Any, sign: str, column: ColumnTerm, right: Literal) -> A
     """Return the comparison of text with a written day: text that is written as days are has their order."""
     text = field(table, column.name)
     if not text.type().is_string():
-        raise InvalidData(f"column {column.name!r} holds {text.type()}, and {right.value!r} is a day")
+        raise InvalidData(f"column {column.name!r} holds {kind_in_words(text.type())}, and {right.value!r} is a day")
     found = ibis.cases((text.re_search(f"^{_WRITTEN}$"), text), else_=ibis.null("string"))
     return SIGNS[sign](found, ibis.literal(_day(column.name, right.value).isoformat()))
 

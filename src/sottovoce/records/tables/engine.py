@@ -77,8 +77,9 @@ class Engine:
         The columns of this table whose type nobody gave, all of them text: they are read as numbers where a question
         asks for numbers.
     flags
-        Its columns of text that the facts call flags: they are read as truth values where a question does not compare
-        them with texts.
+        Its columns of text that the facts call flags: they are read as truth values.
+    doubles
+        Its columns of whole numbers that are compared as doubles, which they would be in a frame with a missing number.
     """
 
     rounds: bool = False
@@ -95,6 +96,7 @@ class Engine:
     copies: bool = False
     untyped: frozenset[str] = frozenset()
     flags: frozenset[str] = frozenset()
+    doubles: frozenset[str] = frozenset()
 
     @property
     def loose(self) -> frozenset[str]:

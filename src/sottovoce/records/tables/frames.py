@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -10,11 +12,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sottovoce.records.readings.persons import shortest
 from sottovoce.records.tables.column_matching import distinct
 
 __all__ = ["Frame", "from_pandas"]
+
+
+_WIDEST = 2.0**62
+"""Doubles up to here say whose a row is, where they are whole."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +35,8 @@ class Frame:
     untyped
         The columns of objects: text of no type, for Arrow would work a type out from their values.
     persons
-        Of those that hold truth values, the column as it says whose a row is: True is 1, as it is in memory.
+        Of those that are not all texts, the column as it says whose a row is: True is 1 and 1.5 is nobody, as among
+        numbers.
     """
 
     data: Any
@@ -48,7 +56,7 @@ def from_pandas(frame: Any) -> Frame:
     texts = [place for place, kind in enumerate(frame.dtypes) if kind.name == "string"]
     names = [str(name) for name in frame.columns]
     arrays = [
-        _text(frame.iloc[:, place]) if place in {*loose, *texts} else pa.array(frame.iloc[:, place], from_pandas=True)
+        _text(frame.iloc[:, place]) if place in {*loose, *texts} else _typed(frame.iloc[:, place])
         for place in range(len(names))
     ]
     distinct(names, "the frame")
@@ -60,7 +68,24 @@ def _of_objects(kind: Any) -> bool:
     """Say whether a column, or its categories, hold objects; pandas calls objects that are all texts ``str``."""
     if kind.name == "category":
         return getattr(kind.categories.dtype, "kind", None) == "O"
-    return kind.name in ("object", "str")
+    return kind.name in ("object", "str") or kind.kind == "c"
+
+
+def _typed(values: Any) -> pa.Array:
+    """Return cells of a type of their own, moments in microseconds and UTC: in what unit pandas holds them follows from
+    the records, and so does whether there is a zone.
+    """
+    cells = pa.array(values, from_pandas=True)
+    if not pa.types.is_timestamp(cells.type):
+        return cells
+    counts = cells.cast(pa.int64())
+    if cells.type.unit == "ns":
+        held = np.floor_divide(counts.fill_null(0).to_numpy(), 1000)
+        return pa.array(held, pa.int64(), mask=cells.is_null().to_numpy(False)).cast(pa.timestamp("us"))
+    per = {"s": 10**6, "ms": 10**3, "us": 1}[cells.type.unit]
+    most = (2**63 - 1) // per  # a moment beyond is the last one there is
+    held = pc.min_element_wise(pc.max_element_wise(counts, -most, skip_nulls=False), most, skip_nulls=False)
+    return pc.multiply(held, per).cast(pa.timestamp("us"))
 
 
 def _mixed(values: Any) -> bool:
@@ -70,8 +95,16 @@ def _mixed(values: Any) -> bool:
 
 
 def _numbered(values: Any) -> Any:
-    numbers = [int(value) if isinstance(value, bool | np.bool_) else value for value in values.astype(object)]
-    return type(values)(numbers, dtype=object)
+    return type(values)([_identifier(value) for value in values.astype(object)], dtype=object)
+
+
+def _identifier(value: Any) -> Any:
+    """Return a cell as it would say among numbers whose a row is; among doubles only whole ones of 62 bits do."""
+    if isinstance(value, bool | np.bool_):
+        return int(value)
+    if isinstance(value, float | np.floating):
+        return value if abs(value) <= _WIDEST and value == math.floor(value) else None
+    return value
 
 
 def _text(values: Any) -> pa.Array:
@@ -90,6 +123,10 @@ def _word(value: Any) -> str | None:
             return bytes(value).decode("utf-8", "replace")
         if isinstance(value, str):
             word = str.__str__(value)
+        elif isinstance(value, datetime.datetime) and value.tzinfo is not None and value == value:  # noqa: PLR0124
+            word = str(value.astimezone(datetime.UTC).replace(tzinfo=None))
+        elif isinstance(value, complex) and value.imag == 0:
+            return _word(value.real)
         elif value is None or value != value:  # noqa: PLR0124 - NaN is not itself
             return None
         elif isinstance(value, Real) and not isinstance(value, Integral) and float(value).is_integer():

@@ -356,7 +356,7 @@ def _frame(source: Any) -> Table:
             _register(connection, frame.of(person))
 
     name = f"the {type(source).__name__}"
-    return Table(name, records.unbind(), connection, close, untyped=frame.untyped, settle=settle)
+    return Table(name, records.unbind(), connection, close, untyped=frame.untyped, settle=settle, is_frame=True)
 
 
 def _arrow(source: Any) -> Frame | None:

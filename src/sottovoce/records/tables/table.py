@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -9,7 +12,7 @@ from typing import Any, Self
 import ibis.expr.operations as ops
 import numpy as np
 
-from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.errors import InvalidData, InvalidValue, SourceUnavailable
 from sottovoce.records.facts import Facts
 from sottovoce.records.facts.condition_parser import columns_of, parse_predicate
 from sottovoce.records.readings import CategoryCounts, Reading, Statistics
@@ -17,6 +20,7 @@ from sottovoce.records.tables.availability import Link
 from sottovoce.records.tables.columns import field, is_text
 from sottovoce.records.tables.conditions import condition
 from sottovoce.records.tables.engine import check_exact, engine_of, fetch_batches, fetch_row, fetch_rows, guarded
+from sottovoce.records.tables.named_columns import as_named, compared_as_doubles, named_types
 from sottovoce.records.tables.persons import person_of
 from sottovoce.records.tables.query_plans import PLANS, KeptPlans, PlannedQuery, QueryPlan
 from sottovoce.records.tables.row_per_person import one_a_person, rows_a_person
@@ -68,22 +72,26 @@ class Table:
         batches: Any = None,
         settle: Callable[[str], None] = lambda _: None,
         link: Link | None = None,
+        is_frame: bool = False,
     ) -> None:
         self.name, self.origin, self._settle, self._link = name, origin, settle, link
+        self.is_frame = is_frame
         self._records, self._connection, self._release = records, connection, release
         self._texts, self._counted, self._batches = records if texts is None else texts, counted, batches
         self._engine = engine_of(connection, untyped)
+        self._held, self._types = (self._records, self._engine), dict[str, str]()
         strange = (ops.InMemoryTable, ops.ScalarUDF, ops.AggUDF)
         self._plain = connection.name == "duckdb" and not records.op().find(strange)
         # A caller's table is of a connection, and may hold records.
         shared = all(isinstance(each, ops.UnboundTable) for each in records.op().find(ops.PhysicalTable))
         self._plans = _SHARED if shared and self._plain else KeptPlans(_PLANS)
-        self._open = True
+        self._closed = threading.Event()
 
     @property
     def schema(self) -> dict[str, str]:
-        """The names and types of the columns: public."""
-        return {name: str(kind.copy(nullable=True)) for name, kind in self._records.schema().items()}
+        """The names and types of the columns: public. Of a frame, those that facts name have the types of the facts."""
+        held = {name: str(kind.copy(nullable=True)) for name, kind in self._records.schema().items()}
+        return {name: self._types.get(name, kind) for name, kind in held.items()}
 
     @property
     def untyped(self) -> frozenset[str]:
@@ -106,11 +114,24 @@ class Table:
         return self._link is not None and self._link.ensure_available(self.name)
 
     def know(self, facts: Facts | None) -> Self:
-        """Take what is public of the columns: text that the facts call a flag is read as one. Returns the table."""
+        """Take what is public of the columns: text that the facts call a flag is read as one. Returns the table.
+
+        The columns of a frame are then read as what the facts call them, whatever its own types are.
+        """
+        self._records, engine = self._held
+        if facts is not None and self.is_frame:
+            self._types = named_types(facts)
+            self._records = self._texts = as_named(engine, self._records, facts)
+            doubles = compared_as_doubles(facts)
+            engine = replace(engine, untyped=engine.untyped.difference(self._types), doubles=doubles)
         flags = {name for name, kind in facts.types.items() if kind == "boolean"} if facts is not None else set()
         texts = (name for name, kind in self._records.schema().items() if kind.is_string())
-        self._engine = replace(self._engine, flags=frozenset(flags.intersection(texts)))
+        self._engine = replace(engine, flags=frozenset(flags.intersection(texts)))
         return self
+
+    def knowing(self, facts: Facts) -> Self:
+        """Return the same table, read as the columns are by these facts; closing one closes the other."""
+        return copy.copy(self).know(facts)
 
     def count(self, person: str | None = None) -> int:
         """Return n, the number of records; or, where a column says whose a row is, of persons."""
@@ -157,9 +178,14 @@ class Table:
         try:
             return self._carry_out(plan)
         except InvalidData:  # the same outcome is read again only where the connection was lost, whatever the records
-            if not self.ensure_available():
+            if not self._is_connected_anew():
                 raise
         return self._carry_out(plan)
+
+    def _is_connected_anew(self) -> bool:
+        with contextlib.suppress(SourceUnavailable):  # which says that nothing was spent, and this was paid for
+            return self.ensure_available()
+        return False
 
     def _carry_out(self, plan: QueryPlan) -> Any:
         if plan.stream:
@@ -185,8 +211,8 @@ class Table:
 
     def close(self) -> None:
         """Let go of the engine; what the caller opened (an Ibis table, a Spark session) stays open."""
-        if self._open:
-            self._open = False
+        if not self._closed.is_set():
+            self._closed.set()
             self._release()
 
     def __enter__(self) -> Self:
@@ -269,7 +295,7 @@ class Table:
         return self._texts if any(is_text(self._records, name) for name in names) else self._records
 
     def _check_open(self) -> None:
-        if not self._open:
+        if self._closed.is_set():
             raise InvalidData(f"{self.name} is closed")
 
 

@@ -66,7 +66,7 @@ def open_budget(
     if hidden and promise is not None:
         promise = promise.under(replace(promise.relation, kind=ADD_REMOVE.kind))
     n = None if hidden else count()  # a secret is not even counted
-    source = DataSource(origin_of(table), table.schema)
+    source = DataSource(origin_of(table), table.schema, is_frame=getattr(table, "is_frame", False))
     if found is None:
         if promise is None:
             raise InvalidValue(f"{dataset!r} has no budget in {ledger.url}; {_what_to_say(ledger, source.schema)}")
@@ -144,6 +144,8 @@ def _check_same(
     if source.types_are_given:  # which columns there are stays, and how the one of persons is read
         there = (schema.keys() & source.schema.keys()) - {protected.person}
         changed = [name for name in changed if name not in there]
+    if source.is_frame:  # one record may change a type, and none may change whether a budget goes on
+        changed = sorted(schema.keys() ^ source.schema.keys())
     if changed:
         then, now = (
             ", ".join(f"{name}: {columns.get(name, 'none')}" for name in changed) for columns in (schema, source.schema)

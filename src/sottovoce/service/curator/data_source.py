@@ -87,11 +87,14 @@ class DataSource:
         The names and types of their columns.
     seen
         What `state` said when they were opened; None where no budget knows them.
+    is_frame
+        Whether they are a frame's, whose types follow from its records.
     """
 
     origin: Any
     schema: Mapping[str, str]
     seen: Mapping[str, Any] | None = None
+    is_frame: bool = False
 
     @property
     def types_are_given(self) -> bool:

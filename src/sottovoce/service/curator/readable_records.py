@@ -62,6 +62,8 @@ def open_records(
         table = opened.enter_context(open_table(data, types=types, facts=facts))
     elif types:
         raise InvalidValue("types= is for data that is not open yet; give it to open_table")
+    elif facts is not None and hasattr(table, "knowing"):
+        table = table.knowing(facts)
     if facts is not None and (unknown := [name for name in facts.types if name not in table.schema]):
         raise InvalidValue(
             "the facts name columns that are not there, or of a type that cannot be read: "
