@@ -38,7 +38,7 @@ def until(client: httpx.Client, status: int) -> str:
 
 def counter(client: httpx.Client, config: Config, name: str) -> int:
     text = client.get("/metrics", headers=bearer(token_for(config, "ada", "admin"))).text
-    return sum(int(value) for value in re.findall(rf"^sottovoce_{name}_total{{.*}} (\d+)$", text, re.M))
+    return sum(int(value) for value in re.findall(rf"^sottovoce_{name}_total{{.*}} (\d+)\.0$", text, re.M))
 
 
 def states(config: Config) -> list[str]:

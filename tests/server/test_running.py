@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import ssl
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -83,6 +84,31 @@ def test_it_serves_over_tls_and_finishes_what_is_under_way(tmp_path: Path) -> No
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert {"level", "message", "logger", "at"} <= set.intersection(*map(set, lines))
     assert sum(line["message"] == "request" for line in lines) == 3
+
+
+def test_either_of_two_workers_tells_what_both_have_counted(tmp_path: Path) -> None:
+    port = free_port()
+    config = write_office(tmp_path, server=f"port = {port}\nworkers = 2")
+    admin, log = bearer(token_for(config, "carol", "admin")), tmp_path / "log"
+    with log.open("wb") as out:
+        command = [sys.executable, "-m", "sottovoce", "serve", str(config.path)]
+        server = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+    try:
+        deadline = time.monotonic() + 240
+        while log.read_bytes().count(b"startup complete") < 2:
+            assert server.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.1)
+        address = f"http://127.0.0.1:{port}"
+        for _ in range(20):  # a connection each, which goes to either worker
+            httpx.get(f"{address}/health", timeout=60)
+        texts = [httpx.get(f"{address}/metrics", headers=admin, timeout=60).text for _ in range(8)]
+    finally:
+        server.terminate()
+        server.wait(timeout=120)
+    requests = 'sottovoce_requests_total{method="GET",route="/health",status="200"} 20.0'
+    assert all(requests in text for text in texts), texts[0]
+    assert len([line for line in log.read_text().splitlines() if '"request"' in line]) >= 28
 
 
 def test_a_worker_looks_through_nothing_for_litter_that_was_there_when_it_began(

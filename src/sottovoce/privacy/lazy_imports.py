@@ -15,7 +15,9 @@ __all__ = ["homes_of", "lazily", "needing"]
 
 _EXTRAS = {
     **dict.fromkeys(("ibis", "duckdb", "pyarrow", "pandas"), "data"),
-    **dict.fromkeys(("fastapi", "starlette", "uvicorn", "jinja2", "python_multipart", "cryptography"), "server"),
+    **dict.fromkeys(
+        ("fastapi", "starlette", "uvicorn", "jinja2", "python_multipart", "cryptography", "prometheus_client"), "server"
+    ),
     **dict.fromkeys(("jax", "jaxlib", "sklearn", "formulaic"), "regression"),
     **dict.fromkeys(("matplotlib", "arviz"), "plots"),
     "numpyro": "models",

@@ -1,69 +1,83 @@
-"""Metrics: what Prometheus reads. Counts of requests and answers; nothing in them comes from a record."""
+"""Metrics for Prometheus: requests, answers, latencies and budgets, of all workers together.
+
+Nothing in them comes from a record: answers leave at public moments, so how long requests take tells as little.
+"""
 
 from __future__ import annotations
 
 import os
-import threading
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-__all__ = ["Metrics"]
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.multiprocess import MultiProcessCollector
 
-_HELP = {
-    "requests": "Requests by route, method and status.",
-    "answers": "Answers given, by data set.",
-    "answers_late": "Answers that missed the first tick of the grid, by data set.",
-    "answers_lost": "Answers charged and lost, by data set.",
-    "failed_logins": "Requests without a valid token.",
+__all__ = ["FOLDER_VARIABLE", "Metrics"]
+
+FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+"""Where prometheus-client looks, when it is imported, for the folder in which several workers count together."""
+
+_COUNTERS = {
+    "requests": ("Requests by route, method and status.", ("route", "method", "status")),
+    "answers": ("Answers given, by data set.", ("dataset",)),
+    "answers_late": ("Answers that missed the first tick of the grid, by data set.", ("dataset",)),
+    "answers_lost": ("Answers charged and lost, by data set.", ("dataset",)),
+    "failed_logins": ("Requests without a valid token.", ()),
 }
+
+disable_created_metrics()
 
 
 class Metrics:
-    """Counters of one worker, which is named in a label; sum over it.
+    """Counters and latencies of a service.
 
     Examples
     --------
     >>> metrics = Metrics()
     >>> metrics.count("answers", dataset="patients")
-    >>> print(metrics.text([]).splitlines()[1])
-    # TYPE sottovoce_answers_total counter
+    >>> print(next(line for line in metrics.text([]).splitlines() if "patients" in line))
+    sottovoce_answers_total{dataset="patients"} 1.0
     """
 
     def __init__(self) -> None:
-        self._counts: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
-        self._turn = threading.Lock()
+        self._registry = CollectorRegistry()
+        self._counters = {
+            name: Counter(f"sottovoce_{name}", said, labels, registry=self._registry)
+            for name, (said, labels) in _COUNTERS.items()
+        }
+        self._seconds = Histogram(
+            "sottovoce_request_seconds", "Seconds that requests took.", ("route", "method"), registry=self._registry
+        )
 
     def count(self, name: str, **labels: str) -> None:
         """Count one event."""
-        with self._turn:
-            self._counts[name, tuple(labels.items())] += 1
+        counter = self._counters[name]
+        (counter.labels(**labels) if labels else counter).inc()
+
+    def observe(self, seconds: float, *, route: str, method: str) -> None:
+        """Note how long a request took."""
+        self._seconds.labels(route=route, method=method).observe(seconds)
 
     def text(self, gauges: Iterable[tuple[str, str, dict[str, str], float]]) -> str:
-        """Return the counters and the given gauges (name, help, labels, value) in Prometheus' text format."""
-        lines: list[str] = []
-        with self._turn:
-            counts = sorted(self._counts.items())  # labels as they were given: each name has its own, in one order
-        for name, said in _HELP.items():
-            found = [(labels, value) for (counted, labels), value in counts if counted == name]
-            if found:
-                lines += [f"# HELP sottovoce_{name}_total {said}", f"# TYPE sottovoce_{name}_total counter"]
-            lines += [
-                _line(f"sottovoce_{name}_total", dict(labels) | {"worker": str(os.getpid())}, value)
-                for labels, value in found
-            ]
-        seen: set[str] = set()
-        for name, said, shown, number in gauges:
-            if name not in seen:
-                lines += [f"# HELP sottovoce_{name} {said}", f"# TYPE sottovoce_{name} gauge"]
-                seen.add(name)
-            lines.append(_line(f"sottovoce_{name}", shown, number))
-        return "\n".join(lines) + "\n"
+        """Return all metrics and the given gauges (name, help, labels, value) in Prometheus' text format."""
+        registry = self._registry
+        if folder := os.environ.get(FOLDER_VARIABLE):
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry, folder)
+        state = CollectorRegistry()
+        state.register(_Gauges(gauges))
+        return (generate_latest(registry) + generate_latest(state)).decode()
 
 
-def _line(name: str, labels: dict[str, str], value: float) -> str:
-    inside = ",".join(f'{k}="{_escaped(v)}"' for k, v in labels.items())
-    return f"{name}{{{inside}}} {value:g}"
+class _Gauges:
+    """Gauges as a collector hands them on."""
 
+    def __init__(self, gauges: Iterable[tuple[str, str, dict[str, str], float]]) -> None:
+        self._families: dict[str, GaugeMetricFamily] = {}
+        for name, said, labels, value in gauges:
+            family = self._families.setdefault(name, GaugeMetricFamily(f"sottovoce_{name}", said, labels=tuple(labels)))
+            family.add_metric(tuple(labels.values()), value)
 
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield each family of gauges."""
+        yield from self._families.values()

@@ -129,6 +129,7 @@ class RequestGuard:
         caller = scope.get("state", {}).get("caller")
         method = scope["method"] if _METHOD.fullmatch(scope["method"]) else "other"
         self._metrics.count("requests", route=route, method=method, status=str(status))
+        self._metrics.observe(seconds, route=route, method=method)
         log_request(
             request=identity,
             method=method,

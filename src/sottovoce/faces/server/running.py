@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from uvicorn.config import STARTUP_FAILURE
 from sottovoce.faces.server.app import CONFIG_VARIABLE
 from sottovoce.faces.server.config import Config, read_config
 from sottovoce.faces.server.logs import LOGGING
+from sottovoce.faces.server.metrics import FOLDER_VARIABLE
 from sottovoce.faces.server.service import Service
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 
@@ -50,7 +52,11 @@ def serve(config: Config) -> None:
     logging.config.dictConfig(LOGGING)  # what is said while budgets are opened is a line like all others
     Service(config).close()
     os.environ[CONFIG_VARIABLE] = str(config.path)
-    if config.workers > 1 or not hasattr(signal, "SIGHUP"):
+    if config.workers > 1:
+        with tempfile.TemporaryDirectory(prefix="sottovoce-metrics-") as folder:
+            os.environ[FOLDER_VARIABLE] = folder
+            uvicorn.run(**_settings(config))
+    elif not hasattr(signal, "SIGHUP"):
         uvicorn.run(**_settings(config))
     else:
         _serve_alone(config)
