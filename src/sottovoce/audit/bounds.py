@@ -176,7 +176,7 @@ def lower_bound(measure: Measure, counts: Counts, error: float, weights: tuple[f
 def exceeded(measure: Measure, counts: Counts, error: float, weights: tuple[float, float], most: float) -> bool:
     """Say whether the lower bound lies above `most`: at every corner, so that mostly a few of them tell that not."""
     z_p, z_q = _corners(error, weights)
-    return all(_least_at(measure, counts, z_p[some], z_q[some]) > most for some in (_FEW, _ALL))
+    return all(_least_at(measure, counts, z_p[subset], z_q[subset]) > most for subset in (_FEW, _ALL))
 
 
 def _least_at(measure: Measure, counts: Counts, z_p: Floats, z_q: Floats) -> Any:

@@ -88,7 +88,7 @@ def _load() -> None:
 
 
 def _of_mechanisms() -> dict[str, Case]:
-    return {one.name: one for word in MECHANISMS.kinds for one in _examples(word)}
+    return {item.name: item for word in MECHANISMS.kinds for item in _examples(word)}
 
 
 ODD = {
@@ -110,8 +110,8 @@ def _example(word: str, odd: str | None) -> Subject:
     if odd is None:
         return subject_of(mechanism, name=f"{word}, example")
     first, *_ = typical_records(mechanism.reading)
-    one, other = (InMemory([(cell,) * len(first), *[first] * (mechanism.n - 1)]) for cell in ODD[odd])
-    return subject_of(mechanism, (one, other), name=f"{word}, {odd}")
+    item, other = (InMemory([(cell,) * len(first), *[first] * (mechanism.n - 1)]) for cell in ODD[odd])
+    return subject_of(mechanism, (item, other), name=f"{word}, {odd}")
 
 
 def find_case(name: str) -> Case:

@@ -108,7 +108,7 @@ def _double(record: float) -> float:
 
 def small_cases(n: int) -> list[Small]:
     """Return one case for each mechanism and each family, for n records."""
-    beta, whole = BetaBernoulli(6, 12), (-7, 0.6, 1, 9)
+    beta, full = BetaBernoulli(6, 12), (-7, 0.6, 1, 9)
     poisson, counts = GammaPoisson(6, 2, high=3), (-4, 2, 55)
     waiting, times = GammaExponential(5, 12, high=2.0), (-1.0, 0.7, 90.0)
     mean, numbers = NormalMean(variance=2.0, prior_variance=1.5, prior_mean=0.2, bounds=(-1.0, 2.0)), (-40.0, 0.5, 60.0)
@@ -116,9 +116,9 @@ def small_cases(n: int) -> list[Small]:
     points = ((-30.0, 0.0), (0.3, 0.4), (9.0, 0.0))
     three = DirichletCategorical([2.0, 3.0, 4.0])
     return [
-        Small("direct Beta", DirectPosterior(beta, n), whole),
-        Small("diffused Beta", DiffusedPosterior(beta, n, 0.4), whole),
-        Small("concentrated Beta", ConcentratedPosterior(beta, n, 2.5), whole),
+        Small("direct Beta", DirectPosterior(beta, n), full),
+        Small("diffused Beta", DiffusedPosterior(beta, n, 0.4), full),
+        Small("concentrated Beta", ConcentratedPosterior(beta, n, 2.5), full),
         Small("query", StatisticalQuery(beta, n, _double, 0.7), (-3.0, 0.2, 4.0)),
         Small("diffused Dirichlet", DiffusedPosterior(three, n, 0.6), (0, 1, 2)),
         Small("diffused Gamma–Poisson", DiffusedPosterior(poisson, n, 0.5), counts),
@@ -126,7 +126,7 @@ def small_cases(n: int) -> list[Small]:
         Small("diffused Gamma–exponential", DiffusedPosterior(waiting, n, 0.5), times),
         Small("diffused mean", DiffusedPosterior(mean, n, 0.5), numbers),
         Small("direct mean in a ball", DirectPosterior(ball, n), points),
-        Small("tempered Beta", TemperedPosterior(BetaBernoulli(1, 1), n, 4.0, 0.1), whole),
+        Small("tempered Beta", TemperedPosterior(BetaBernoulli(1, 1), n, 4.0, 0.1), full),
         Small("tempered Gamma–Poisson", TemperedPosterior(poisson, n, 6.0, (0.5, 4.0)), counts),
         Small("tempered mean", TemperedPosterior(mean, n, 3.0), numbers),
     ]
@@ -138,9 +138,9 @@ def neighbours(case: Small, known: tuple[Any, ...] = ()) -> Iterator[tuple[Any, 
     All of them hold the `known` records.
     """
     seen, yielded = cache(lambda records: case.mechanism.see([*known, *records])), set()
-    for rest in itertools.combinations_with_replacement(case.values, case.mechanism.n - len(known) - 1):
+    for remainder in itertools.combinations_with_replacement(case.values, case.mechanism.n - len(known) - 1):
         for x, y in itertools.permutations(case.values, 2):
-            pair = seen((*rest, x)), seen((*rest, y))
+            pair = seen((*remainder, x)), seen((*remainder, y))
             key = pair[0].total.tobytes(), pair[1].total.tobytes()
             if key not in yielded:
                 yielded.add(key)

@@ -137,7 +137,7 @@ def _profile(mechanism: Mechanism) -> tuple[bool, str]:
 def _pair(mechanism: Mechanism) -> tuple[bool, str]:
     problems, draws = [], 64
     pair = mechanism.worst_pair()
-    first, second = (mechanism.see(one) for one in pair)
+    first, second = (mechanism.see(item) for item in pair)
     if mechanism.relation != mechanism.profile.relation:
         problems.append(f"its profile is about {mechanism.profile.relation}, not {mechanism.relation}")
     if not mechanism.reading.neighbours(first, second, mechanism.relation):
@@ -305,8 +305,8 @@ def _audited(mechanism: Mechanism, draws: int, seed: int) -> tuple[bool, str]:
     mechanism.outputs(mechanism.see(mechanism.worst_pair()[0]), seeded_rng(1), _TRIED)
     slow = (time.process_time() - started) * draws > _TRIED * _SECONDS
     report = audit(mechanism, draws=FEWEST if slow else draws, seed=seed)
-    found = f"ε ≥ {report.epsilon.lower:.3g} by {report.draws} draws, {report.epsilon.claimed:.3g} claimed"
-    return report.verdict is not Verdict.VIOLATED, f"{report.verdict}: {found}"
+    result = f"ε ≥ {report.epsilon.lower:.3g} by {report.draws} draws, {report.epsilon.claimed:.3g} claimed"
+    return report.verdict is not Verdict.VIOLATED, f"{report.verdict}: {result}"
 
 
 _PROGRAM = """
@@ -323,8 +323,8 @@ def read_elsewhere(states: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     )
     if done.returncode:
         raise InvalidValue(f"a fresh process cannot read it: {done.stderr.strip().splitlines()[-1]}")
-    found: list[dict[str, Any]] = json.loads(done.stdout)
-    return found
+    result: list[dict[str, Any]] = json.loads(done.stdout)
+    return result
 
 
 def _elsewhere(mechanism: Mechanism) -> tuple[bool, str]:

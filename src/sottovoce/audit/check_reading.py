@@ -71,10 +71,10 @@ def typical_records(reading: Reading) -> list[Record]:
     if math.prod(map(len, columns)) <= _MOST:
         return list(itertools.product(*columns))
     deep = max(map(len, columns))
-    found = [tuple(column[k % len(column)] for column in columns) for k in range(deep)]
+    result = [tuple(column[k % len(column)] for column in columns) for k in range(deep)]
     rng = seeded_rng(0)
-    found += [tuple(column[int(rng.integers(len(column)))] for column in columns) for _ in range(_MOST - deep)]
-    return found
+    result += [tuple(column[int(rng.integers(len(column)))] for column in columns) for _ in range(_MOST - deep)]
+    return result
 
 
 def with_odd_cells(record: Record) -> Iterator[Record]:
@@ -146,19 +146,19 @@ def _moves(reading: Reading) -> tuple[bool, str]:
     tried = [*records, *with_odd_cells(records[0])]
     problems, pairs, share = [], 0, 0.0
     others = [(1, records[0]), *itertools.product((2, 5), records[:: max(1, len(records) - 1)])]
-    for n, rest in others:
-        seen = _all_seen(reading, ([record, *[rest] * (n - 1)] for record in tried))
+    for n, remainder in others:
+        seen = _all_seen(reading, ([record, *[remainder] * (n - 1)] for record in tried))
         pairs += len(seen) ** 2
         if isinstance(seen[0], Statistics):  # what is seen alike is compared once
-            seen = list({(one.total.tobytes(), one.above, one.exact): one for one in seen}.values())
-            some: Any = itertools.combinations_with_replacement(seen, 2)
+            seen = list({(item.total.tobytes(), item.above, item.exact): item for item in seen}.values())
+            subset: Any = itertools.combinations_with_replacement(seen, 2)
         else:
-            some = itertools.islice(itertools.combinations(seen, 2), 0, None, n)  # all where nothing hides it
-        apart = sum(not reading.neighbours(a, b) for a, b in some)
+            subset = itertools.islice(itertools.combinations(seen, 2), 0, None, n)  # all where nothing hides it
+        apart = sum(not reading.neighbours(a, b) for a, b in subset)
         if apart:
             problems.append(f"of n={n}, {apart} pairs of neighbours are taken for others")
         if isinstance(seen[0], Statistics) and (claims := list(_claims(reading, n))):
-            steps = np.array([reading.steps(one) for one in seen])
+            steps = np.array([reading.steps(item) for item in seen])
             gaps = (steps[:, None] - steps[None]).reshape(-1, reading.size)
             for what, part, most in claims:
                 over = _most(gaps[:, part], most)
@@ -194,8 +194,8 @@ def _ends(reading: Reading) -> tuple[bool, str]:
         for first, second in reading.pairs(n):
             if not reading.neighbours(first, second) or {first.n, second.n} != {n}:
                 problems.append(f"its pairs for n={n} are no neighbours")
-            for one in (first, second):
-                reading.check(one)
+            for item in (first, second):
+                reading.check(item)
         seen = _seen(reading, typical_records(reading)[:n])
         if isinstance(seen, Statistics):
             if not np.allclose(reading.project(seen.n, seen.total), seen.total, rtol=1e-12):
@@ -223,6 +223,6 @@ def _engine(reading: Reading) -> tuple[bool, str]:
             table.check(reading, column)
         except InvalidValue:
             return True, "no engine takes it, and it is refused unread"
-        found = table.read(reading, column)
-    same = found == _seen(reading, records) if isinstance(found, Statistics) else found.n == len(records)
+        result = table.read(reading, column)
+    same = result == _seen(reading, records) if isinstance(result, Statistics) else result.n == len(records)
     return verdict([] if same else ["a table gives another total than records in memory"], f"{len(records)} records")

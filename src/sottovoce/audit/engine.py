@@ -108,7 +108,7 @@ def audit(
         result = _first_look(request, source)
         if result is None or not result.alarm:
             result = _attack(request, source, None if result is None else result.outputs)
-    found = judge(result.plan, result.tally, result.error, result.alarm)
+    value = judge(result.plan, result.tally, result.error, result.alarm)
     return AuditReport(
         subject.name,
         subject.claim,
@@ -117,12 +117,12 @@ def audit(
         delta,
         confidence,
         seed,
-        found.epsilon,
-        found.mu,
-        found.accusation,
-        found.accused_at,
-        found.band,
-        Verdict.VIOLATED if result.broken else found.verdict,
+        value.epsilon,
+        value.mu,
+        value.accusation,
+        value.accused_at,
+        value.band,
+        Verdict.VIOLATED if result.broken else value.verdict,
         result.draws < draws,
         time.perf_counter() - started,
     )

@@ -128,7 +128,7 @@ def choose(measure: Measure, pilot: Pilot, draws: int, error: float) -> Trial:
 
     The bound to expect is the measure less z standard deviations, of the draws to come and of a pilot that counts.
     """
-    found = []
+    result = []
     z = -special.ndtri(error)
     for above in (True, False):
         t, p, q = pilot.likely(above)
@@ -138,8 +138,8 @@ def choose(measure: Measure, pilot: Pilot, draws: int, error: float) -> Trial:
             expected = measure.value(p, q) - z * np.hypot(p_noise, q_noise)
         k = int(np.argmax(np.where(np.isnan(expected), -np.inf, expected)))
         trial = Trial(Event(float(t[k]), above), measure, _shared(p_noise[k], q_noise[k]))
-        found.append((float(expected[k]), trial))
-    return max(found, key=lambda pair: pair[0])[1]
+        result.append((float(expected[k]), trial))
+    return max(result, key=lambda pair: pair[0])[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +175,7 @@ def accuse(points: tuple[Floats, Floats], pilot: Pilot, *, counting: bool) -> tu
     part of what is wrong, so an audit accuses once more by `counting`.
     """
     epsilons, deltas = (x[:, None] for x in points)
-    found = []
+    result = []
     for above in (True, False):
         t, p, q = pilot.shares(above) if counting else pilot.likely(above)
         p_noise, q_noise = np.broadcast_arrays(*noise(Excess(epsilons), p, q, pilot.first.size))
@@ -183,8 +183,8 @@ def accuse(points: tuple[Floats, Floats], pilot: Pilot, *, counting: bool) -> tu
         i, k = np.unravel_index(int(np.argmax(odds)), odds.shape)
         measure = Excess(float(epsilons[i, 0]))
         trial = Trial(Event(float(t[k]), above), measure, _shared(p_noise[i, k], q_noise[i, k]))
-        found.append((float(odds[i, k]), trial, float(deltas[i, 0])))
-    _, trial, delta = max(found, key=lambda each: each[0])
+        result.append((float(odds[i, k]), trial, float(deltas[i, 0])))
+    _, trial, delta = max(result, key=lambda each: each[0])
     return trial, delta
 
 

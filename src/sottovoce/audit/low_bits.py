@@ -48,12 +48,12 @@ def possible(outputs: Any, value: float, scale: float) -> NDArray[np.bool_]:
     y = np.asarray(outputs, dtype=np.float64)
     sign = np.where(y < value, 1.0, -1.0)  # log u is negative
     likeliest = np.rint(np.exp(-np.abs(y - value) / scale) * _GRID)
-    found = np.zeros(y.shape, dtype=bool)
+    result = np.zeros(y.shape, dtype=bool)
     for step in range(-_NEAR, _NEAR + 1):
         uniform = (likeliest + step) / _GRID
         allowed = (uniform > 0) & (uniform <= 1)
-        found |= allowed & (value + sign * (scale * np.log(np.where(allowed, uniform, 1.0))) == y)
-    return found
+        result |= allowed & (value + sign * (scale * np.log(np.where(allowed, uniform, 1.0))) == y)
+    return result
 
 
 def lowest_bit(outputs: Any) -> Floats:

@@ -74,8 +74,8 @@ def rival_score(exact: tuple[Floats, Floats], first: Floats, second: Floats) -> 
     A likelihood ratio is that of real numbers; what floats add to them shows in their last bits, if anywhere.
     """
     half = first.shape[0] // 2
-    found = low_bits(_rows(first[:half]), _rows(second[:half]))
-    held = [(s, power(s(first[half:]), s(second[half:]))) for s in found]
+    result = low_bits(_rows(first[:half]), _rows(second[:half]))
+    held = [(s, power(s(first[half:]), s(second[half:]))) for s in result]
     best, strength = max(held, key=lambda pair: pair[1], default=(None, 0.0))
     return best if strength > 0.2 + 1.2 * power(exact[0][half:], exact[1][half:]) else None
 

@@ -72,7 +72,7 @@ class MechanismDraws:
     @cached_property
     def _seen(self) -> tuple[Any, Any]:
         """What is seen of each, however many blocks are drawn."""
-        first, second = (self.mechanism.see(one) for one in self.pair)
+        first, second = (self.mechanism.see(item) for item in self.pair)
         return first, second
 
 

@@ -165,14 +165,14 @@ def _beta(law: BetaLaw) -> BallFunction:
 
     def tail(x: Fraction, complement: Fraction, turned: bool, bits: int) -> Ball:
         """Return the chance below x, of one less what is drawn where `turned`, for x up to about the middle."""
-        norm, one, other = norms(bits)
+        norm, first, other = norms(bits)
         if turned:
-            one, other = other, one
+            first, other = other, first
         if expected_terms(*((b, a) if turned else (a, b)), float(x), bits) > _MANY:
-            return ball(x).beta_lower(one, other, regularized=True)
-        logs = one * ball(x).log() + other * ball(complement).log()
+            return ball(x).beta_lower(first, other, regularized=True)
+        logs = first * ball(x).log() + other * ball(complement).log()
         powers = (law.beta, law.alpha) if turned else (law.alpha, law.beta)
-        return (logs + norm).exp() / one * _between(beta_series(*powers, x, bits))
+        return (logs + norm).exp() / first * _between(beta_series(*powers, x, bits))
 
     def low_side(x: Fraction) -> bool:
         # One of the two series has factors below one; where both do, the one in the smaller of x and 1 - x is shorter.
@@ -183,19 +183,19 @@ def _beta(law: BetaLaw) -> BallFunction:
         return from_below and (2 * top <= bottom or not from_above)
 
     def lower(x: Fraction, bits: int) -> Ball:
-        rest = 1 - x
-        return tail(x, rest, False, bits) if low_side(x) else 1 - tail(rest, x, True, bits)
+        remainder = 1 - x
+        return tail(x, remainder, False, bits) if low_side(x) else 1 - tail(remainder, x, True, bits)
 
     def upper(x: Fraction, bits: int) -> Ball:
-        rest = 1 - x
-        return 1 - tail(x, rest, False, bits) if low_side(x) else tail(rest, x, True, bits)
+        remainder = 1 - x
+        return 1 - tail(x, remainder, False, bits) if low_side(x) else tail(remainder, x, True, bits)
 
     def inverse(u: float, complement: float) -> float | Fraction:
         low = float(special.betaincinv(a, b, u))  # on the side on which it lies it keeps its digits, whatever u is
         if low <= 0.5:
             return low
-        rest = float(special.betaincinv(b, a, complement))
-        return 1 - Fraction(rest) if math.isfinite(rest) else low  # far out SciPy knows none
+        remainder = float(special.betaincinv(b, a, complement))
+        return 1 - Fraction(remainder) if math.isfinite(remainder) else low  # far out SciPy knows none
 
     natural = Fraction(0), Fraction(1)
     return BallFunction((law.low, law.high), natural, lower, upper, inverse, law.alpha / total)
@@ -221,8 +221,8 @@ def _gamma(law: GammaLaw) -> BallFunction:
         return lead * _between(gamma_series(law.shape, z, bits))
 
     def inverse(u: float, complement: float) -> float:
-        found = special.gammaincinv(shape, u) if u <= 0.5 else special.gammainccinv(shape, complement)
-        return float(found) / rate
+        result = special.gammaincinv(shape, u) if u <= 0.5 else special.gammainccinv(shape, complement)
+        return float(result) / rate
 
     natural = Fraction(0), None
     return BallFunction((law.low, law.high), natural, lower, upper, inverse, law.shape / law.rate)

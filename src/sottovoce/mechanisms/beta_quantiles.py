@@ -40,7 +40,7 @@ def _quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[fl
     norms = _log_norms(a, b, inside)
     middle, spread = _logit_normal(weights, a / total, total)
 
-    whole, (before, after) = weights.sum(axis=1), _neighbours(weights, a, inside)
+    full, (before, after) = weights.sum(axis=1), _neighbours(weights, a, inside)
     above, turns = b - 1, weights * a
 
     def evaluate(q: float, x: Floats, some: Any) -> tuple[Floats, Floats, Floats]:
@@ -51,7 +51,7 @@ def _quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[fl
             dense -= norms[rows]
             np.exp(dense, out=dense)  # x times the density
         law, share = (-1, before) if q < 0.5 else (0, after)
-        below = whole[rows] * special.betainc(a[rows, law], b[rows, law], x)
+        below = full[rows] * special.betainc(a[rows, law], b[rows, law], x)
         below += np.einsum("ij,ij->i", share[rows], dense)
         slope, turn = np.einsum("ij,ij->i", weights[rows], dense), np.einsum("ij,ij->i", turns[rows], dense)
         return below, slope, turn - x / (1 - x) * ((total - 1) * slope - turn)  # F(x), s = x·f(x), x·s'(x)
@@ -75,7 +75,7 @@ def _quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[fl
             at = x[todo]
             below, slope, turn = evaluate(q, at, todo)
             power = (q < 0.5) | (at < 1e-6)
-            fresh, left = _halley(q, at, below, slope, turn, power, whole[todo])
+            fresh, remaining = _halley(q, at, below, slope, turn, power, full[todo])
             low[todo] = np.where(below > q, low[todo], at)
             high[todo] = np.where(below > q, at, high[todo])
             ratio = np.sqrt(np.maximum(low[todo], _TINY)) * np.sqrt(high[todo])
@@ -85,7 +85,7 @@ def _quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[fl
             taken = there | ((fresh > low[todo]) & (fresh < high[todo]))
             fresh = np.clip(np.where(taken, fresh, half), _TINY, 1 - 1e-16)
             x[todo] = fresh
-            todo = todo[~(taken & (left < 1e-15)) & (np.abs(fresh - at) > short)]
+            todo = todo[~(taken & (remaining < 1e-15)) & (np.abs(fresh - at) > short)]
         return np.where(x < 1 - 2e-16, x, 1.0)
 
     # Next to one an upper quantile may be found a last digit below a lower one.
@@ -104,8 +104,8 @@ def _halley(
         bend = turn / slope - np.where(power, slope / below, 1.0)
         step /= np.clip(1 + step * bend / 2, 0.5, 2.0)
         rise = slope / np.minimum(below, whole - below)
-        left = (1 + bend**2 + rise**2) * np.abs(step) ** 3
-        return at * np.where(power, np.exp(step), 1 + step), left
+        remaining = (1 + bend**2 + rise**2) * np.abs(step) ** 3
+        return at * np.where(power, np.exp(step), 1 + step), remaining
 
 
 def _neighbours(weights: Floats, a: Floats, inside: Any) -> tuple[Floats, Floats]:
@@ -128,10 +128,10 @@ def _log_norms(a: Floats, b: Floats, inside: Any) -> Floats:
 
 def _logit_normal(weights: Floats, centres: Floats, total: float) -> tuple[Floats, Floats]:
     """Return the mean and the deviation of about each row's logit, from the mean and the variance of its mixture."""
-    whole = weights.sum(axis=1)
-    mean = np.clip(np.einsum("ij,ij->i", weights, centres) / whole, _TINY, 1 - 1e-16)
-    squares = np.einsum("ij,ij,ij->i", weights, centres, centres) / whole
-    rest = mean * (1 - mean)
+    full = weights.sum(axis=1)
+    mean = np.clip(np.einsum("ij,ij->i", weights, centres) / full, _TINY, 1 - 1e-16)
+    squares = np.einsum("ij,ij,ij->i", weights, centres, centres) / full
+    remainder = mean * (1 - mean)
     variance = np.maximum(squares - mean**2, 0.0) + np.maximum(mean - squares, 0.0) / (total + 1)
-    square = np.log1p(variance / rest**2)
+    square = np.log1p(variance / remainder**2)
     return special.logit(mean) - square * (0.5 - mean), np.sqrt(square)

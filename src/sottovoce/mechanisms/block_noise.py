@@ -103,7 +103,7 @@ def least_scales(noise: NoiseKind, blocks: Sequence[Block], shares: Floats, targ
         high = min(high, 4 * largest_keeping(quick, target, high=high, name="1/scale"))
         if noise == "laplace":
             high = max(high, largest_keeping(lambda c: PureProfile(2 * c), target, high=most, name="1/scale"))
-    found = largest_keeping(profile, target, high=high, name="1/scale")
+    result = largest_keeping(profile, target, high=high, name="1/scale")
     return scales(
-        found if found < high or high == most else largest_keeping(profile, target, high=most, name="1/scale")
+        result if result < high or high == most else largest_keeping(profile, target, high=most, name="1/scale")
     )

@@ -72,24 +72,24 @@ def _row(seen: Floats, noise: IntegerNoise, size: Floats, rng: np.random.Generat
     high = np.maximum(np.clip(np.floor(seen + reach), 0.0, most), min(reach, most))
     step = np.maximum(np.ceil((high - low + 1) / _POINTS), 1.0)
     points = int(np.max((high - low) // step)) + 1
-    found = np.empty((size.size, seen.size))
+    result = np.empty((size.size, seen.size))
     # Sizes closer than noise tells apart are taken for one, so that few laws of counts are worked out.
     close = max(np.floor(min(np.sqrt(variance), size.min()) / _CLOSE), 1.0)
     sizes, which = np.unique(most - np.rint((most - size) / close) * close, return_inverse=True)
-    for few in np.array_split(np.arange(seen.size), -(-found.size * points // _AT_ONCE)):
+    for few in np.array_split(np.arange(seen.size), -(-result.size * points // _AT_ONCE)):
         width = step[few, None]
         nodes = low[few, None] + width * np.arange(points)
         # A node stands for as many counts as a step has: the sum of Γ(x + a)/x! below m is Γ(m + a)/Γ(m)/a.
         prior = np.diff(special.poch([nodes, nodes + width], YES), axis=0)[0]
-        left = sizes[:, None, None] - nodes
+        remaining = sizes[:, None, None] - nodes
         # Γ(x + ½)/x! is about (x + 0.3)^-½, here in the middle of a step.
         log = np.log(prior) + noise.log_weight(seen[few, None] - nodes)
-        log = log - np.log(np.maximum(left, 0.0) + 0.3 + (width - 1) / 2) / 2
-        log -= (others[few, None] - left) ** 2 / (2 * variance) + _NEVER * np.maximum(-left, 0.0)
+        log = log - np.log(np.maximum(remaining, 0.0) + 0.3 + (width - 1) / 2) / 2
+        log -= (others[few, None] - remaining) ** 2 / (2 * variance) + _NEVER * np.maximum(-remaining, 0.0)
         weights = np.exp(log - log.max(axis=2, keepdims=True)).cumsum(axis=2)
         goal = rng.random((size.size, few.size)) * weights[which, :, -1]
         pick = (weights[which] < goal[..., None]).sum(axis=2)
         counts = np.take_along_axis(nodes[None], pick[..., None], axis=2)[..., 0]
         counts += np.floor(rng.random(counts.shape) * step[few])
-        found[:, few] = np.minimum(counts, size[:, None])
-    return found
+        result[:, few] = np.minimum(counts, size[:, None])
+    return result

@@ -131,7 +131,7 @@ def _pieces(law: OneNumber, function: BallFunction, most: int) -> _Pieces | None
         return None
     reached = cache(lambda x: function(Fraction(x), _PRECISION))  # most ends are those of two pieces
     edges = np.linspace(first, last, _PIECES + 1).tolist()
-    waiting, made, tried = list(pairwise(edges)), [], 0
+    waiting, built, tried = list(pairwise(edges)), [], 0
     while waiting and tried < most:
         low, high = waiting.pop()
         if 0 < _RATIO * low < high:
@@ -144,14 +144,14 @@ def _pieces(law: OneNumber, function: BallFunction, most: int) -> _Pieces | None
             continue
         reach = max(centre - low, high - centre)
         unit = math.ldexp(1.0, math.frexp(reach)[1])
-        found, error = _piece(law, (reached(low), reached(high)), low, centre, high, unit)
+        result, error = _piece(law, (reached(low), reached(high)), low, centre, high, unit)
         if error <= _FINE:
-            made.append((centre, reach, unit, found, error))
+            built.append((centre, reach, unit, result, error))
         else:
             waiting += [(low, centre), (centre, high)]
-    if not made:
+    if not built:
         return None
-    centres, reaches, units, coefficients, errors = (np.array(part) for part in zip(*sorted(made), strict=True))
+    centres, reaches, units, coefficients, errors = (np.array(part) for part in zip(*sorted(built), strict=True))
     starts = np.maximum.accumulate((coefficients * (-reaches / units)[:, None] ** np.arange(_DEGREE + 1)).sum(axis=1))
     return _Pieces(centres, reaches, units, coefficients, errors, starts)
 
@@ -178,35 +178,35 @@ def _piece(
             near, wide = _density(law, arb(centre), centre), _density(law, arb(low).union(arb(high)), centre)
         finally:
             ctx.cap = before
-        one = arb(unit)
-        left, right = (arb(low) - arb(centre)) / one, (arb(high) - arb(centre)) / one
+        item = arb(unit)
+        left, right = (arb(low) - arb(centre)) / item, (arb(high) - arb(centre)) / item
         reach, scales, powers = right.max(-left), [arb(1)], [arb(1)]
         for _ in range(_DEGREE):
-            scales.append(scales[-1] * one)
+            scales.append(scales[-1] * item)
             powers.append(powers[-1] * reach)
         # I(t) = Σ near[j] t^(j+1)/(j+1) + θ·wide[D] t^(D+1)/(D+1): the remainder is the last coefficient over the piece
         terms = [near[j] * scales[j] / (j + 1) for j in range(_DEGREE)]
-        rest = arb(0, _above(abs(wide[_DEGREE]) * scales[_DEGREE] * powers[_DEGREE] * reach / (_DEGREE + 1)))
+        remainder = arb(0, _above(abs(wide[_DEGREE]) * scales[_DEGREE] * powers[_DEGREE] * reach / (_DEGREE + 1)))
 
         def integral(t: Ball) -> Ball:
             total = arb(0)
             for term in reversed(terms):
                 total = (total + term) * t
-            return total + rest
+            return total + remainder
 
         first = integral(left)
         scale = (end - start) / (integral(right) - first)
         if not scale.is_finite():
             return [0.0] * (_DEGREE + 1), np.inf
         exact = [start - scale * first, *(scale * term for term in terms)]
-        made = [float(one.mid()) for one in exact]
-        off, size = abs(scale * rest), arb(0)
-        for one, c, power in zip(exact, map(arb, made), powers, strict=True):
-            off += abs(one - c) * power
+        built = [float(item.mid()) for item in exact]
+        off, size = abs(scale * remainder), arb(0)
+        for item, c, power in zip(exact, map(arb, built), powers, strict=True):
+            off += abs(item - c) * power
             size += abs(c) * power
         # Horner in doubles: t is off by a rounding, every step by two more; what is added up has so many sizes
         off += size * (4 * _DEGREE + 8) * arb(2) ** -53
-        return made, _above(off)
+        return built, _above(off)
 
 
 def _above(bound: Ball) -> float:

@@ -110,9 +110,9 @@ class ChoiceChain(Mechanism):
         return compose([self._step(window) for window in steps], list(steps.values()))
 
     def _step(self, window: float) -> Profile:
-        one = BoundedRangeProfile(window)
+        item = BoundedRangeProfile(window)
         rate = ceil_float(Fraction(self._seen_by_a_step, self.n))
-        return one if rate == 1 else SubsampledProfile(one, rate)
+        return item if rate == 1 else SubsampledProfile(item, rate)
 
     @classmethod
     def example(cls) -> Self:
@@ -132,12 +132,12 @@ class ChoiceChain(Mechanism):
         start: int = 0,
     ) -> Self:
         """Return a chain of equal windows, the widest that keep the promise."""
-        count, rest = whole("steps", steps, 1, _MOST_STEPS), (part, candidates, start)
+        count, remainder = whole("steps", steps, 1, _MOST_STEPS), (part, candidates, start)
 
         def profile(window: float) -> Profile:
-            return cls(system, n, (window,) * count, *rest).profile
+            return cls(system, n, (window,) * count, *remainder).profile
 
-        return cls(system, n, (largest_keeping(profile, target, high=100.0, name="window"),) * count, *rest)
+        return cls(system, n, (largest_keeping(profile, target, high=100.0, name="window"),) * count, *remainder)
 
     def see(self, records: Any) -> Any:
         """Return the scores of the records, within their bounds."""

@@ -102,8 +102,8 @@ class ClippedTotal:
         order = np.argsort(u)
         exact = np.empty((u.size, noisy.size))
         for first in range(0, u.size, _BLOCK):
-            some = order[first : first + _BLOCK]
-            exact[some] = self._block(u[some], noisy)
+            subset = order[first : first + _BLOCK]
+            exact[subset] = self._block(u[subset], noisy)
         # A likelihood that rounding has eaten is taken from the normal law; where a total has hardly any digits at
         # all (a prior and data at odds by more than six standard deviations), all of its are.
         _, spread = self._normal(u)
@@ -210,10 +210,10 @@ class ClippedTotal:
     def _laplace_factor(self, gap: Floats, t: Floats, half: float) -> Any:
         """Return Σ_x e^(-itx) e^(-|gap - x|/b) / (normalisation) over the window, an integral for fractions."""
         rate, gap = 1 / self.scale, gap[:, :, None]
-        one = 1.0 if self.reading.integer else 0.0
-        at = np.clip(gap, -half - one, half)
-        at = np.floor(at) if one else at
-        if one:
+        item = 1.0 if self.reading.integer else 0.0
+        at = np.clip(gap, -half - item, half)
+        at = np.floor(at) if item else at
+        if item:
             left, right = -np.expm1(1j * t - rate), -np.expm1(-1j * t - rate)
             level = np.tanh(rate / 2)
         else:
@@ -222,9 +222,9 @@ class ClippedTotal:
         # Geometric sums from the noisy total outwards, less what lies beyond the window.
         # Beyond the window one of the sums is empty: both its terms are then the same.
         near = np.exp(np.minimum(-rate * (gap - at), 0.0)) / left
-        near = near + np.exp(np.minimum(rate * (gap - at - one), 0.0)) * (np.exp(-1j * one * t) / right)
-        far = np.exp(np.minimum(-rate * (gap + half + one), 0.0)) * (np.exp(1j * (half + one) * t) / left)
-        far = far + np.exp(np.minimum(rate * (gap - half - one), 0.0)) * (np.exp(-1j * (half + one) * t) / right)
+        near = near + np.exp(np.minimum(rate * (gap - at - item), 0.0)) * (np.exp(-1j * item * t) / right)
+        far = np.exp(np.minimum(-rate * (gap + half + item), 0.0)) * (np.exp(1j * (half + item) * t) / left)
+        far = far + np.exp(np.minimum(rate * (gap - half - item), 0.0)) * (np.exp(-1j * (half + item) * t) / right)
         return level * (np.exp(-1j * t * at) * near - far)
 
     def posterior(self, noisy: float, *, points: int = 256) -> Tabulated:
@@ -269,8 +269,8 @@ class ClippedTotal:
     def _table(self, u: Floats, log_likelihood: Floats) -> Tabulated:
         heights = self.system.log_prior(u) + log_likelihood
         kept = np.flatnonzero(heights > heights.max() - _DEPTH)
-        some = slice(max(kept[0] - 1, 0), min(kept[-1] + 2, u.size))
-        return Tabulated(u[some], np.maximum(heights[some] - heights.max(), -200.0), self.system.logarithmic)
+        subset = slice(max(kept[0] - 1, 0), min(kept[-1] + 2, u.size))
+        return Tabulated(u[subset], np.maximum(heights[subset] - heights.max(), -200.0), self.system.logarithmic)
 
     def _range(self, noisy: float) -> tuple[float, float]:
         """Return where the rough posterior is within e^-40 of its top, narrowed step by step: it has one mode."""

@@ -111,8 +111,8 @@ class _Pair:
         around = math.floor(mean / width)
         while True:
             with precision(2 * self._bits + 64):
-                found = (ball(scale / width) * self.normal(which) + ball(mean / width - around)).floor()
-                if (low := found.unique_fmpz()) is not None:
+                result = (ball(scale / width) * self.normal(which) + ball(mean / width - around)).floor()
+                if (low := result.unique_fmpz()) is not None:
                     return around + int(low)
             self.refine()
 

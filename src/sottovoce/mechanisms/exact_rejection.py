@@ -147,9 +147,9 @@ def _rounded(others: list[LazyReal], m: int, cells: RoundingCells) -> list[Fract
     while True:
         ends = [(x.low, x.high) for x in others]
         ends.insert(m, (1 - sum((x.high for x in others), Fraction(0)), 1 - sum((x.low for x in others), Fraction(0))))
-        found = [_cell(low, high, cells) for low, high in ends[:-1]]
-        if None not in found:
-            return [cells.middle(k) for k in found if k is not None]
+        result = [_cell(low, high, cells) for low, high in ends[:-1]]
+        if None not in result:
+            return [cells.middle(k) for k in result if k is not None]
         for x in others:
             x.refine()
 

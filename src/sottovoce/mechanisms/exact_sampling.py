@@ -100,8 +100,8 @@ def _drawn(law: Law, source: BitSource, cells: RoundingCells, draws: int) -> Any
     if isinstance(law, DirichletLaw):
         return (_dirichlet if law.floor == 0 else _floored)(law, source, cells, draws)
     function, (low, high) = ball_function(law), _ends(law)
-    found = (find_cell(function, cells, LazyUniform(source)) for _ in range(draws))
-    return [min(max(cells.value(k), low), high) for k in found]
+    result = (find_cell(function, cells, LazyUniform(source)) for _ in range(draws))
+    return [min(max(cells.value(k), low), high) for k in result]
 
 
 def _many(law: Law, draws: int, source: BitSource) -> Floats:
@@ -111,15 +111,15 @@ def _many(law: Law, draws: int, source: BitSource) -> Floats:
         low, high = _ends(law)
         return np.clip(CellTable(law, cells, draws).draw(draws, source)[0], low, high)
     if len(law.alpha) == 2 and law.floor > 0:
-        one = _many(BetaLaw(law.alpha[0], law.alpha[1], law.floor, 1 - law.floor), draws, source)
-        return np.stack([one, np.clip(1 - one, *_ends(law))], axis=-1)
-    out, rest, left = [], np.ones(draws), sum(law.alpha, Fraction(0))
+        first = _many(BetaLaw(law.alpha[0], law.alpha[1], law.floor, 1 - law.floor), draws, source)
+        return np.stack([first, np.clip(1 - first, *_ends(law))], axis=-1)
+    out, remainder, remaining = [], np.ones(draws), sum(law.alpha, Fraction(0))
     for alpha in law.alpha[:-1]:
-        left -= alpha
-        share, other = CellTable(BetaLaw(alpha, left), cells, draws).draw(draws, source)
-        out.append(rest * share)
-        rest = rest * other
-    return np.stack([*out, rest], axis=-1)
+        remaining -= alpha
+        share, other = CellTable(BetaLaw(alpha, remaining), cells, draws).draw(draws, source)
+        out.append(remainder * share)
+        remainder = remainder * other
+    return np.stack([*out, remainder], axis=-1)
 
 
 def _inner(end: Fraction, *, up: bool) -> float:
@@ -132,18 +132,20 @@ def _inner(end: Fraction, *, up: bool) -> float:
 
 def _dirichlet(law: DirichletLaw, source: BitSource, cells: RoundingCells, draws: int) -> list[Floats]:
     """Break sticks: θ₁ is Beta(α₁, α₂+…), then θ₂ of what is left, and so on. What is made of cells is free."""
-    left = [sum(law.alpha[k:], Fraction(0)) for k in range(1, len(law.alpha))]
-    functions = [ball_function(BetaLaw(alpha, rest)) for alpha, rest in zip(law.alpha, left, strict=False)]
+    remaining = [sum(law.alpha[k:], Fraction(0)) for k in range(1, len(law.alpha))]
+    functions = [
+        ball_function(BetaLaw(alpha, remainder)) for alpha, remainder in zip(law.alpha, remaining, strict=False)
+    ]
     return [_broken(functions, source, cells) for _ in range(draws)]
 
 
 def _broken(functions: list[BallFunction], source: BitSource, cells: RoundingCells) -> Floats:
-    out, rest = [], 1.0
+    out, remainder = [], 1.0
     for function in functions:
         share = cells.middle(find_cell(function, cells, LazyUniform(source)))
-        out.append(rest * float(share))
-        rest *= float(1 - share)
-    return np.array([*out, rest])
+        out.append(remainder * float(share))
+        remainder *= float(1 - share)
+    return np.array([*out, remainder])
 
 
 def _floored(law: DirichletLaw, source: BitSource, cells: RoundingCells, draws: int) -> list[Floats]:
@@ -152,10 +154,10 @@ def _floored(law: DirichletLaw, source: BitSource, cells: RoundingCells, draws: 
         raise InvalidValue(f"the floor of {size} probabilities must lie between 0 and 1/{size}. Got {float(floor):g}")
     if size == 2:
         ones = _drawn(BetaLaw(law.alpha[0], law.alpha[1], floor, 1 - floor), source, cells, draws)
-        return [np.array([one, _clip(1 - one, law)]) for one in ones]
+        return [np.array([item, _clip(1 - item, law)]) for item in ones]
     proposals = Proposals(law)
-    found = (floored_dirichlet(proposals, source, cells) for _ in range(draws))
-    return [np.array([_clip(value, law) for value in values]) for values in found]
+    result = (floored_dirichlet(proposals, source, cells) for _ in range(draws))
+    return [np.array([_clip(value, law) for value in values]) for values in result]
 
 
 def _clip(value: float, law: DirichletLaw) -> float:

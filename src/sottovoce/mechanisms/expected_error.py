@@ -49,12 +49,12 @@ def expected(mechanism: Mechanism, means: list[Any]) -> Expected | None:
     """
     squares, pulls = [], [0.0]
     for mean in means:
-        told = mechanism.told(mean)
-        if told is None:
+        shown = mechanism.told(mean)
+        if shown is None:
             return None
         system: Any = mechanism.system
         truth, before = (np.atleast_1d(_centre(system, n, mean)) for n in (_MANY, 0))
-        centre, variance = (np.atleast_1d(np.asarray(part, dtype=np.float64)) for part in told)
+        centre, variance = (np.atleast_1d(np.asarray(part, dtype=np.float64)) for part in shown)
         squares.append(float(np.mean((centre - truth) ** 2 + variance)))
         apart = np.abs(before - truth)
         if np.max(apart) > 1e-6 * (1 + np.max(np.abs(truth))):
@@ -77,21 +77,21 @@ def cautions(
     >>> cautions(ApproxDP(12.0, 0.01), 50)[0]
     'ε = 12 lets an event become e^12 = 1.6e+05 times likelier: that protects nobody'
     """
-    found = []
+    result = []
     match target:
         case PureDP(epsilon) | ApproxDP(epsilon, _) | RenyiDP(_, epsilon) if epsilon > _FAR:
             factor = f"e^{epsilon:g} = {math.exp(min(epsilon, 700)):.2g}"
-            found.append(f"ε = {epsilon:g} lets an event become {factor} times likelier: that protects nobody")
+            result.append(f"ε = {epsilon:g} lets an event become {factor} times likelier: that protects nobody")
         case GaussianDP(number) | ZeroConcentratedDP(number) if number > _FAR / 2:
-            found.append(f"{target} leaves hardly any doubt about a record: that protects nobody")
+            result.append(f"{target} leaves hardly any doubt about a record: that protects nobody")
     if isinstance(target, ApproxDP) and n and target.delta > 1 / n:
-        found.append(loose_delta(target.delta, n))
+        result.append(loose_delta(target.delta, n))
     if told is not None and told.pull > _PULL:
         way = f"{percent(told.pull, whole=True)} of the way to" if told.pull < 1 else "at, or beyond,"
-        found.append(f"the prior outweighs the data: answers lie {way} what was believed before")
+        result.append(f"the prior outweighs the data: answers lie {way} what was believed before")
     if forecast is not None and forecast.interval_width < forecast.exact_width * (1 - 1e-3):
-        found.append("narrower than the truth allows: its interval is shorter than without privacy, around the prior")
-    return tuple(found)
+        result.append("narrower than the truth allows: its interval is shorter than without privacy, around the prior")
+    return tuple(result)
 
 
 def loose_delta(delta: float, n: int) -> str:

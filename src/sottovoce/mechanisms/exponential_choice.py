@@ -66,7 +66,7 @@ def choose(log_weights: list[Fraction], source: BitSource, base: list[Fraction] 
                 for k, weight in enumerate(log_weights):
                     total += ball(weight - top).exp() * (1 if base is None else ball(base[k]))
                     sums.append(total)
-                known[bits] = [one / total for one in sums]
+                known[bits] = [item / total for item in sums]
         return known[bits]
 
     # One by one: of a few outcomes, as there mostly are, arrays would take longer to make than to add up.
@@ -247,8 +247,8 @@ class ExponentialChoice(Mechanism):
         low, high = (self.reading.steps(seen) for seen in self.reading.pairs(self.n)[0])
         first = np.arange(len(low)) < (len(low) + 1) // 2
         ends = (np.where(first, high, low), np.where(first, low, high))
-        one, other = (Statistics(self.n, self.reading.from_steps(self.n, end)) for end in ends)
-        return one, other
+        item, other = (Statistics(self.n, self.reading.from_steps(self.n, end)) for end in ends)
+        return item, other
 
     def _parameters(self) -> dict[str, Any]:
         return {"window": self.window}

@@ -156,13 +156,13 @@ class _Exact:
     def _below(self, top: int) -> int:
         """Return a uniform whole number in [0, top)."""
         bits = (top.bit_length() + 7) & ~7
-        whole = 1 << bits
-        limit = whole - whole % top
+        full = 1 << bits
+        limit = full - full % top
         while True:
             draw = self._word()
             for shift in range(32, bits, 32):
                 draw |= self._word() << shift
-            draw &= whole - 1
+            draw &= full - 1
             if draw < limit:
                 return draw % top
 

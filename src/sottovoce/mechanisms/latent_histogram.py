@@ -67,12 +67,12 @@ class LatentHistogram:
     def marginals(self) -> tuple[CountLaws, ...]:
         """Return the law of each count given the sum of all, in tables of categories alike in width."""
         rests = SumForest.grow(self.tables, 4).rest(self.target)
-        found = []
-        for places, weights, rest in zip(self.places, self.tables, rests, strict=True):
-            first, kept = trimmed(np.multiply(rest, weights, out=rest))
+        result = []
+        for places, weights, remainder in zip(self.places, self.tables, rests, strict=True):
+            first, kept = trimmed(np.multiply(remainder, weights, out=remainder))
             kept /= kept.sum(axis=1, keepdims=True)
-            found.append(CountLaws(places, self.low[places] + self.lattice * first, kept))
-        return tuple(found)
+            result.append(CountLaws(places, self.low[places] + self.lattice * first, kept))
+        return tuple(result)
 
     def draw(self, draws: int, rng: np.random.Generator) -> Floats:
         """Return independent histograms, a row each: exact on the lattice, however loud the noise."""

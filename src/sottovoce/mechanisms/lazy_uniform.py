@@ -48,14 +48,14 @@ class LazyUniform:
         """Say whether threshold <= U, for sure; `threshold(precision)` returns a ball around a number."""
         bits = self.bits + _GUARD
         while True:
-            found: Ball = threshold(bits)
+            result: Ball = threshold(bits)
             with precision(bits):
                 low, high = ball((self.value, -self.bits)), ball((self.value + 1, -self.bits))
-                if found <= low:
+                if result <= low:
                     return True
-                if found >= high:
+                if result >= high:
                     return False
-                narrow = found.rad() < ball((1, -self.bits))
+                narrow = result.rad() < ball((1, -self.bits))
             if narrow:
                 self.refine()
             bits = max(self.bits + _GUARD, bits + (0 if narrow else bits // 2))
@@ -63,9 +63,9 @@ class LazyUniform:
     @property
     def double(self) -> tuple[float, float]:
         """About U and 1 - U, neither of them zero."""
-        whole = 1 << (self.bits + 1)
+        full = 1 << (self.bits + 1)
         odd = 2 * self.value + 1
-        return odd / whole, (whole - odd) / whole
+        return odd / full, (full - odd) / full
 
 
 def _drawn(source: BitSource) -> bytes:

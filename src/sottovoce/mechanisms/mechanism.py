@@ -111,9 +111,9 @@ class Mechanism(ABC):
 
         Where the facts of what is asked say whose a row is, a record is a person.
         """
-        found = ADD_REMOVE if self.n is None else REPLACE_ONE
+        result = ADD_REMOVE if self.n is None else REPLACE_ONE
         facts = getattr(self.system, "facts", None)
-        return found if getattr(facts, "person", None) is None else found.of_person()
+        return result if getattr(facts, "person", None) is None else result.of_person()
 
     @property
     def together(self) -> bool:
@@ -257,8 +257,8 @@ class Mechanism(ABC):
 
     def outputs(self, seen: Any, rng: np.random.Generator, draws: int) -> Floats:
         """Return the numbers that `draws` independent releases let out, draws first; what an attack looks at."""
-        found: Floats = self._outputs(seen, rng, max(whole("draws", draws, 0), 1))  # of none, one says what they are
-        return found[:draws]
+        result: Floats = self._outputs(seen, rng, max(whole("draws", draws, 0), 1))  # of none, one says what they are
+        return result[:draws]
 
     def _outputs(self, seen: Any, rng: np.random.Generator, draws: int) -> Any:
         """Return the outputs of one release or more."""
@@ -276,11 +276,11 @@ class Mechanism(ABC):
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> Mechanism:
         """Read a mechanism from `to_dict`'s form."""
-        rest = mapping("mechanism", state)
-        word = rest.pop("mechanism", None)
+        remainder = mapping("mechanism", state)
+        word = remainder.pop("mechanism", None)
         kind = MECHANISMS[word]
         with restoring(f"a {word}"):
-            known = kind._renewed(rest)
+            known = kind._renewed(remainder)
             mechanism: Mechanism = kind._from_state({k: v for k, v in known.items() if k not in kind.derived})
         return mechanism
 

@@ -150,7 +150,7 @@ def choices(system: Any, n: int, target: Promise, mean: Any, names: list[str]) -
     Errors are those at means that the records may well have, most of them away from the prior's, and at `mean`: a
     mechanism that leans on the prior looks good only where the prior was right.
     """
-    found = []
+    result = []
     means = [] if mean is None else [*system.reading.plausible(), mean]
     for name in names:
         try:
@@ -158,15 +158,15 @@ def choices(system: Any, n: int, target: Promise, mean: Any, names: list[str]) -
         except SottovoceError as error:
             if len(names) == 1:
                 raise
-            found.append(Choice(name, None, None, str(error)))
+            result.append(Choice(name, None, None, str(error)))
             continue
         forecast = forecast_of(mechanism, mean)
-        told = expected(mechanism, means) if means else None
-        beware = cautions(target, n, told, forecast)[len(cautions(target, n)) :]  # those of the mechanism alone
+        shown = expected(mechanism, means) if means else None
+        beware = cautions(target, n, shown, forecast)[len(cautions(target, n)) :]  # those of the mechanism alone
         if forecast is not None and (foretold := getattr(system, "foretold", "")):
             beware = (*beware, f"widths are of {foretold}")
-        found.append(Choice(name, mechanism, forecast, expected=told, cautions=beware))
-    return sorted(found, key=_rank)
+        result.append(Choice(name, mechanism, forecast, expected=shown, cautions=beware))
+    return sorted(result, key=_rank)
 
 
 def _rank(choice: Choice) -> tuple[bool, float, bool, float]:

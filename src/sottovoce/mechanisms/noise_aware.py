@@ -98,7 +98,7 @@ def _panels(
     start: float, stop: float, ends: tuple[float, float], width: Any, sign: int, *, whole: bool
 ) -> list[tuple[float, float]]:
     """Return panels (first, last) from `start` outwards to `stop`, none longer than the law there allows."""
-    found, at = [], start
+    result, at = [], start
     least = float(_RULE) if whole else (ends[1] - ends[0]) * 2.0**-30
     while (stop - at) * sign > 0 or (whole and at == stop):
         # Weights may rise without bound towards the ends: panels halve their way there.
@@ -107,9 +107,9 @@ def _panels(
         length = max(min(width(at), max(room / 2, 0.0), max(back / 2, least)), least)
         length = float(np.floor(length)) - 1 if whole else length
         to = at + sign * min(length, abs(stop - at))
-        found.append((min(at, to), max(at, to)))
+        result.append((min(at, to), max(at, to)))
         at = to + sign if whole else to
-    return found
+    return result
 
 
 @cache

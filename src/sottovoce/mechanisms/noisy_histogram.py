@@ -142,11 +142,11 @@ class NoisyHistogram(Distribution):
             return self.joint.marginal(category)
         every = np.arange(self.noisy.size)
         category = int(every[category])
-        (laws,) = (one for one in self._counts if category in every[one.places])
+        (laws,) = (item for item in self._counts if category in every[item.places])
         chances = laws.chances[every[laws.places] == category][0]
         first = self._shapes(laws)[every[laws.places] == category][0]
-        some = chances > 0
-        return Mixture(Beta(first[some], self.alpha.sum() + self.n - first[some]), chances[some])
+        subset = chances > 0
+        return Mixture(Beta(first[subset], self.alpha.sum() + self.n - first[subset]), chances[subset])
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Return the equal-tailed interval of each probability, which reaches as far up as of a yes-or-no question.
@@ -173,7 +173,7 @@ class NoisyHistogram(Distribution):
 
     def _as_asked(self, q: float) -> Floats:
         """Return a quantile of each probability where its category is worth half a record, if it is worth less."""
-        found = np.zeros(self.noisy.size)
+        result = np.zeros(self.noisy.size)
         for laws in self._counts:
             every, low = np.arange(self.noisy.size)[laws.places], np.broadcast_to(laws.low, len(laws.chances))
             for alpha in np.unique(self.alpha[every][self.alpha[every] < YES]):
@@ -182,8 +182,8 @@ class NoisyHistogram(Distribution):
                 chances = laws.chances[mine] * np.exp(special.gammaln(counts + YES) - special.gammaln(counts + alpha))
                 chances /= chances.sum(axis=1, keepdims=True)
                 total = float(self.alpha.sum() - alpha) + YES + self.n
-                found[every[mine]] = quantiles(low[mine] + YES, total, chances, (q,))[0]
-        return found
+                result[every[mine]] = quantiles(low[mine] + YES, total, chances, (q,))[0]
+        return result
 
     def sample(self, size: Size = None, rng: np.random.Generator | None = None) -> Any:
         """Return one vector of probabilities, or an array of `size` of them (draws first)."""
@@ -211,8 +211,8 @@ class NoisyHistogram(Distribution):
         shapes, chances = self._shapes(laws)[:, few], laws.chances[:, few]
         levels = (np.arange(each) + rng.random((len(shapes), each))) / each  # evenly over each count's law
         pick = (np.cumsum(chances, axis=1)[:, None, :] < levels[..., None]).sum(axis=-1)
-        some = np.take_along_axis(shapes, np.minimum(pick, shapes.shape[1] - 1), axis=1)
-        x = np.clip(rng.beta(some, total - some), 1e-300, 1 - 1e-16)[..., None]
+        subset = np.take_along_axis(shapes, np.minimum(pick, shapes.shape[1] - 1), axis=1)
+        x = np.clip(rng.beta(subset, total - subset), 1e-300, 1 - 1e-16)[..., None]
         with np.errstate(divide="ignore"):
             heights = np.log(chances) - np.where(chances > 0, special.betaln(shapes, total - shapes), 0.0)
         odds = np.log(x) - np.log1p(-x)  # what is common to the two densities is left out

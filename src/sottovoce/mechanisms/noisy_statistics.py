@@ -193,18 +193,18 @@ class NoisyStatistics(Mechanism):
         parts = shares_of(len(blocks), getattr(system, "block_names", ()), shares)
         if noise is not None:
             return cls(system, n, noise, least_scales(noise, blocks, parts, target))
-        found: list[Self] = []
+        result: list[Self] = []
         reasons: list[Exception] = []
         for kind in KINDS:
             if kind == "laplace" and not all(adds_up(block.movement) for block in blocks):
                 continue
             try:
-                found.append(cls.calibrate(system, n, target, kind, shares))
+                result.append(cls.calibrate(system, n, target, kind, shares))
             except PromiseUnreachable as error:
                 reasons.append(error)
-        if not found:
+        if not result:
             raise reasons[0]
-        return min(found, key=lambda m: _loudness(m) * (1.0 if price is None else price(m.profile)))
+        return min(result, key=lambda m: _loudness(m) * (1.0 if price is None else price(m.profile)))
 
     def cost(self, draws: int = 1) -> Profile:
         """Return the profile: any number of samples of the released posterior is free."""
@@ -250,9 +250,9 @@ class NoisyStatistics(Mechanism):
         if count == 1 or not self.together:
             return super().releases(records, count, rng, **options)
         rng = secure_rng() if rng is None else rng
-        told = self.cost(), self.to_dict(), self.parameter, not is_secure(rng)
+        shown = self.cost(), self.to_dict(), self.parameter, not is_secure(rng)
         totals = self.noisy_totals(self.see(records), rng, count)
-        return [Release(self.posterior_from(total, rng), *told) for total in totals]
+        return [Release(self.posterior_from(total, rng), *shown) for total in totals]
 
     def noisy_totals(self, statistics: Statistics, rng: np.random.Generator, draws: int = 1) -> Floats:
         """Return ΣS(x) with fresh noise `draws` times, a row each: all that releases let out, each at full cost."""

@@ -44,8 +44,8 @@ def beta_series(alpha: Fraction, beta: Fraction, x: Fraction, bits: int) -> Encl
             below += scale
         i += _EVERY
         largest = (top, bottom) if b < scale else (above * top, below * bottom)  # with b < 1 factors rise towards x
-        if (rest := _rest(term, i, *largest)) is not None:
-            return total, total + i * (i + 1) // 2 + rest, -unit
+        if (remainder := _rest(term, i, *largest)) is not None:
+            return total, total + i * (i + 1) // 2 + remainder, -unit
 
 
 def common_scale(alpha: Fraction, beta: Fraction) -> tuple[int, int, int]:
@@ -76,8 +76,8 @@ def gamma_series(shape: Fraction, x: Fraction, bits: int) -> Enclosure:
             total += term
             below += scale
         i += _EVERY
-        if (rest := _rest(term, i, top, below)) is not None:
-            return total, total + i * (i + 1) // 2 + rest, -unit
+        if (remainder := _rest(term, i, top, below)) is not None:
+            return total, total + i * (i + 1) // 2 + remainder, -unit
 
 
 def _rest(term: int, i: int, over: int, under: int) -> int | None:
@@ -87,8 +87,8 @@ def _rest(term: int, i: int, over: int, under: int) -> int | None:
     """
     if over >= under:
         return None
-    rest = (term + i) * over // (under - over) + 1
-    return rest if rest < 1 << _EXTRA else None
+    remainder = (term + i) * over // (under - over) + 1
+    return remainder if remainder < 1 << _EXTRA else None
 
 
 def expected_terms(alpha: float, beta: float, x: float, bits: int) -> float:

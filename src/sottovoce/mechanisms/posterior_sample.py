@@ -73,8 +73,8 @@ class PosteriorSample(Mechanism):
         known = records if isinstance(records, Statistics) else self._statistics(records)
         if self.n is not None and known.n > self.n:
             raise InvalidData(f"at most {self.n} records can be known. Got {known.n}")
-        left = None if self.n is None else self.n - known.n
-        return replace(self, system=self.system.with_known_records(known, *self._weights), n=left)
+        remaining = None if self.n is None else self.n - known.n
+        return replace(self, system=self.system.with_known_records(known, *self._weights), n=remaining)
 
     def told(self, mean: Any) -> tuple[Any, Any]:
         """Return the mean and the variance of a sample if the records had this mean."""

@@ -77,9 +77,9 @@ class Release:
             ("cost", _cost(self.profile)),
         ]
         rows += [("seeded", "fit for experiments, never to publish")] if self.reproducible else []
-        left = 'style="text-align:left"'
-        body = "".join(f"<tr><td {left}>{escape(a)}</td><td {left}>{escape(b)}</td></tr>" for a, b in rows)
-        return f"<table><caption {left}><strong>Release</strong></caption><tbody>{body}</tbody></table>"
+        remaining = 'style="text-align:left"'
+        body = "".join(f"<tr><td {remaining}>{escape(a)}</td><td {remaining}>{escape(b)}</td></tr>" for a, b in rows)
+        return f"<table><caption {remaining}><strong>Release</strong></caption><tbody>{body}</tbody></table>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the release as plain values."""

@@ -59,8 +59,8 @@ def shares_needed(
     def half(name: str, share: float) -> float:
         return _half(name, system, n, purse.share(share), mean)
 
-    found = [_needed(name, wanted, partial(half, name)) for name in names]
-    return sorted(found, key=lambda one: (one.share is None, one.share or 0.0, one.width or math.inf))
+    result = [_needed(name, wanted, partial(half, name)) for name in names]
+    return sorted(result, key=lambda one: (one.share is None, one.share or 0.0, one.width or math.inf))
 
 
 def records_needed(system: Any, n: int, budget: Promise, width: float, mean: Any, name: str) -> int | None:
@@ -83,15 +83,15 @@ def _half(name: str, system: Any, n: int, target: Promise, mean: Any) -> float:
         return math.inf
     if width is None:
         return math.inf
-    told = expected(mechanism, [*system.reading.plausible(), mean])
-    return max(width / 2, 0.0 if told is None else 1.96 * told.error)
+    shown = expected(mechanism, [*system.reading.plausible(), mean])
+    return max(width / 2, 0.0 if shown is None else 1.96 * shown.error)
 
 
 def _needed(name: str, wanted: float, half: Callable[[float], float]) -> Needed:
-    whole = half(1.0)
-    if not whole <= wanted:
-        return Needed(name, None, whole if math.isfinite(whole) else None)
-    low, high, best = math.log(_LEAST), 0.0, whole
+    full = half(1.0)
+    if not full <= wanted:
+        return Needed(name, None, full if math.isfinite(full) else None)
+    low, high, best = math.log(_LEAST), 0.0, full
     if (least := half(_LEAST)) <= wanted:
         return Needed(name, _LEAST, least)
     while high - low > _CLOSE:

@@ -79,8 +79,8 @@ class Level:
     def _transforms(self, step: int) -> Iterator[tuple[slice, Any]]:
         groups = self.laws.reshape(-1, self.fan, self.laws.shape[1])
         for first in range(0, len(groups), step):
-            some = slice(first, first + step)
-            yield some, scipy.fft.rfft(groups[some], self.length)
+            subset = slice(first, first + step)
+            yield subset, scipy.fft.rfft(groups[subset], self.length)
 
     def chance(self, row: int, sums: Any) -> Floats:
         """Return the chances of sums of any shape in one row."""
@@ -107,11 +107,11 @@ class SumTree:
 
         `rest` says how likely each sum of all numbers is wanted, from `start` on: that of a fixed total is one 1.
         """
-        found, starts = rest[None], np.array([start])
+        result, starts = rest[None], np.array([start])
         for level in reversed(self.levels):
             groups = level.origin.size  # an empty sum is above none
-            found, starts = _without_siblings(found[:groups], starts[:groups], level), level.start
-        return found
+            result, starts = _without_siblings(result[:groups], starts[:groups], level), level.start
+        return result
 
     def draw(self, totals: Whole, rng: np.random.Generator) -> NDArray[np.int32]:
         """Return independent draws of all numbers, a column given each total; groups are pairs."""
@@ -143,10 +143,10 @@ class SumTree:
             for _ in range(_GUESSES * max(_FEW // (middle - first), 1)):
                 guess = _independent(below[first:middle], waiting.size, rng)
                 guess += self.levels[0].start[first:middle, None]
-                made = guess.sum(axis=0, dtype=np.int64)
-                taken = rng.random(waiting.size) * most < lower.chance(right, totals[waiting] - made)
+                built = guess.sum(axis=0, dtype=np.int64)
+                taken = rng.random(waiting.size) * most < lower.chance(right, totals[waiting] - built)
                 out[first:middle, where[waiting[taken]]] = guess[:, taken]
-                sums[waiting[taken]] = made[taken]
+                sums[waiting[taken]] = built[taken]
                 seldom = np.count_nonzero(taken) * _FEW < waiting.size
                 waiting = waiting[~taken]
                 if seldom or not waiting.size:
@@ -174,18 +174,20 @@ class SumForest:
 
     @cached_property
     def _top(self) -> SumTree:
-        wide = max(one.laws.shape[1] for one in self.sums)
-        laws = np.stack([np.pad(one.laws[0], (0, wide - one.laws.shape[1])) for one in self.sums])
-        return SumTree.grow(Level.of(self.sums[0].fan, np.array([one.start[0] for one in self.sums]), laws))
+        wide = max(item.laws.shape[1] for item in self.sums)
+        laws = np.stack([np.pad(item.laws[0], (0, wide - item.laws.shape[1])) for item in self.sums])
+        return SumTree.grow(Level.of(self.sums[0].fan, np.array([item.start[0] for item in self.sums]), laws))
 
     def rest(self, total: int) -> Iterator[Floats]:
         """Yield for each table how likely all others make up the total, as `SumTree.rest` does."""
-        one = np.ones(1)
+        item = np.ones(1)
         if not self.sums:
-            yield self.trees[0].rest(total, one)[: self.sizes[0]]
+            yield self.trees[0].rest(total, item)[: self.sizes[0]]
             return
-        for size, tree, whole, rest in zip(self.sizes, self.trees, self.sums, self._top.rest(total, one), strict=False):
-            yield tree.rest(int(whole.start[0]), rest[: whole.laws.shape[1]])[:size]
+        for size, tree, full, remainder in zip(
+            self.sizes, self.trees, self.sums, self._top.rest(total, item), strict=False
+        ):
+            yield tree.rest(int(full.start[0]), remainder[: full.laws.shape[1]])[:size]
 
     def draw(self, total: int, draws: int, rng: np.random.Generator) -> Iterator[NDArray[np.int32]]:
         """Yield for each table independent draws of its numbers, a column each, given the total of all."""
@@ -213,8 +215,8 @@ def _windows(rows: Floats, wide: int) -> Any:
 def _added(lower: Level) -> Level:
     """Return the laws of the sums of groups."""
     laws = np.empty((lower.origin.size, lower.wide))
-    for some, spectra in lower.spectra:
-        laws[some] = scipy.fft.irfft(spectra.prod(axis=1), lower.length)[:, : lower.wide]
+    for subset, spectra in lower.spectra:
+        laws[subset] = scipy.fft.irfft(spectra.prod(axis=1), lower.length)[:, : lower.wide]
     first, laws = trimmed(laws)
     return Level.of(lower.fan, lower.origin + first, laws / laws.sum(axis=1, keepdims=True))
 
@@ -225,11 +227,11 @@ def _without_siblings(rest: Floats, start: Whole, lower: Level) -> Floats:
     out = np.empty((len(rest), lower.fan, columns))
     # Backwards: what is left over is then a sum too, of the others and what was left over of all.
     first = wide - rest.shape[1] - (start - lower.origin)
-    for some, spectra in lower.spectra:
-        whole = np.zeros((len(spectra), wide))
-        _windows(whole, rest.shape[1])[np.arange(len(whole)), first[some]] = rest[some, ::-1]
-        others = _others(spectra, scipy.fft.rfft(whole, lower.length))
-        out[some] = scipy.fft.irfft(others, lower.length)[..., wide - columns : wide][..., ::-1]
+    for subset, spectra in lower.spectra:
+        full = np.zeros((len(spectra), wide))
+        _windows(full, rest.shape[1])[np.arange(len(full)), first[subset]] = rest[subset, ::-1]
+        others = _others(spectra, scipy.fft.rfft(full, lower.length))
+        out[subset] = scipy.fft.irfft(others, lower.length)[..., wide - columns : wide][..., ::-1]
     np.maximum(out, 0.0, out=out)
     out /= out.max(axis=2, keepdims=True)
     return out.reshape(-1, columns)
@@ -263,12 +265,12 @@ def _split(lower: Level, left: int, totals: Whole, rng: np.random.Generator) -> 
     level, out = np.maximum(rng.random(totals.size), 1e-12), np.empty_like(totals)
     step = max(_BLOCK // values.size, 1)
     for first in range(0, kinds.size, step):
-        some = kinds[first : first + step, None]
+        subset = kinds[first : first + step, None]
         mine = np.flatnonzero((which >= first) & (which < first + step))
-        below = np.cumsum(lower.laws[left] * lower.chance(left + 1, some - values), axis=1)
+        below = np.cumsum(lower.laws[left] * lower.chance(left + 1, subset - values), axis=1)
         below /= below[:, -1:]
         # One search in all tables, one after the other: that of each kind lies between its number and the next.
         table = which[mine] - first
-        at = (below + np.arange(some.size)[:, None]).ravel().searchsorted(table + level[mine])
+        at = (below + np.arange(subset.size)[:, None]).ravel().searchsorted(table + level[mine])
         out[mine] = values[at - table * values.size]
     return out

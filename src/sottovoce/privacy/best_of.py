@@ -128,23 +128,23 @@ class BestOfProfile(Profile):
     def _log_delta(self, epsilon: Floats) -> Floats:
         if self._single:
             return self.one._log_delta(epsilon)
-        found = renyi_log_delta(self._renyi, epsilon, self.pole)
-        return np.where(epsilon >= self.pure(), -np.inf, found)
+        result = renyi_log_delta(self._renyi, epsilon, self.pole)
+        return np.where(epsilon >= self.pure(), -np.inf, result)
 
     def _epsilon(self, log_delta: Floats) -> Floats:
         if self._single:
             return self.one._epsilon(log_delta)
         with np.errstate(invalid="ignore"):
-            found = renyi_epsilon(self._renyi, log_delta, self.pole)
-        return np.minimum(np.where(log_delta == -np.inf, np.inf, found), self.pure())
+            result = renyi_epsilon(self._renyi, log_delta, self.pole)
+        return np.minimum(np.where(log_delta == -np.inf, np.inf, result), self.pure())
 
     @cached_property
     def _selection(self) -> float:
         """The least (1+η)((1 − 1/λ̂)R(λ̂) + log(1/γ)/λ̂); any λ̂ is allowed."""
         less = -math.log(self.tries.gamma)
         with np.errstate(invalid="ignore"):
-            found = np.fmin.reduce((1 - 1 / _ORDERS) * self.one._renyi(_ORDERS) + less / _ORDERS)
-        return (1 + self.tries.shape) * min(float(found), less, self.one.pure())
+            result = np.fmin.reduce((1 - 1 / _ORDERS) * self.one._renyi(_ORDERS) + less / _ORDERS)
+        return (1 + self.tries.shape) * min(float(result), less, self.one.pure())
 
     @cached_property
     def _later(self) -> Floats:

@@ -75,12 +75,12 @@ def _log_binomial(n: float, k: Floats, p: float) -> Floats:
     0.1171875
     """
     inner = np.clip(k, 1.0, n - 1.0) if n > 1 else np.ones_like(k)
-    rest = np.maximum(n - inner, 1.0)
+    remainder = np.maximum(n - inner, 1.0)
     mean, other = n * p, n * (1 - p)
     gap = inner - mean
     deviance = _deviance(gap, mean) + _deviance(-gap, other)
-    stirling = _stirling(np.asarray(n)) - _stirling(inner) - _stirling(rest)
-    value = stirling - deviance + 0.5 * np.log(n / (2 * np.pi * inner) / rest)
+    stirling = _stirling(np.asarray(n)) - _stirling(inner) - _stirling(remainder)
+    value = stirling - deviance + 0.5 * np.log(n / (2 * np.pi * inner) / remainder)
     ends = np.where(k == 0, n * np.log1p(-p), n * np.log(p))
     value = np.where((k == 0) | (k == n), ends, value)
     # What rounding p does moves the mean, and what rounding the mean does moves the deviance.

@@ -67,19 +67,21 @@ def compose(profiles: Sequence[Profile], counts: Sequence[int] | None = None) ->
     loud = {p: k for p, k in parts.items() if p.pure() != 0} or dict([next(iter(parts.items()))])
     gaussians = {p: k for p, k in loud.items() if isinstance(p, GaussianProfile)}
     zcdps = {p: k for p, k in loud.items() if isinstance(p, ZeroConcentratedProfile)}
-    rest = {p: k for p, k in loud.items() if p not in gaussians and p not in zcdps}
+    remainder = {p: k for p, k in loud.items() if p not in gaussians and p not in zcdps}
     if gaussians:
         mu = root_of_squares((k, p.mu) for p, k in gaussians.items())
         weakest = Basis.weakest(p.basis for p in gaussians)
-        rest[GaussianProfile(mu, basis=weakest, relation=relation)] = 1
+        remainder[GaussianProfile(mu, basis=weakest, relation=relation)] = 1
     if zcdps:
         rho = sum_up((k, p.rho) for p, k in zcdps.items())
         weakest = Basis.weakest(p.basis for p in zcdps)
-        rest[ZeroConcentratedProfile(rho, basis=weakest, relation=relation)] = 1
-    if len(rest) == 1 and (next(iter(rest.values())) == 1 or (len(loud) == 1 and not next(iter(loud)).pure())):
-        only = next(iter(rest))
+        remainder[ZeroConcentratedProfile(rho, basis=weakest, relation=relation)] = 1
+    if len(remainder) == 1 and (
+        next(iter(remainder.values())) == 1 or (len(loud) == 1 and not next(iter(loud)).pure())
+    ):
+        only = next(iter(remainder))
         return only if only.basis is basis else replace(only, basis=basis)
-    return ComposedProfile(tuple(rest), tuple(rest.values()), basis=basis)
+    return ComposedProfile(tuple(remainder), tuple(remainder.values()), basis=basis)
 
 
 def _slackened(given: Sequence[tuple[Profile, int]]) -> Profile:

@@ -97,9 +97,9 @@ class DiscreteGaussianProfile(Profile):
         tails, y = self._above(y), np.floor(y) + 1
         spread = math.sqrt(self.cells) * self.scale
         first, log_total = -((y / spread) ** 2) / 2, self._table[1]
-        rest = special.log_ndtr(-y / spread) + math.log(spread * math.sqrt(2 * math.pi))
+        remainder = special.log_ndtr(-y / spread) + math.log(spread * math.sqrt(2 * math.pi))
         with np.errstate(divide="ignore"):
-            return np.where(tails > 1e-290, np.log(tails), np.maximum(first, rest) - log_total)
+            return np.where(tails > 1e-290, np.log(tails), np.maximum(first, remainder) - log_total)
 
     def _log_delta(self, epsilon: Floats) -> Floats:
         shift, spread = self.cells * self.sensitivity, self.cells * self.scale**2

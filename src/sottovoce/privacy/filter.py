@@ -134,14 +134,14 @@ class PrivacyFilter:
     def refusal(self, cost: float) -> str:
         """Return the sentence that says why a cost does not fit."""
         cost = checked_cost(cost)
-        left = self._left()
+        remaining = self._left()
         ordered = self.order is not None and self.order != GAUSSIAN
         at = f" at Rényi order {self.order:g}" if ordered else ""
         if math.isinf(cost):
             hint = "open the budget with a lower order" if ordered else "use another mechanism"
             return f"this release never fits a budget of {self.budget}: its cost{at} is infinite; {hint}"
-        some = f"{left:.6g}" if not 0 < left < 1e-9 * self.limit else "next to nothing"
-        kept = f"{some} of {self.limit:.6g} is left of the budget {self.budget}"
+        subset = f"{remaining:.6g}" if not 0 < remaining < 1e-9 * self.limit else "next to nothing"
+        kept = f"{subset} of {self.limit:.6g} is left of the budget {self.budget}"
         return f"the release costs {cost:.6g}{at} and {kept}"
 
     def remaining(self) -> Promise:

@@ -80,8 +80,10 @@ class GammaRatePairs(ThresholdPairs):
         return 1 + self.low / (self.high - self.low)
 
     def _renyi(self, order: Floats) -> Floats:
-        one, other = (rate_renyi(self.shape, *rates, order) for rates in ((self.low, self.high), (self.high, self.low)))
-        return np.maximum(one, other)
+        first, other = (
+            rate_renyi(self.shape, *rates, order) for rates in ((self.low, self.high), (self.high, self.low))
+        )
+        return np.maximum(first, other)
 
     def _log_delta(self, epsilon: Floats) -> Floats:
         k, span = self.shape, self.high - self.low
@@ -92,9 +94,9 @@ class GammaRatePairs(ThresholdPairs):
         best = _gamma_log_delta(k, k, np.log(low * up), np.log(high * up), epsilon, 1.0, Curved(up[:, None], 1.0))
         reach = lifted < ratio  # downwards L = ratio - span·θ never passes ratio
         if reach.any():
-            left = (ratio - lifted)[reach]
-            gap = Curved(left[:, None], -1.0)
-            down = _gamma_log_delta(k, k, np.log(high * left), np.log(low * left), epsilon[reach], -1.0, gap)
+            remaining = (ratio - lifted)[reach]
+            gap = Curved(remaining[:, None], -1.0)
+            down = _gamma_log_delta(k, k, np.log(high * remaining), np.log(low * remaining), epsilon[reach], -1.0, gap)
             best[reach] = np.maximum(best[reach], down)
         return best
 
@@ -103,11 +105,11 @@ def rate_renyi(shape: float, p: float, q: float, order: Floats) -> Floats:
     """Return the Rényi divergence of Gamma(shape, rate p) from Gamma(shape, rate q)."""
     step = q - p
     x = np.asarray(step / p)
-    left = mixed(np.asarray(p), np.asarray(step), order, slip(q, -p, step)) / p
+    remaining = mixed(np.asarray(p), np.asarray(step), order, slip(q, -p, step)) / p
     y = (1 - order) * x
     with np.errstate(divide="ignore", invalid="ignore"):
-        first = np.where(y < -0.5, np.log(left) - y, log1pmx(y)) / (order - 1)
-    return np.where(left > 0, -shape * (np.where(order == 1, 0.0, first) + log1pmx(x)), np.inf)
+        first = np.where(y < -0.5, np.log(remaining) - y, log1pmx(y)) / (order - 1)
+    return np.where(remaining > 0, -shape * (np.where(order == 1, 0.0, first) + log1pmx(x)), np.inf)
 
 
 def _gamma_log_delta(k: float, j: float, x: Floats, y: Floats, epsilon: Floats, sign: float, gap: Gap) -> Floats:

@@ -89,9 +89,9 @@ class GroupOfTwo(Profile):
         return 2 * least_place(lambda t: np.logaddexp(self.one._log_delta(t), t + floor), top)
 
     def _log_delta(self, epsilon: Floats) -> Floats:
-        whole = epsilon[..., None]
-        first = np.minimum(whole, self._shared) * _SPLITS
-        second = np.maximum(np.nextafter(whole - first, 0.0), 0.0)  # the two are never more than ε
+        full = epsilon[..., None]
+        first = np.minimum(full, self._shared) * _SPLITS
+        second = np.maximum(np.nextafter(full - first, 0.0), 0.0)  # the two are never more than ε
         shape = first.shape
         near, far = (self.one._log_delta(part.ravel()).reshape(shape) for part in (first, second))
         with np.errstate(invalid="ignore"):
@@ -107,8 +107,8 @@ class GroupOfTwo(Profile):
             even = np.clip(np.sqrt(rate / (rate - 1)), None, 1e9)  # both orders alike: near a pole no other g will do
         g = np.concatenate([np.broadcast_to(_SHARES, (*order.shape, _SHARES.size)), even], axis=-1)
         first, second = lifted(rate + (rate - 1) * g), lifted(rate + rate / g)  # a curve never falls
-        one, other = (self.one._renyi(part.ravel()).reshape(g.shape) for part in (first, second))
+        item, other = (self.one._renyi(part.ravel()).reshape(g.shape) for part in (first, second))
         factor = (1 + g) / (1 + g * (rate - 1) / rate)
         with np.errstate(invalid="ignore"):
-            found = np.min(np.where(np.isfinite(one + other), factor * one + other, np.inf), axis=-1) * _UP
-        return np.asarray(np.minimum(found, self.pure()))
+            result = np.min(np.where(np.isfinite(item + other), factor * item + other, np.inf), axis=-1) * _UP
+        return np.asarray(np.minimum(result, self.pure()))

@@ -67,10 +67,10 @@ def lazily(room: str) -> Callable[[str], Any]:
         if name.startswith("__") or name not in homes_of(room):
             raise AttributeError(f"module {room!r} has no attribute {name!r}")
         try:
-            found = getattr(import_module(homes_of(room)[name]), name)
+            result = getattr(import_module(homes_of(room)[name]), name)
         except ModuleNotFoundError as error:
             raise needing(error) from None
-        setattr(sys.modules[room], name, found)
-        return found
+        setattr(sys.modules[room], name, result)
+        return result
 
     return find

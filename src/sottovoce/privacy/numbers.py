@@ -196,8 +196,8 @@ def expm1mx(x: Floats, expm1: Floats | None = None) -> Floats:
     """Return e^x - 1 - x without cancellation near zero; where e^x - 1 is known, it is not taken again."""
     x = np.asarray(x, dtype=np.float64)
     with np.errstate(over="ignore"):
-        found = np.asarray((np.expm1(x) if expm1 is None else expm1) - x)
-    return _with_series(found, x, 0.05, _EXPONENTIAL)
+        result = np.asarray((np.expm1(x) if expm1 is None else expm1) - x)
+    return _with_series(result, x, 0.05, _EXPONENTIAL)
 
 
 def log1mexp(x: Floats) -> Floats:
@@ -220,8 +220,8 @@ def log1pmx(x: Floats) -> Floats:
     """
     x = np.asarray(x, dtype=np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
-        found = np.asarray(np.log1p(x) - x)
-    return _with_series(found, x, 0.03, _LOGARITHM)
+        result = np.asarray(np.log1p(x) - x)
+    return _with_series(result, x, 0.03, _LOGARITHM)
 
 
 def _with_series(found: Floats, x: Floats, reach: float, coefficients: tuple[float, ...]) -> Floats:
@@ -263,14 +263,14 @@ def log_gamma_gap(x: ArrayLike, step: ArrayLike, order: ArrayLike) -> Floats:
     shape = arrays[0].shape
     x, h, lam = (np.atleast_1d(v).ravel() for v in arrays)
     out = np.full(x.shape, np.inf)
-    left = mixed(x, h, lam)
-    ok = (left > 0) & (x + h > 0)
-    near = ok & (lam * np.abs(h) <= 0.1 * np.minimum(x, np.minimum(left, x + h)))
+    remaining = mixed(x, h, lam)
+    ok = (remaining > 0) & (x + h > 0)
+    near = ok & (lam * np.abs(h) <= 0.1 * np.minimum(x, np.minimum(remaining, x + h)))
     if near.any():
         out[near] = _gap_by_trigamma(x[near], h[near], lam[near])
     far = ok & ~near
     if far.any():
-        out[far] = _gap_by_difference(x[far], h[far], lam[far], left[far])
+        out[far] = _gap_by_difference(x[far], h[far], lam[far], remaining[far])
     return out.reshape(shape)
 
 
@@ -304,18 +304,18 @@ def _trigamma(x: Floats) -> Floats:
     True
     """
     near = x < 12
-    one = 1 / np.where(near, x + 12, x)
-    square, series = one * one, np.zeros_like(one)
+    item = 1 / np.where(near, x + 12, x)
+    square, series = item * item, np.zeros_like(item)
     for bernoulli in (-3617 / 510, 7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6):
         series = (series + bernoulli) * square
-    found = one + square / 2 + one * series
+    result = item + square / 2 + item * series
     if near.any():
-        low, total = x[near], found[near]
+        low, total = x[near], result[near]
         with np.errstate(divide="ignore", over="ignore", under="ignore"):
             for k in range(11, -1, -1):  # the smallest first
                 total = total + 1 / ((low + k) * (low + k))
-        found[near] = total
-    return np.asarray(found)
+        result[near] = total
+    return np.asarray(result)
 
 
 def _gap_by_difference(x: Floats, h: Floats, lam: Floats, left: Floats) -> Floats:

@@ -60,11 +60,11 @@ _FAMILIES: dict[str, Callable[..., Pairs]] = {p.family: p for p in (BetaPairs, G
 
 def pairs_from_dict(state: Mapping[str, Any]) -> Pairs:
     """Read pairs from their `to_dict` form."""
-    rest = dict(state)
-    family = rest.pop("family", None)
+    remainder = dict(state)
+    family = remainder.pop("family", None)
     if family not in _FAMILIES:
         raise InvalidValue(f"no pairs are called {family!r}; known: {', '.join(_FAMILIES)}")
-    return _FAMILIES[family](**rest)
+    return _FAMILIES[family](**remainder)
 
 
 @dataclass(frozen=True)

@@ -167,13 +167,13 @@ def tilted_sums(
     """Return the bounds on the curve of the sum of all the losses, one for each depth that fits a transform."""
     infinity = math.fsum(count * part.infinity for part, count in zip(parts, counts, strict=True))
     log_infinity = math.log(infinity) + 1e-15 if infinity > 0 else -math.inf
-    found = []
+    result = []
     for depth in _DEPTHS if depths is None else depths:
         tilt = _where_chernoff_says(parts, counts, step, 0.0, depth, +1)
         bound = _one_tilt(parts, counts, step, tilt, log_infinity)
         if bound is not None:
-            found.append(bound)
-    return found
+            result.append(bound)
+    return result
 
 
 def _where_chernoff_says(
@@ -189,12 +189,12 @@ def _where_chernoff_says(
 
     low, size, high, most = 0.0, 1e-3, math.inf, 40.0 / step
     for turn in range(_TURNS):
-        found = reached(size)
-        low, high = (low, size) if found >= depth else (size, high)
-        if abs(found - depth) <= _NEAR * depth or low >= most or high <= 1e-300:
+        result = reached(size)
+        low, high = (low, size) if result >= depth else (size, high)
+        if abs(result - depth) <= _NEAR * depth or low >= most or high <= 1e-300:
             break
         # Near `start` it grows as a square; where it does not, what is known is halved, or gone beyond.
-        guess = size * math.sqrt(depth / found) if found > 0 else math.inf
+        guess = size * math.sqrt(depth / result) if result > 0 else math.inf
         if turn % 3 == 2 or not low < guess < high:
             guess = math.sqrt(low) * math.sqrt(high) if low > 0 and high < math.inf else 64 * low or high / 64
         elif high == math.inf:  # not yet known to be reached at all

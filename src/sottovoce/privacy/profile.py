@@ -318,11 +318,11 @@ class Profile(ABC):
         """Read a profile from `to_dict`'s form."""
         if not isinstance(state, Mapping):
             raise InvalidValue(f"a profile is read from a dictionary. Got {shown(state)}")
-        rest = dict(state)
-        word, basis = rest.pop("profile", None), rest.pop("basis", None)
-        kind, relation = PROFILES[word], Relation.parse(rest.pop("relation", str(REPLACE_ONE)))
+        remainder = dict(state)
+        word, basis = remainder.pop("profile", None), remainder.pop("basis", None)
+        kind, relation = PROFILES[word], Relation.parse(remainder.pop("relation", str(REPLACE_ONE)))
         with restoring(f"a {word} profile"):
-            profile: Profile = kind._from_state(rest, Basis(basis))
+            profile: Profile = kind._from_state(remainder, Basis(basis))
         if profile.relation not in (relation, REPLACE_ONE):
             raise InvalidValue(f"cannot read a {word} profile: its parts are about {profile.relation}, not {relation}")
         return profile if profile.relation == relation else profile.about(relation)

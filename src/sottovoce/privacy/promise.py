@@ -181,14 +181,14 @@ def parse_promise(text: str) -> Promise:
     """
     if not isinstance(text, str):
         raise InvalidPromise(f"a promise is read from text such as 'approx:1,1e-6'. Got {shown(text)}")
-    word, colon, rest = text.strip().partition(":")
+    word, colon, remainder = text.strip().partition(":")
     kind = Promise._kinds.get(word.strip().lower())
     if kind is None or not colon:
         raise InvalidPromise(f"cannot read the promise {text!r}; write one of {_names()}")
-    said = _RELATION.match(rest)
-    rest, relation = (rest, REPLACE_ONE) if said is None else (said[1], _relation(said[2]))
+    said = _RELATION.match(remainder)
+    remainder, relation = (remainder, REPLACE_ONE) if said is None else (said[1], _relation(said[2]))
     try:
-        numbers = [float(part) for part in rest.split(",")]
+        numbers = [float(part) for part in remainder.split(",")]
     except ValueError:
         raise InvalidPromise(f"cannot read the numbers of {text!r}; write one of {_names()}") from None
     names = kind.numbers()

@@ -110,8 +110,8 @@ class ApproxDP(Promise):
         """
         if order == 1:
             raise InvalidValue("order must be > 1: a divergence at order 1 implies no (epsilon, delta)")
-        rest = order - 1
-        terms = (self.epsilon, math.log(self.delta) / rest, math.log(order) / rest, math.log1p(1 / rest))
+        remainder = order - 1
+        terms = (self.epsilon, math.log(self.delta) / remainder, math.log(order) / remainder, math.log1p(1 / remainder))
         return math.fsum(terms) - 2.0**-48 * math.fsum(map(abs, terms))
 
     def worst(self) -> Profile:

@@ -220,11 +220,11 @@ class ApproxProfile(Profile):
     def _of_delta(self, delta: Floats) -> Floats:
         # The pair itself, which rounding up would else put a hair beyond its own δ. Below that there is no ε, though
         # logarithms may be the same.
-        found = np.where(delta < self.slack, np.inf, self.level)
-        rest = (delta > self.slack) | (self.slack == 0)
-        if rest.any():
-            found[rest] = super()._of_delta(delta[rest])
-        return found
+        result = np.where(delta < self.slack, np.inf, self.level)
+        remainder = (delta > self.slack) | (self.slack == 0)
+        if remainder.any():
+            result[remainder] = super()._of_delta(delta[remainder])
+        return result
 
     def _renyi(self, order: Floats) -> Floats:
         return PureProfile(self.level)._renyi(order) if self.slack == 0 else np.full(order.shape, np.inf)

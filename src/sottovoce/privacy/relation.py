@@ -100,7 +100,7 @@ def check_same(first: Relation, second: Relation, what: str) -> None:
 
 def shown_with_relation(value: Any) -> str:
     """Return the text of a dataclass as Python writes it, its relation last, and only where it is not the usual one."""
-    found = {f.name: getattr(value, f.name) for f in fields(value) if f.repr}
-    relation = found.pop("relation", REPLACE_ONE)
-    found |= {} if relation == REPLACE_ONE else {"relation": relation}
-    return f"{type(value).__qualname__}({', '.join(f'{name}={part!r}' for name, part in found.items())})"
+    result = {f.name: getattr(value, f.name) for f in fields(value) if f.repr}
+    relation = result.pop("relation", REPLACE_ONE)
+    result |= {} if relation == REPLACE_ONE else {"relation": relation}
+    return f"{type(value).__qualname__}({', '.join(f'{name}={part!r}' for name, part in result.items())})"

@@ -86,11 +86,11 @@ def trade_off(claim: Claim, false_alarms: ArrayLike) -> float | Floats:
     alphas = as_floats("false_alarms", false_alarms, 0.0, below=_ONE)
     flat = alphas.ravel()
     if isinstance(claim, Promise):
-        found = np.array([_left(claim, float(alpha)) for alpha in flat])
+        result = np.array([_left(claim, float(alpha)) for alpha in flat])
     else:
-        found = _hits(claim, flat)
-    missed = 1.0 - found
-    missed = np.where(found <= 1.0 - missed, missed, np.nextafter(missed, 0.0))  # rounded down
+        result = _hits(claim, flat)
+    missed = 1.0 - result
+    missed = np.where(result <= 1.0 - missed, missed, np.nextafter(missed, 0.0))  # rounded down
     return float(missed[0]) if alphas.ndim == 0 else np.asarray(missed.reshape(alphas.shape))
 
 
@@ -233,10 +233,10 @@ def _hits_by_orders(profile: Profile, alphas: Floats) -> Floats:
     places = np.broadcast_to(np.log(orders - 1), (rates.size, orders.size))
     least = np.ones(rates.size)
     for finer in range(3):
-        found = _heads(profile, rates, places)
-        least = np.fmin(least, found.min(axis=1))
+        result = _heads(profile, rates, places)
+        least = np.fmin(least, result.min(axis=1))
         if finer < 2:
-            best = np.argmin(found, axis=1)[:, None]
+            best = np.argmin(result, axis=1)[:, None]
             low = np.take_along_axis(places, np.maximum(best - 1, 0), axis=1)
             high = np.take_along_axis(places, np.minimum(best + 1, places.shape[1] - 1), axis=1)
             places = low + (high - low) * _FINER

@@ -68,13 +68,13 @@ def product_up(first: float | Floats, *others: float) -> float | Floats:
     """
     if not isinstance(first, np.ndarray):
         return _product_up(first, *others)
-    found = first
+    result = first
     for factor in others:
-        product, lost = two_product(found, factor)
+        product, lost = two_product(result, factor)
         # Of next to nothing, and of what is hardly a double, it is not known what was lost.
-        kept = (lost <= 0) & (product > 1e-250) & (product < 1e290) | (product == 0) & ((found == 0) | (factor == 0))
-        found = np.where(kept, product, np.nextafter(product, np.inf))
-    return found
+        kept = (lost <= 0) & (product > 1e-250) & (product < 1e290) | (product == 0) & ((result == 0) | (factor == 0))
+        result = np.where(kept, product, np.nextafter(product, np.inf))
+    return result
 
 
 @lru_cache  # a curve asks for its own level at every look

@@ -79,14 +79,14 @@ class SubsampledProfile(Profile):
         # Beyond what a double holds the 1 is nothing beside it.
         near = np.where(np.isinf(ratio), np.log(np.maximum(np.expm1(small), q)) - math.log(q) - 1e-12, np.log1p(ratio))
         far = epsilon - math.log(q) + np.log1p(-(1 - q) * np.exp(-np.maximum(epsilon, 30.0)))
-        found = np.where(epsilon <= 30, near, far)
-        return np.asarray(np.maximum(np.maximum(found * (1 - 4e-15) - 1e-300, epsilon), 0.0))
+        result = np.where(epsilon <= 30, near, far)
+        return np.asarray(np.maximum(np.maximum(result * (1 - 4e-15) - 1e-300, epsilon), 0.0))
 
     def _log_delta(self, epsilon: Floats) -> Floats:
         if self.rate == 1:
             return self.one._log_delta(epsilon)
-        found = log_lifted(self.one._log_delta(self._before(epsilon)) + math.log(self.rate))
-        return np.where(epsilon >= self.pure(), -np.inf, found)
+        result = log_lifted(self.one._log_delta(self._before(epsilon)) + math.log(self.rate))
+        return np.where(epsilon >= self.pure(), -np.inf, result)
 
     def pure(self) -> float:
         """Return log(1 + q(e^ε - 1))."""
@@ -122,9 +122,9 @@ class SubsampledProfile(Profile):
             gone = -np.expm1(-epsilon) / self.rate * (1 - 2.0**-50)
             inside = gone < 1
             share = np.log1p(-np.where(inside, gone, 0.0))
-            found = math.log(self.rate) + epsilon + share + self.one._log_delta(np.maximum(-share * (1 - 1e-15), 0.0))
-            found = np.where(inside, log_lifted(np.minimum(found, 0.0) + 1e-15 * (epsilon + np.abs(share))), -np.inf)
-        return np.minimum(found, forward)
+            result = math.log(self.rate) + epsilon + share + self.one._log_delta(np.maximum(-share * (1 - 1e-15), 0.0))
+            result = np.where(inside, log_lifted(np.minimum(result, 0.0) + 1e-15 * (epsilon + np.abs(share))), -np.inf)
+        return np.minimum(result, forward)
 
     @property
     def ordered(self) -> bool:  # type: ignore[override]
@@ -143,10 +143,10 @@ class SubsampledProfile(Profile):
     @cached_property
     def _table(self) -> tuple[Floats, Floats] | None:
         """Orders, and the logarithm of the integral of the curve of δ at each; None where no order is finite."""
-        whole = min(self.one.pure(), float(self.one._epsilon(np.array([_DEEPEST]))[0]))
-        if not 0 < whole < math.inf:
+        full = min(self.one.pure(), float(self.one._epsilon(np.array([_DEEPEST]))[0]))
+        if not 0 < full < math.inf:
             return None
-        inner = spaced_by_log_delta(self.one._log_delta, whole)
+        inner = spaced_by_log_delta(self.one._log_delta, full)
         nodes = np.unique(self._after(inner))
         if math.isfinite(self.pure()):
             nodes[-1] = self.pure()  # where δ is zero, and nothing is left

@@ -53,13 +53,13 @@ def subsampled_epsilon(epsilon: float, rate: float) -> float:
     >>> round(subsampled_epsilon(4.0, 0.1), 3)
     1.85
     """
-    whole, q = real("epsilon", epsilon), real("rate", rate)
+    full, q = real("epsilon", epsilon), real("rate", rate)
     if q > 1:
         raise InvalidValue(f"rate must be at most 1. Got {q}")
-    if q in (0.0, 1.0) or whole == 0:
-        return whole if q else 0.0
-    if whole < 700:
-        value = math.log1p(q * math.expm1(whole)) * UP + LEAST
+    if q in (0.0, 1.0) or full == 0:
+        return full if q else 0.0
+    if full < 700:
+        value = math.log1p(q * math.expm1(full)) * UP + LEAST
     else:  # the exponential would overflow
-        value = float(np.logaddexp(math.log1p(-q), whole + math.log(q))) + 4 * math.ulp(whole)
-    return min(whole, value)
+        value = float(np.logaddexp(math.log1p(-q), full + math.log(q))) + 4 * math.ulp(full)
+    return min(full, value)

@@ -281,10 +281,10 @@ def _walk(tail: TailIntegral, gap: Gap, u: Floats, way: float) -> Floats:
         stuck = (step == 0)[:, 0]  # a panel shorter than the distance's last digit: nothing can be said
         if done.any() or stuck.any():
             out[rows[done]] = np.logaddexp(total, np.where(np.isfinite(left), left, -np.inf))[done, 0]
-            rest = np.flatnonzero(~(done | stuck))
-            if not rest.size:
+            remainder = np.flatnonzero(~(done | stuck))
+            if not remainder.size:
                 break
-            rows, total, tail, gap = rows[rest], total[rest], tail.take(rest), gap.take(rest)
-            end, after = end[rest], after[rest]
+            rows, total, tail, gap = rows[remainder], total[remainder], tail.take(remainder), gap.take(remainder)
+            end, after = end[remainder], after[remainder]
         u, before = end, after
     return out

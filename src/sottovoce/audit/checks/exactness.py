@@ -76,11 +76,11 @@ def claims_of_cells() -> tuple[bool, str]:
         claims = case.mechanism.profile.delta(np.array(_EPSILONS)).tolist()
         for pair in case.mechanism.system.worst_data(case.mechanism.n):
             laws = _pair(case.mechanism, pair)
-            for one, other in itertools.permutations(laws, 2):
+            for first, other in itertools.permutations(laws, 2):
                 pairs += 1
-                edges = _edges(one, _coarse(one))
-                found = discrete_delta(one, other, edges, _EPSILONS)
-                for epsilon, claim, delta in zip(_EPSILONS, claims, found, strict=True):
+                edges = _edges(first, _coarse(first))
+                result = discrete_delta(first, other, edges, _EPSILONS)
+                for epsilon, claim, delta in zip(_EPSILONS, claims, result, strict=True):
                     if not delta.lower() <= ball(Fraction(claim)):
                         problems.append(f"{case.name}: δ({epsilon}) is {float(delta.mid()):.6g}, claimed {claim:.6g}")
     return verdict(problems, f"{pairs} ordered pairs of neighbours, cell by cell in balls, none above its claim")
@@ -138,7 +138,7 @@ def tabled_cells() -> tuple[bool, str]:
         given = [(word + step).to_bytes(8, "big") for word in at for step in (-1, 1)]
         words += len(given)
         quick = CellTable(law, cells).draw(len(given), _Fixed(b"".join(given)))[0]
-        slow = [draw(law, _Fixed(one)) for one in given]
+        slow = [draw(law, _Fixed(item)) for item in given]
         if wrong := int((quick != slow).sum()):
             problems.append(f"{type(law).__name__}: {wrong} of {len(given)} draws next to an edge lie in another cell")
     return verdict(problems, f"{words} draws next to edges of {len(laws)} laws, all in their cells")
@@ -181,9 +181,9 @@ def far_tails() -> tuple[bool, str]:
         value, function = Fraction(draw(law, _Crafted(bit))), ball_function(law)
         below = function(value, 256)
         with precision(256):
-            left = below if bit == "0" else 1 - below
-            if not (left > ball((1, -74)) and left < ball((1, -67))):
-                problems.append(f"{type(law).__name__}: 70 times {bit} leads to a probability of {left.str(3)}")
+            remaining = below if bit == "0" else 1 - below
+            if not (remaining > ball((1, -74)) and remaining < ball((1, -67))):
+                problems.append(f"{type(law).__name__}: 70 times {bit} leads to a probability of {remaining.str(3)}")
     far = float(np.linalg.norm(exact_normals(np.zeros(2), 1.0, _Source(zeros=620))))
     if not 29.2 < far < 29.4:  # √(2·622·log 2) = 29.36, less a corner of a cell
         problems.append(f"620 zeros of U lead noise {far:.4g} deviations out")

@@ -83,13 +83,13 @@ def noisy_claims() -> tuple[bool, str]:
     for (name, system, values), kind in itertools.product(_small(), _KINDS):
         mechanism = NoisyStatistics(system, 2, kind, 1.7)
         _, probability = law(kind, mechanism.scale / mechanism.grid, 60)
-        found = np.zeros(len(_EPSILONS))
-        for rest, (x, y) in itertools.product(values, itertools.permutations(values, 2)):
-            totals = [np.rint(mechanism.see([rest, z]).total / mechanism.grid) for z in (x, y)]
-            found = np.maximum(found, hockey_sticks(probability, (totals[1] - totals[0]).astype(int), _EPSILONS))
+        result = np.zeros(len(_EPSILONS))
+        for remainder, (x, y) in itertools.product(values, itertools.permutations(values, 2)):
+            totals = [np.rint(mechanism.see([remainder, z]).total / mechanism.grid) for z in (x, y)]
+            result = np.maximum(result, hockey_sticks(probability, (totals[1] - totals[0]).astype(int), _EPSILONS))
             pairs += 1
         claims = mechanism.profile.delta(np.array(_EPSILONS))
-        for epsilon, value, claim in zip(_EPSILONS, found.tolist(), claims.tolist(), strict=True):
+        for epsilon, value, claim in zip(_EPSILONS, result.tolist(), claims.tolist(), strict=True):
             if value > claim * (1 + 1e-6) + 1e-12:
                 problems.append(f"{kind} noise on {name}: δ({epsilon}) is {value:.6g} and {claim:.6g} is claimed")
     return verdict(problems, f"{pairs} neighbouring pairs, none above its claim")

@@ -51,9 +51,11 @@ def _uniforms(case: Small, draws: Floats) -> Floats:
     match law:
         case Dirichlet(alpha):
             # θ₁, then θ₂ of what θ₁ leaves: independent Beta variables.
-            left = 1 - np.cumsum(draws, axis=1) + draws
-            rest = np.cumsum(alpha[::-1])[::-1]
-            shares = [stats.beta.cdf(draws[:, k] / left[:, k], alpha[k], rest[k + 1]) for k in range(alpha.size - 1)]
+            remaining = 1 - np.cumsum(draws, axis=1) + draws
+            remainder = np.cumsum(alpha[::-1])[::-1]
+            shares = [
+                stats.beta.cdf(draws[:, k] / remaining[:, k], alpha[k], remainder[k + 1]) for k in range(alpha.size - 1)
+            ]
             return np.column_stack(shares)
         case NormalVector(centre, spread):
             return np.asarray(stats.norm.cdf(draws, centre, np.sqrt(spread)))

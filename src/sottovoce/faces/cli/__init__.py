@@ -99,11 +99,11 @@ def application(word: str | None = None) -> typer.Typer:
             continue
         module, _, attribute = place.partition(":")
         _postpone("numpy", "f2py", "testing")
-        found: Any = getattr(import_module(module), attribute)
-        if isinstance(found, typer.Typer):
-            app.add_typer(found, name=name)
+        result: Any = getattr(import_module(module), attribute)
+        if isinstance(result, typer.Typer):
+            app.add_typer(result, name=name)
         else:
-            app.command(name)(found)
+            app.command(name)(result)
     return app
 
 
@@ -114,7 +114,7 @@ def _command(word: str | None) -> Any:
 
 def _postpone(package: str, *parts: str) -> None:
     """Have parts of a package loaded when they are touched: SciPy asks NumPy for all it has, which is never used."""
-    whole = import_module(package)
+    full = import_module(package)
     for part in parts:
         name = f"{package}.{part}"
         spec = None if name in sys.modules else find_spec(name)
@@ -122,7 +122,7 @@ def _postpone(package: str, *parts: str) -> None:
             spec.loader = LazyLoader(spec.loader)
             sys.modules[name] = module = module_from_spec(spec)
             spec.loader.exec_module(module)
-            setattr(whole, part, module)
+            setattr(full, part, module)
 
 
 def _nothing() -> None:
@@ -156,8 +156,8 @@ def main() -> None:
 
 
 def _warn(said: str, *, as_json: bool) -> None:
-    told = " ".join(said.split())
-    print(json.dumps({"warning": told}) if as_json else f"beware: {told}", file=sys.stderr)
+    shown = " ".join(said.split())
+    print(json.dumps({"warning": shown}) if as_json else f"beware: {shown}", file=sys.stderr)
 
 
 class _Warner(logging.Handler):
@@ -197,8 +197,10 @@ def _run(as_json: bool) -> None:
 
         code = fail(error, as_json=as_json)
     if code == 130 and word in _PAYING:
-        told = "interrupted; what was under way may be charged, and stays so: sottovoce ledger show says"
-        print(json.dumps({"error": "Interrupted", "message": told, "exit": 130}) if as_json else told, file=sys.stderr)
+        shown = "interrupted; what was under way may be charged, and stays so: sottovoce ledger show says"
+        print(
+            json.dumps({"error": "Interrupted", "message": shown, "exit": 130}) if as_json else shown, file=sys.stderr
+        )
     sys.exit(code if isinstance(code, int) else 0)
 
 

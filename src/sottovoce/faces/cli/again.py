@@ -51,15 +51,15 @@ def again(
         raise InvalidValue("say which answer: the number of its entry, as ledger show lists it, or --idempotency-key")
     check_places(csv, plot=plot, kept=[place])
     with Ledger(place, anchor=anchor) as ledger:
-        found, budget = _found(ledger, entry, idempotency_key, dataset)
-    answer = answer_again(found, budget, certain)
+        result, budget = _found(ledger, entry, idempotency_key, dataset)
+    answer = answer_again(result, budget, certain)
     beside = _beside(answer, compare, probability or (), predict or (), contrast or ())
     with written((csv, table_file(answer)), (plot, lambda file: answer.plot().savefig(file))):
         if as_json:
             notes = list(getattr(answer, "notes", ()))
             emit(answer.to_dict() | {"notes": notes, "dataset": budget.dataset} | beside.values)
         else:
-            show(answer, f"Asked of {budget.dataset} on {found.at[:10]}; told again, nothing was spent.")
+            show(answer, f"Asked of {budget.dataset} on {result.at[:10]}; told again, nothing was spent.")
             for line in beside.lines:
                 console.print(line, markup=False)
 
@@ -70,7 +70,7 @@ def _found(ledger: Ledger, entry: int | None, key: str | None, dataset: str | No
     every = ledger.budgets()
     if dataset is not None:
         mine = ledger.budget(dataset).id
-        every = [one for one in every if mine in (one.id, one.whole)]
+        every = [item for item in every if mine in (item.id, item.whole)]
     return entry_under(ledger, key, every) if entry is None else entry_of(ledger, entry, every)  # type: ignore[arg-type]
 
 

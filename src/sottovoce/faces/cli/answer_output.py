@@ -31,8 +31,8 @@ def show(answer: Any, after: str) -> None:
         console.print(f"{answer.summary()}\n{after}", markup=False)
         return
     header, rows = answer.lines()
-    left = len(getattr(answer.question, "label_names", ("term",)))
-    console.print(table(answer.question.describe(), header, rows, left=left))
+    remaining = len(getattr(answer.question, "label_names", ("term",)))
+    console.print(table(answer.question.describe(), header, rows, left=remaining))
     console.print(f"{answer.footing()}. {after}", markup=False)
 
 
@@ -65,9 +65,9 @@ def of_rows(answer: Any, rows: tuple[str, str] | None, claims: Sequence[str] = (
     lines: list[str] = []
     values: dict[str, Any] = {}
     if rows is not None:
-        found = contrast(answer, *row_places(answer.question, rows))
-        lines.append("\n" + " ".join(found.sentences()))
-        values |= {"compared": found.sentences(), "comparison": found.to_dict()}
+        result = contrast(answer, *row_places(answer.question, rows))
+        lines.append("\n" + " ".join(result.sentences()))
+        values |= {"compared": result.sentences(), "comparison": result.to_dict()}
     if claims:
         likely = [(claim.strip(), answer.probability(claim)) for claim in claims]
         lines += [
@@ -84,8 +84,8 @@ def of_regression(answer: Any, rows: Sequence[str] = (), contrasts: Sequence[str
     from sottovoce.service.answers.predictions import expected, sentence  # noqa: PLC0415
 
     predicted = expected(answer.posterior, rows, answer.level)
-    combined = [answer.contrast(parse_contrast(one, answer.posterior.terms)) for one in contrasts]
-    lines = [sentence(answer.question.parsed.response, answer.level, one) for one in predicted]
-    lines += [contrast_sentence(one, answer.level, answer.ratio) for one in combined]
+    combined = [answer.contrast(parse_contrast(item, answer.posterior.terms)) for item in contrasts]
+    lines = [sentence(answer.question.parsed.response, answer.level, item) for item in predicted]
+    lines += [contrast_sentence(item, answer.level, answer.ratio) for item in combined]
     values = {"predicted": predicted} if predicted else {}
-    return ShownAnswer(lines, values | ({"contrasts": [asdict(one) for one in combined]} if combined else {}))
+    return ShownAnswer(lines, values | ({"contrasts": [asdict(item) for item in combined]} if combined else {}))

@@ -70,7 +70,7 @@ def ask(
     from sottovoce.records.facts import Cells, Facts  # noqa: PLC0415
     from sottovoce.records.facts.condition_parser import check_levels  # noqa: PLC0415
 
-    wanted = tuple(read_share("--at", one) for one in at or ())
+    wanted = tuple(read_share("--at", item) for item in at or ())
     given = {"by": tuple(by or ()), "where": where, "exposure": exposure, "at": wanted, "bins": bins, "pool": pool}
     asked = _parts_of(question, verb, column, {name: value for name, value in given.items() if value})
     paid, certain = shared.paid(spend), checked_level(read_share("--level", level))
@@ -101,14 +101,14 @@ def ask(
         named: dict[str, Any] = {"idempotency_key": idempotency_key, "purpose": purpose, "again": again}
         with waiting("asking"):
             answer = curator.answer(asking, spend=paid, level=certain, **named)
-        left, whom = curator.left(), curator.whom
+        remaining, whom = curator.left(), curator.whom
     beside = of_rows(answer, compare)
     with written((csv, table_file(answer)), (plot, lambda file: answer.plot().savefig(file))):
         if as_json:
-            told = {"dataset": curator.dataset, "left": left, "protects": whom}
-            emit(answer.to_dict() | {"notes": answer.notes} | told | beside.values)
+            shown = {"dataset": curator.dataset, "left": remaining, "protects": whom}
+            emit(answer.to_dict() | {"notes": answer.notes} | shown | beside.values)
         else:
-            show(answer, f"{left}." + ("" if curator.person is None else f" {whom}."))
+            show(answer, f"{remaining}." + ("" if curator.person is None else f" {whom}."))
             for line in beside.lines:
                 console.print(line, markup=False)
 

@@ -70,16 +70,16 @@ def audit(
     if case == "list":
         _list(as_json)
         return
-    one = case is not None or system is not None or spec is not None
-    if everything == one:
+    item = case is not None or system is not None or spec is not None
+    if everything == item:
         raise InvalidValue("audit needs one of: --all; --case NAME; --system, --n and --target (or --spec FILE)")
     if everything:
         if plot is not None:
             raise InvalidValue("--plot draws one audit; name it with --case or --system")
         with _progress("auditing every case", as_json) as tell:
-            found = survey(draws=size, delta=delta, confidence=sure, seed=root, jobs=jobs, progress=tell)
-        _tell_all(found, delta, sure, as_json)
-        reports = [report for _, report in found]
+            result = survey(draws=size, delta=delta, confidence=sure, seed=root, jobs=jobs, progress=tell)
+        _tell_all(result, delta, sure, as_json)
+        reports = [report for _, report in result]
     else:
         check_places(plot=plot)
         subject = find_case(case).build() if case is not None else _planned(system, n, target, mechanism, facts, spec)

@@ -50,7 +50,7 @@ def balance(
     from sottovoce.service.answers.trade_off import TradeOff  # noqa: PLC0415
     from sottovoce.service.curator.privacy_unit import Protected  # noqa: PLC0415
 
-    if sum(one is not None for one in (width, risk, spend)) > 1:
+    if sum(item is not None for item in (width, risk, spend)) > 1:
         raise InvalidValue("say one of --width, --risk and --spend: each follows from the others")
     asked, guessed = parse_question(question), read_share("--baseline", baseline)
     known = read_facts(facts)
@@ -60,7 +60,7 @@ def balance(
     parts = {"share": share, "spread": spread, "kept": kept, "smallest": smallest}
     others = {name: read_share(f"--{name}", part) for name, part in parts.items() if part is not None}
     said = parse_imagined(imagine or (), about.grouped_facts, **others)
-    found = TradeOff(
+    result = TradeOff(
         about,
         n,
         whom.meant(parse_promise(budget)),
@@ -70,30 +70,32 @@ def balance(
     )
     chosen, note = None, None
     if width is not None:
-        chosen = found.for_width(width)
+        chosen = result.for_width(width)
     elif risk is not None:
         most = read_share("--risk", risk)
-        chosen = found.for_risk(most)
+        chosen = result.for_risk(most)
         if chosen.share == 1 and chosen.success < most:
             note = "Even the whole budget stays below that risk."
     elif spend is not None:
         given = parse_spend(spend)
         if isinstance(given, str):
             raise InvalidValue(f"say a share of the budget such as 5%. Got {spend!r}")
-        chosen = found.at(given)
+        chosen = result.at(given)
     if plot is not None:
         try:
-            found.plot(chosen).savefig(plot)
+            result.plot(chosen).savefig(plot)
         except (OSError, ValueError) as error:
             raise InvalidValue(f"cannot write {plot}: {error}") from None
     if as_json:
         picked = None if chosen is None else chosen.to_dict()
-        told = {"question": found.question.describe(), "level": found.level, "chosen": picked, "note": note}
-        emit(told | {"curve": [offer.to_dict() for offer in found.curve(points=7)]})
+        shown = {"question": result.question.describe(), "level": result.level, "chosen": picked, "note": note}
+        emit(shown | {"curve": [offer.to_dict() for offer in result.curve(points=7)]})
         return
-    head, rows = found.lines(chosen)
-    console.print(table(found.question.describe(), head, rows))
+    head, rows = result.lines(chosen)
+    console.print(table(result.question.describe(), head, rows))
     imagined = f"{whom.many(n)} as imagined"
-    console.print(f"\nForecast for {imagined}, {percent(found.level)} intervals, the widest row. A budget of {budget}.")
-    for sentence in filter(None, (note, found.change)):
+    console.print(
+        f"\nForecast for {imagined}, {percent(result.level)} intervals, the widest row. A budget of {budget}."
+    )
+    for sentence in filter(None, (note, result.change)):
         console.print(sentence)

@@ -55,16 +55,16 @@ def card(
     with Ledger(place, anchor=anchor) as ledger:
         known = None if facts is None else facts_of(facts)
         guessed = read_share("--baseline", baseline)
-        found = made(ledger, dataset, facts=known, issuer=issuer, title=title, baseline=guessed)
+        result = made(ledger, dataset, facts=known, issuer=issuer, title=title, baseline=guessed)
     secret = _key_for(place) if key is None else key
     signer = Signer(secret)
     public = secret.with_name(f"{secret.name.removesuffix('.pem')}.pub.pem")
-    _write(out, sign_card(found, signer))
+    _write(out, sign_card(result, signer))
     _write(public, signer.public_key.decode())
     if as_json:
-        emit({"card": str(out), "key": signer.fingerprint, "public_key": str(public), "content": dict(found.content)})
+        emit({"card": str(out), "key": signer.fingerprint, "public_key": str(public), "content": dict(result.content)})
         return
-    titled = escape(str(found.content["title"]))
+    titled = escape(str(result.content["title"]))
     console.print(f"card of [bold]{titled}[/] written to {escape(str(out))}", soft_wrap=True)
     console.print(f"signed by key {signer.fingerprint}; check it with", soft_wrap=True)
     console.print(f"  sottovoce card --verify {out} --key {public}", soft_wrap=True, markup=False)
@@ -120,7 +120,7 @@ def _verify(page: Path, key: Path | None, place: str | None, *, as_json: bool) -
         ("issuer", str(said["issuer"] or "not named")),
         ("data set", f"{said['title']} ({many})"),
         ("made", str(said["made"])),
-        ("releases", str(sum(one["state"] == "committed" for one in said["releases"]))),
+        ("releases", str(sum(item["state"] == "committed" for item in said["releases"]))),
         ("spent", f"{percent(said['spent'])} of the budget"),
         ("ledger", "passes through the card's head" if place is not None else "not given, and not checked"),
     ]

@@ -100,7 +100,7 @@ def table(
     line, however narrow the table is; what stands above numbers gives way before names do, names before numbers, the
     first of several last; those columns that are `whole` never do.
     """
-    made = Table(header_style="dim", box=None, pad_edge=False)
+    built = Table(header_style="dim", box=None, pad_edge=False)
     cells = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
     needed = [max((row[index].cell_len for row in cells), default=0) for index in range(len(columns))]
     tight = sum(map(max, needed, map(len, columns))) + 2 * (len(columns) - 1) > console.width
@@ -108,7 +108,7 @@ def table(
         kept, number = name in whole or index == 0 < left - 1, index >= left
         most = max(needed[index], *map(len, name.split())) if number and tight and name else None
         justify: JustifyMethod = "right" if number else "left"
-        made.add_column(escape(name), justify=justify, overflow="fold", no_wrap=kept, max_width=most)
+        built.add_column(escape(name), justify=justify, overflow="fold", no_wrap=kept, max_width=most)
     for row in cells:
-        made.add_row(*row)
-    return Group(Text(title, style="bold"), made) if title else Group(made)
+        built.add_row(*row)
+    return Group(Text(title, style="bold"), built) if title else Group(built)

@@ -56,20 +56,20 @@ def demo(
         budget = curator.budget
         say(f"[bold]A budget[/] for everything ever published: [bold]{BUDGET}[/], counted as {budget.counted}.")
         say("[bold]Answers[/] by group, each charged, on disk, before a single record is read.\n")
-        records, found = hk_collisions(), []
+        records, result = hk_collisions(), []
         for title, text, spend in QUESTIONS:
-            told = ask(curator, records, title, text, spend)
-            found.append(told)
-            _tell(say, told)
+            shown = ask(curator, records, title, text, spend)
+            result.append(shown)
+            _tell(say, shown)
         share = curator.share_for("proportion of hit_and_run", 0.005)
         entries = curator.history()
     free = "how often drivers flee over all collisions, to ± 0.005"
     say(f"[bold]Planning[/] is free: {free}, would take {percent(share)} of the budget.\n")
     say("[bold]The ledger[/] cannot be overspent, and shows if anyone alters it:")
     say(f"   sottovoce ledger show {ledger}\n   sottovoce ledger verify {ledger}")
-    page = write_report(output / "report.html", budget, found, entries)
+    page = write_report(output / "report.html", budget, result, entries)
     if as_json:
-        emit({"report": str(page), "ledger": str(ledger), "answers": [_plain(one) for one in found]})
+        emit({"report": str(page), "ledger": str(ledger), "answers": [_plain(item) for item in result]})
         return
     say(f"\n[bold]Open[/] {page} for the pictures.")
 

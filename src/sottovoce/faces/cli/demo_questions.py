@@ -46,8 +46,8 @@ def _truths(answer: Answer, records: Any) -> tuple[float, ...]:
     """Return the true number of every row. The collisions are public; of private data nobody may see this."""
     question, (column,) = answer.question, answer.question.columns_asked
     frame = records.select([*question.by, column]).to_pandas()
-    found = []
+    result = []
     for row in answer.rows:
         values = frame[(frame[list(question.by)] == [row[name] for name in question.by]).all(axis=1)][column]
-        found.append(float((values == row[column]).mean() if column in row else values.clip(upper=10).mean()))
-    return tuple(found)
+        result.append(float((values == row[column]).mean() if column in row else values.clip(upper=10).mean()))
+    return tuple(result)

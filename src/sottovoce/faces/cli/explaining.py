@@ -32,21 +32,21 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Say what a promise means, in words that a patient understands. Reads no data and spends nothing."""
-    told = _told(what, dataset, {"baseline": read_share("--baseline", baseline), "language": language})
+    shown = _told(what, dataset, {"baseline": read_share("--baseline", baseline), "language": language})
     if plot is not None:
         try:
-            told.plot().savefig(plot)
+            shown.plot().savefig(plot)
         except (OSError, ValueError) as error:
             raise InvalidValue(f"cannot write {plot}: {error}") from None
     if as_json:
-        emit(told.to_dict())
+        emit(shown.to_dict())
         return
-    console.print(f"[bold]{escape(told.title)}[/]\n")
-    for line in told.icons.lines():
+    console.print(f"[bold]{escape(shown.title)}[/]\n")
+    for line in shown.icons.lines():
         console.print("".join(f"[{colour}]{mark * line.count(mark)}[/]" for mark, colour in _COLOURS.items()))
-    legend = told.icons.legend(texts(language))
+    legend = shown.icons.legend(texts(language))
     console.print("  ".join(f"{mark} {label}" for mark, label in zip(_COLOURS, legend, strict=False)) + "\n")
-    for sentence in told.sentences:
+    for sentence in shown.sentences:
         console.print(escape(sentence) + "\n")
 
 

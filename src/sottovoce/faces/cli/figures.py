@@ -99,8 +99,8 @@ def draw_trade_off(report: Any) -> Any:
     hits.set(xscale="log", yscale="log", xlim=(least, 1), ylim=(least, 1.3), ylabel="hits")
     hits.set_title("Few false alarms: none may rise above it", loc="left", fontsize=10)
     hits.legend(fontsize=8, loc="lower right", frameon=False)
-    found = f"ε ≥ {report.epsilon.lower:.3g} found, {report.epsilon.claimed:.3g} claimed at δ = {report.delta:g}"
-    drawing.suptitle(f"{report.name}: {report.verdict}\n{found}", fontsize=10, x=0.01, ha="left")
+    result = f"ε ≥ {report.epsilon.lower:.3g} found, {report.epsilon.claimed:.3g} claimed at δ = {report.delta:g}"
+    drawing.suptitle(f"{report.name}: {report.verdict}\n{result}", fontsize=10, x=0.01, ha="left")
     return drawing
 
 

@@ -85,14 +85,14 @@ def show(place: Place, anchor: Elsewhere = None, as_json: AsJson = False) -> Non
     """Show budgets, what is left of them, and every entry."""
     with Ledger(place, anchor=anchor) as ledger:
         budgets, entries = ledger.budgets(), ledger.entries()
-        left = {b.id: ledger.remaining(b) for b in budgets}
+        remaining = {b.id: ledger.remaining(b) for b in budgets}
         shares = {b.id: max(0.0, 1 - b.share(float(ledger.spent(b)))) for b in budgets}
     if as_json:
         emit(
             {
                 "budgets": [
                     {"dataset": b.dataset, "promise": str(b.promise), "n": b.n, "limit": b.limit, "at": b.at}
-                    | {"remaining": str(left[b.id]), "left": shares[b.id]}
+                    | {"remaining": str(remaining[b.id]), "left": shares[b.id]}
                     | {"filter": dict(b.filter), "counted": b.counted}
                     for b in budgets
                 ],
@@ -145,9 +145,9 @@ def _what(request: Mapping[str, Any]) -> str:
 
 def _budget(budget: Budget, budgets: Sequence[Budget]) -> str:
     """Return the promise, or the share of a whole that is counted alike."""
-    whole = next((b for b in budgets if b.id == budget.whole), None)
-    if whole is not None and whole.counted == budget.counted and not isinstance(budget.promise, ApproxDP):
-        return f"{percent(whole.share(budget.limit))} of {whole.dataset}"
+    full = next((b for b in budgets if b.id == budget.whole), None)
+    if full is not None and full.counted == budget.counted and not isinstance(budget.promise, ApproxDP):
+        return f"{percent(full.share(budget.limit))} of {full.dataset}"
     return str(budget.promise)
 
 

@@ -29,32 +29,32 @@ def take_plainly(command: Any) -> Any:
 
 def _parameters(usual: Any, context: Any) -> Any:
     """Return the parameters of a command, its help among them, each told once to take them so."""
-    found = usual(context)
-    for parameter in found:
+    result = usual(context)
+    for parameter in result:
         kind = _kind(parameter)
         if kind is not None and not isinstance(parameter.process_value, partial):
             parameter.process_value = partial(_taken, parameter, kind, parameter.process_value)
-    return found
+    return result
 
 
 def _kind(parameter: Any) -> Any:
     """Return what a parameter is, if nothing else is asked of it, such as a range."""
-    told = getattr(parameter, "type_descriptor", None)
-    about = getattr(told, "parameter_info", None)
+    shown = getattr(parameter, "type_descriptor", None)
+    about = getattr(shown, "parameter_info", None)
     bare = all(getattr(about, name, ...) is usual for name, usual in _BARE.items())
-    return getattr(told, "annotation", None) if bare else None
+    return getattr(shown, "annotation", None) if bare else None
 
 
 def _taken(parameter: Any, kind: Any, usual: Any, context: Any, value: Any) -> Any:
     if value is None and not parameter.required:
-        found = () if parameter.multiple or parameter.nargs == -1 else None
+        result = () if parameter.multiple or parameter.nargs == -1 else None
     elif type(value) is kind and kind in (str, int, float):  # a word, or a number by default
-        found = value
+        result = value
     elif (kind in (int, float) and _is_plain(value, kind)) or (kind is Path and _is_open(value)):
-        found = kind(value)
+        result = kind(value)
     else:
         return usual(context, value)
-    return found if parameter.callback is None else parameter.callback(context, parameter, found)
+    return result if parameter.callback is None else parameter.callback(context, parameter, result)
 
 
 def _is_plain(value: Any, kind: Any) -> bool:

@@ -79,7 +79,7 @@ def plan(
 ) -> None:
     """Compare the mechanisms that keep a promise, or say what an accuracy costs. Needs no data and spends nothing."""
     given, held, certain = read_spec(spec), read_share("--kept", kept), read_share("--level", level)
-    count, whole = n if n is not None else given.get("n"), budget or given.get("budget") or "approx:1,1e-6"
+    count, full = n if n is not None else given.get("n"), budget or given.get("budget") or "approx:1,1e-6"
     count = None if count is None else whole_number("n", count)
     known = facts_of(facts or given.get("facts"))
     if question is not None:
@@ -88,7 +88,7 @@ def plan(
         alone = system is None and mechanism == "all" and mean is None and column is None and within is None
         paid = _paid(target, budget, spend, alone=alone)
         said = {"family": family, "where": where, "prior": prior, "misses": misses}
-        asked = (question, count, known, parse_promise(whole), width, paid, plot)
+        asked = (question, count, known, parse_promise(full), width, paid, plot)
         plan_question(*asked, said, protect, imagine or (), held, certain, bins, as_json=as_json)
         return
     stated = any(value is not None for value in (where, prior, misses))
@@ -106,10 +106,10 @@ def plan(
         from sottovoce.mechanisms.required_share import shares_needed  # noqa: PLC0415 - brings the filter
 
         wanted = read_width(width, of_share=model.word in ("beta-bernoulli", "dirichlet-categorical"))
-        needed = shares_needed(model, count, parse_promise(whole), wanted, imagined, names)
-        _say_needed(needed, whole, as_json=as_json)
-        if all(one.share is None for one in needed):
-            raise PromiseUnreachable(_in_reach(needed, model, count, parse_promise(whole), wanted, imagined))
+        needed = shares_needed(model, count, parse_promise(full), wanted, imagined, names)
+        _say_needed(needed, full, as_json=as_json)
+        if all(item.share is None for item in needed):
+            raise PromiseUnreachable(_in_reach(needed, model, count, parse_promise(full), wanted, imagined))
         return
     promise = parse_promise(str(promise_text))
     if within is not None:
@@ -122,19 +122,19 @@ def plan(
 
         plan_regression(model, count, promise, str(promise), as_json=as_json)
         return
-    found = choices(model, count, promise, imagined, names)
+    result = choices(model, count, promise, imagined, names)
     if plot is not None:
         from sottovoce.faces.cli.figures import choices_figure  # noqa: PLC0415 - plots are an extra
 
-        choices_figure(found, promise, plot)
+        choices_figure(result, promise, plot)
     if as_json:
-        told = {"system": model.to_dict(), "n": count, "target": promise.to_dict(), "mean": imagined}
-        emit(told | {"choices": [c.to_dict() for c in found], "cautions": list(cautions(promise, count))})
+        shown = {"system": model.to_dict(), "n": count, "target": promise.to_dict(), "mean": imagined}
+        emit(shown | {"choices": [c.to_dict() for c in result], "cautions": list(cautions(promise, count))})
     else:
-        _print(found, model, count, promise)
+        _print(result, model, count, promise)
         if plot is not None:
             console.print(f"\ncurves written to {plot}", markup=False)
-    if all(c.mechanism is None for c in found):
+    if all(c.mechanism is None for c in result):
         raise PromiseUnreachable(f"no mechanism keeps {promise} for n = {count}; loosen the promise")
 
 
@@ -170,15 +170,15 @@ def _means(text: str) -> list[float]:
 
 def _say_needed(found: list[Needed], budget: str, *, as_json: bool) -> None:
     if as_json:
-        emit({"budget": budget, "needed": [one.to_dict() for one in found]})
+        emit({"budget": budget, "needed": [item.to_dict() for item in found]})
         return
     rows = [
         (
-            one.name,
-            "more than there is" if one.share is None else percent(one.share),
-            f"± {number(one.width, 3)}",
+            item.name,
+            "more than there is" if item.share is None else percent(item.share),
+            f"± {number(item.width, 3)}",
         )
-        for one in found
+        for item in found
     ]
     console.print(table("What it takes", ("mechanism", f"of {budget}", "known to"), rows, left=1))
 

@@ -19,16 +19,16 @@ def plan_chain(system: Any, n: int, promise: Promise, within: float, precision: 
     """Say which chain is so near, how long it is and what it promises; nothing is read."""
     if not isinstance(system, Design):
         raise InvalidValue("--within is about the chain of a regression: --system regression:features=a/b,label=c")
-    made = near_posterior(system, n, promise, prior_precision=precision, within=within)
-    length, bound = math.sqrt(system.dimension / precision), distance(made)
+    built = near_posterior(system, n, promise, prior_precision=precision, within=within)
+    length, bound = math.sqrt(system.dimension / precision), distance(built)
     if as_json:
-        told = {"distance": bound, "within": bound / length, "steps": made.n_steps, "target": promise.to_dict()}
-        emit({"mechanism": made.to_dict()} | told)
+        shown = {"distance": bound, "within": bound / length, "steps": built.n_steps, "target": promise.to_dict()}
+        emit({"mechanism": built.to_dict()} | shown)
         return
     rows = [
-        ("data weight ρ", number(made.data_weight)),
-        ("steps, each so long", f"{made.n_steps:,} of {number(made.chain.step)}"),
+        ("data weight ρ", number(built.data_weight)),
+        ("steps, each so long", f"{built.n_steps:,} of {number(built.chain.step)}"),
         ("W₂ to the posterior, at most", f"{number(bound)}: {number(bound / length, 3)} of the prior's length"),
-        *((f"ε at δ = {delta:g}", number(made.profile.epsilon(delta))) for delta in DELTAS),
+        *((f"ε at δ = {delta:g}", number(built.profile.epsilon(delta))) for delta in DELTAS),
     ]
     console.print(table(f"A sample that is proven near, n = {n:,}, promise {promise}", ("", ""), rows, left=2))

@@ -84,7 +84,7 @@ def plan_question(
     with waiting("imagining answers"):
         chosen = balance.for_width(width) if width is not None else balance.at(0.05 if share is None else share)
         rare = _if_rare(balance, chosen.share)
-        offers = [] if as_json else [*(balance.at(one) for one in (0.01, 0.05, 0.2, 1.0)), chosen]
+        offers = [] if as_json else [*(balance.at(item) for item in (0.01, 0.05, 0.2, 1.0)), chosen]
     if plot is not None:
         try:
             balance.plot(chosen).savefig(plot)
@@ -92,15 +92,15 @@ def plan_question(
             raise InvalidValue(f"cannot write {plot}: {error}") from None
     beware = list(cautions(budget, n))
     if as_json:
-        told = {"question": balance.question.describe(), "n": n, "budget": str(budget), "level": balance.level}
-        emit(told | chosen.to_dict() | {"rare": rare, "cautions": beware})
+        shown = {"question": balance.question.describe(), "n": n, "budget": str(budget), "level": balance.level}
+        emit(shown | chosen.to_dict() | {"rare": rare, "cautions": beware})
         return
     for caution in beware:
         console.print(f"[yellow]beware:[/] {escape(caution)}")
     offers.sort(key=lambda offer: offer.share)
     rows = [
-        ("→" if one.share == chosen.share else "", percent(one.share), f"± {number(one.width, 3)}")
-        for one in {offer.share: offer for offer in offers}.values()
+        ("→" if item.share == chosen.share else "", percent(item.share), f"± {number(item.width, 3)}")
+        for item in {offer.share: offer for offer in offers}.values()
     ]
     row = "" if not chosen.of else "each group " if chosen.of.startswith("each") else "widest row "
     console.print(table(balance.question.describe(), ("", "share of the budget", f"{row}known to"), rows))

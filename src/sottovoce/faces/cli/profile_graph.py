@@ -110,14 +110,14 @@ def plan(
 ) -> None:
     """Say what a mechanism would do to records, before any record is read."""
     with _errors(as_json):
-        made = CALIBRATE[mechanism](read_graph(profiles, edges), epsilon)
+        built = CALIBRATE[mechanism](read_graph(profiles, edges), epsilon)
         if matrices is not None:
-            text = made.to_csv() if matrices.suffix.lower() == ".csv" else made.to_json(indent=1)
+            text = built.to_csv() if matrices.suffix.lower() == ".csv" else built.to_json(indent=1)
             matrices.write_text(text, encoding="utf-8")
         if as_json:
-            emit(_summary(made))
+            emit(_summary(built))
         else:
-            _say(_summary(made))
+            _say(_summary(built))
 
 
 @app.command()
@@ -140,16 +140,16 @@ def release(
     with _errors(as_json):
         if (profile is None) == (profile_column is None):
             raise InvalidValue("give either --profile or --profile-column")
-        made = CALIBRATE[mechanism](read_graph(profiles, edges), epsilon)
+        built = CALIBRATE[mechanism](read_graph(profiles, edges), epsilon)
         if profile_column is None:
             (values,) = read_column(records, column)
-            released = made.release(values, profile)
+            released = built.release(values, profile)
         else:
             values, sources = read_column(records, column, profile_column)
-            released = made.release(values, sources)
+            released = built.release(values, sources)
         write_column(output, column, released.value.tolist())
         if as_json:
-            emit(_summary(made) | {"records": len(values), "output": str(output)})
+            emit(_summary(built) | {"records": len(values), "output": str(output)})
         else:
-            _say(_summary(made))
+            _say(_summary(built))
             typer.echo(f"released       {len(values)} records to {output}")

@@ -81,8 +81,8 @@ def regress(
         asking = regression_room().Formula(formula, known, **said)
         check_levels(where, known)
         parse_rows(asking, predict or ())
-        for one in contrast or ():
-            parse_contrast(one, asking.terms)
+        for item in contrast or ():
+            parse_contrast(item, asking.terms)
 
         def with_records(records: Records) -> Callable[[PaidVerbs], Mechanism]:
             if where is not None:
@@ -95,13 +95,13 @@ def regress(
         named: dict[str, Any] = {"idempotency_key": idempotency_key, "purpose": purpose, "again": again}
         with waiting("looking at the records"):
             answer = curator.regress(formula, **said, spend=paid, level=certain, **named)
-        left, whom = curator.left(), curator.whom
+        remaining, whom = curator.left(), curator.whom
     beside = of_regression(answer, predict or (), contrast or ())
     with written((csv, table_file(answer)), (plot, lambda file: answer.plot().savefig(file))):
         if as_json:
-            told = {"dataset": curator.dataset, "left": left, "protects": whom}
-            emit(answer.to_dict() | {"notes": answer.notes} | told | beside.values)
+            shown = {"dataset": curator.dataset, "left": remaining, "protects": whom}
+            emit(answer.to_dict() | {"notes": answer.notes} | shown | beside.values)
         else:
-            show(answer, f"{left}." + ("" if curator.person is None else f" {whom}."))
+            show(answer, f"{remaining}." + ("" if curator.person is None else f" {whom}."))
             for line in beside.lines:
                 console.print(line, markup=False)

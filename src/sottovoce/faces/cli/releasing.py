@@ -115,7 +115,7 @@ def release(
 
         first = _first_look(str(share), limit) if share is not None else parse_promise(promise)
         said = first if limit is None else parse_promise(limit)
-        secret = None if isinstance(told := option("n", n), int) else told  # a plan's file may say how many to plan for
+        secret = None if isinstance(text := option("n", n), int) else text  # a plan's file may say how many to plan for
         hidden = secret is not None or said.relation.hides_n
         first = first.under(ADD_REMOVE) if hidden else first
         built = made_for(first, None if hidden else records.count())
@@ -162,10 +162,10 @@ def release(
             purpose=option("purpose", purpose),
             accept_unproven=accept_unproven,
         )
-        left, share_left, protects = curator.remaining(), curator.left(), curator.whom
+        remaining, share_left, protects = curator.remaining(), curator.left(), curator.whom
     answer = (
         made.to_dict()
-        | {"dataset": curator.dataset, "remaining": left.to_dict(), "left": share_left}
+        | {"dataset": curator.dataset, "remaining": remaining.to_dict(), "left": share_left}
         | {"protects": protects}
     )
     with written((output, lambda file: file.write_text(made.to_json(indent=2) + "\n", encoding="utf-8"))):
@@ -199,7 +199,7 @@ def _print(made: Any, described: str, left: str) -> None:
         low, high = value.interval(0.95)
         rows = [("mean", _show(value.mean)), ("95 % interval", f"{_show(low)} to {_show(high)}")]
     elif hasattr(value, "summary"):
-        rows = [(str(name), _words(one)) for name, one in _rows(value.summary())]
+        rows = [(str(name), _words(item)) for name, item in _rows(value.summary())]
     else:
         rows = [(made.parameter, _show(value))]
     profile = made.profile
@@ -222,7 +222,7 @@ def _rows(summary: Any) -> list[tuple[Any, Any]]:
 
 def _words(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_words(one)}" for name, one in value.items())
+        return ", ".join(f"{name} {_words(item)}" for name, item in value.items())
     return _show(value) if isinstance(value, list | float | int) or hasattr(value, "tolist") else str(value)
 
 

@@ -67,7 +67,7 @@ The red mark is the true number, shown because this data set is public; a real c
 def write_report(path: Path, budget: Budget, found: Sequence[NarratedQuestion], entries: Sequence[Entry]) -> Path:
     """Write the page and return its path."""
     promise: Any = budget.promise
-    costs = [one.answer.share or 0.0 for one in found if one.answer is not None]
+    costs = [item.answer.share or 0.0 for item in found if item.answer is not None]
     text = _PAGE.format(
         epsilon=promise.epsilon,
         delta=np.format_float_positional(promise.delta, trim="-"),

@@ -95,9 +95,9 @@ def create(
 @tokens_app.command("list")
 def list_tokens(config: ConfigFile, as_json: AsJson = False) -> None:
     """List every token, without its secret."""
-    found = [token.to_dict() | {"valid": token.valid} for token in _tokens(config)]
+    result = [token.to_dict() | {"valid": token.valid} for token in _tokens(config)]
     if as_json:
-        emit({"tokens": found})
+        emit({"tokens": result})
         return
     rows = [
         (
@@ -109,7 +109,7 @@ def list_tokens(config: ConfigFile, as_json: AsJson = False) -> None:
             (t["expires"] or "never")[:10],
             "valid" if t["valid"] else "revoked" if t["revoked"] else "expired",
         )
-        for t in found
+        for t in result
     ]
     columns = ("token", "analyst", "scopes", "data sets", "created", "expires", "state")
     dated = ("created", "expires", "state")
@@ -153,15 +153,15 @@ def verify(
     from sottovoce.service.answers.notebook_repr import asked_in_words  # noqa: PLC0415 - numpy
 
     content = json_object(_read(receipt), "a receipt")
-    found = content.get("receipt", content)
-    if not isinstance(found, dict):
+    result = content.get("receipt", content)
+    if not isinstance(result, dict):
         raise InvalidValue("a receipt is a JSON object with `signed` and `signature`")
     release = content.get("release")
-    statement = verify_receipt(found, _read(key).encode(), release)
+    statement = verify_receipt(result, _read(key).encode(), release)
     if as_json:
         emit({"good": True, "release_checked": release is not None, "statement": statement})
         return
-    console.print(f"[green]good[/]: signed by key {found.get('key')}")
+    console.print(f"[green]good[/]: signed by key {result.get('key')}")
     question, shares = statement["question"], statement.get("share")  # early receipts have no shares
     query = [("query", str(question["query"]))] if question.get("query") else []
     cost = "not said as a share"

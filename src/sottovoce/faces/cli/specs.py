@@ -48,10 +48,10 @@ def model_for(
     kind = SYSTEMS[given.get("kind", given.get("system"))]
     settings = {name for name in given if name not in ("kind", "system")}
     known = getattr(kind, "settings", settings)
-    one = column[0] if isinstance(column, list) and len(column) == 1 else column
-    if facts is None or not hasattr(kind, "from_facts") or not settings <= set(known) or isinstance(one, list):
+    item = column[0] if isinstance(column, list) and len(column) == 1 else column
+    if facts is None or not hasattr(kind, "from_facts") or not settings <= set(known) or isinstance(item, list):
         return system_from(given)
-    return kind.from_facts(given, facts, one)
+    return kind.from_facts(given, facts, item)
 
 
 def facts_of(path: Any) -> Facts | None:
@@ -61,9 +61,9 @@ def facts_of(path: Any) -> Facts | None:
 
 def parse_settings(text: str) -> dict[str, Any]:
     """Return a system's kind and arguments from their command-line form."""
-    word, _, rest = text.strip().partition(":")
+    word, _, remainder = text.strip().partition(":")
     numbers: dict[str, Any] = {}
-    for part in filter(None, rest.split(",")):
+    for part in filter(None, remainder.split(",")):
         name, equals, value = part.partition("=")
         if not equals:
             raise InvalidValue(f"cannot read {part!r} in {text!r}; write name=value, lists as a/b/c")

@@ -80,20 +80,20 @@ class Client(Verbs):
         try:
             self.dataset, n = str(self._about["name"]), self._about["n"]
             self.n = None if n is None else int(n)  # a secret, or public
-            self.facts: Facts = Facts.from_dict({one["name"]: one["facts"] for one in self._about["columns"]})
+            self.facts: Facts = Facts.from_dict({item["name"]: item["facts"] for item in self._about["columns"]})
         except (KeyError, TypeError, ValueError) as error:
             raise ServerUnreachable(f"what answers at {url} is no server of ours: {error}") from None
 
     def _chosen(self, dataset: str | None) -> Mapping[str, Any]:
         if dataset is not None:
-            found: Mapping[str, Any] = self._wire.get("datasets", dataset)
-            return found
+            result: Mapping[str, Any] = self._wire.get("datasets", dataset)
+            return result
         known = self._wire.get("datasets")
-        names = [one["name"] for one in known]
+        names = [item["name"] for item in known]
         if len(known) != 1:
             raise InvalidValue(f"say dataset=..., one of {', '.join(names)}" if names else "the token reaches no data")
-        one: Mapping[str, Any] = known[0]
-        return one
+        item: Mapping[str, Any] = known[0]
+        return item
 
     def answer(
         self,
@@ -125,8 +125,8 @@ class Client(Verbs):
         _own(part, options)
         verb: Verb = CATALOGUE[question.verb]
         stated: dict[str, Any] = {"idempotency_key": idempotency_key, "purpose": purpose}
-        told: Answer = self.asked(verb.word, **verb.arguments_of(question), spend=spend, level=level, **stated)
-        return told
+        shown: Answer = self.asked(verb.word, **verb.arguments_of(question), spend=spend, level=level, **stated)
+        return shown
 
     def regression(
         self,
@@ -144,8 +144,8 @@ class Client(Verbs):
         _own(part, options)
         given = CATALOGUE["regress"].arguments_of(formula)
         stated: dict[str, Any] = {"idempotency_key": idempotency_key, "purpose": purpose}
-        told: Regression = self.asked("regress", **given, spend=spend, level=level, **stated)
-        return told
+        shown: Regression = self.asked("regress", **given, spend=spend, level=level, **stated)
+        return shown
 
     def _foreseen(
         self,
@@ -164,11 +164,11 @@ class Client(Verbs):
         body |= {"imagine": said.texts, "share": said.share, "spread": said.spread, "kept": said.kept}
         given = {name: value for name, value in body.items() if value is not None}
         key = secrets.token_hex(16)
-        told = self._wire.post("datasets", self.dataset, "regressions", "plan", body=given, key=key)
-        if not told["covered"]:
-            raise _uncovered(told["share"], told["left"], told["whole_limits"])
-        made: RegressionPlan = regression_room().RegressionPlan.from_dict(told)
-        return made
+        shown = self._wire.post("datasets", self.dataset, "regressions", "plan", body=given, key=key)
+        if not shown["covered"]:
+            raise _uncovered(shown["share"], shown["left"], shown["whole_limits"])
+        built: RegressionPlan = regression_room().RegressionPlan.from_dict(shown)
+        return built
 
     def _offered(self, question: Question | str, offer: PricedOption, part: Budget | None = None) -> PricedOption:
         """Return an offer that can be paid, by the token's budget and by the one that everyone shares."""
@@ -197,11 +197,11 @@ class Client(Verbs):
         body |= {"spend": _paid(spend)} | ({} if purpose is None else {"purpose": purpose})
         key = secrets.token_hex(16) if idempotency_key is None else idempotency_key
         try:
-            told = self._wire.post("datasets", self.dataset, "answers", body=body, key=key)
+            shown = self._wire.post("datasets", self.dataset, "answers", body=body, key=key)
         except ServerUnreachable as error:
             once = f"ask it again with idempotency_key={key!r}, and you pay once"
             raise ServerUnreachable(f"{error}. The question may have been charged: {once}") from None
-        return known.read(told)
+        return known.read(shown)
 
     def again(self, entry: int, *, level: float | str = 0.95) -> Any:
         """Return an answer that was paid for before, by the number of its entry, with intervals of a level; free."""
@@ -237,15 +237,15 @@ class Client(Verbs):
         return explain(Promise.from_dict(self._budget()["budget"]))
 
     def _budget(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self._budgets()["yours"]
-        return found
+        result: Mapping[str, Any] = self._budgets()["yours"]
+        return result
 
     def _budgets(self) -> Mapping[str, Any]:
         """Return what is spent of the token's own budget, and of the whole."""
-        found: Mapping[str, Any] = self._wire.get("datasets", self.dataset, "remaining")
-        if found["yours"] is None:
+        result: Mapping[str, Any] = self._wire.get("datasets", self.dataset, "remaining")
+        if result["yours"] is None:
             raise NotAllowed(f"the token has no budget on {self.dataset}; ask the administrator for one")
-        return found
+        return result
 
     def history(self) -> list[dict[str, Any]]:
         """Return what was asked with this token's budget, newest first."""
@@ -256,8 +256,8 @@ class Client(Verbs):
         """Return the signed receipt of an answer; `sottovoce receipt verify` checks it."""
         if isinstance(entry, bool) or not isinstance(entry, int) or entry < 1:
             raise NotFound(f"an entry is numbered from 1. Got {entry!r}")
-        found: dict[str, Any] = self._wire.get("datasets", self.dataset, "answers", str(entry), "receipt")
-        return found
+        result: dict[str, Any] = self._wire.get("datasets", self.dataset, "answers", str(entry), "receipt")
+        return result
 
     def dummy(self, n: int = 100, seed: int = 0, *, missing: float = 0.0) -> Any:
         """Return a data frame of made-up records of the same shape, to try code on: from the facts alone, free."""

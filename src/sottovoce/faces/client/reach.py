@@ -31,22 +31,22 @@ def reach(remaining: Mapping[str, Any]) -> tuple[float, bool]:
     remaining
         What `GET …/remaining` says: of one's own budget, where there is one, and of the whole.
     """
-    yours, whole = remaining["yours"], remaining["whole"]
-    own = _left(whole if yours is None else yours)
+    yours, full = remaining["yours"], remaining["whole"]
+    own = _left(full if yours is None else yours)
     if yours is None or not own:
         return own, False
-    part, everyone = (PrivacyFilter.from_dict(one["filter"]) for one in (yours, whole))
-    most = _left(whole) * everyone.limit
+    part, everyone = (PrivacyFilter.from_dict(item["filter"]) for item in (yours, full))
+    most = _left(full) * everyone.limit
     shared = _largest(part, everyone, most) / part.limit
     return (shared, True) if shared < own * (1 - _HAIR) else (own, False)
 
 
 def covers(remaining: Mapping[str, Any], profile: Profile) -> bool:
     """Return whether both one's own budget, where there is one, and the whole still pay for an answer."""
-    for one in (remaining["yours"], remaining["whole"]):
-        if one is not None:
-            purse = PrivacyFilter.from_dict(one["filter"])
-            if not purse.cost(profile.shown_to(purse.budget.relation)) <= _left(one) * purse.limit * (1 + _HAIR):
+    for item in (remaining["yours"], remaining["whole"]):
+        if item is not None:
+            purse = PrivacyFilter.from_dict(item["filter"])
+            if not purse.cost(profile.shown_to(purse.budget.relation)) <= _left(item) * purse.limit * (1 + _HAIR):
                 return False
     return True
 

@@ -255,12 +255,12 @@ class PrivateGLM(PrivateEstimator):
 
     def keep(self, release: Release) -> Self:
         """Take a release of this estimator's mechanism and be fitted by it."""
-        made = Mechanism.from_dict(release.mechanism)
-        design = self._design_of(made)
+        built = Mechanism.from_dict(release.mechanism)
+        design = self._design_of(built)
         self.n_features_in_ = design.reading.inputs
         if design.names:
             self.feature_names_in_ = np.array(design.names[:-1], dtype=object)
-        return self._kept(release, made, secure_rng())
+        return self._kept(release, built, secure_rng())
 
     def _design_of(self, mechanism: Mechanism) -> Design:
         """Return what rows are to a mechanism, or raise `InvalidValue` where it is none of a regression."""

@@ -184,8 +184,8 @@ class PublicEncoder(_PublicStep):
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Return ``column_category`` for each new column."""
         names = _names(self._read(), input_features)
-        made = [f"{name}_{value}" for name, known in zip(names, self._lists(), strict=True) for value in known]
-        return np.array(made, dtype=object)
+        built = [f"{name}_{value}" for name, known in zip(names, self._lists(), strict=True) for value in known]
+        return np.array(built, dtype=object)
 
 
 class PublicFunction(_PublicStep):

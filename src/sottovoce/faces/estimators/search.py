@@ -114,23 +114,23 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         if any(getattr(self.estimator, name) is not None for name in ("epsilon", "delta", "target")):
             raise InvalidValue("give the promise once: to the search, not to the estimator it searches over")
         try:
-            found = [dict(one) for one in ParameterGrid(self.param_grid)]
+            result = [dict(item) for item in ParameterGrid(self.param_grid)]
         except (TypeError, ValueError) as error:
             raise InvalidValue(f"param_grid is a dict of lists, or a list of such: {error}") from None
-        if not 0 < len(found) <= _MOST:
-            raise InvalidValue(f"param_grid names 1 to {_MOST} candidates. Got {len(found)}")
+        if not 0 < len(result) <= _MOST:
+            raise InvalidValue(f"param_grid names 1 to {_MOST} candidates. Got {len(result)}")
         known, fixed = self.estimator.get_params(deep=False), ("epsilon", "delta", "target", "random_state", "classes")
-        for name in found[0]:
+        for name in result[0]:
             if name not in known or name in fixed:
                 raise InvalidValue(f"{name!r} is no parameter to search over")
-        return found
+        return result
 
     def _model(self, parameters: Mapping[str, Any]) -> Any:
         return clone(self.estimator).set_params(**parameters)
 
     def _search(self, n: int, promise: Promise, build: Any) -> BestRegression:
         """Return the mechanism; `build(model, n, promise)` returns that of a candidate."""
-        models = [self._model(one) for one in self._candidates()]
+        models = [self._model(item) for item in self._candidates()]
         tries = RandomStopping(real("tries", self.tries, 1.0), self.law)
         makers = [lambda left, share, model=model: build(model, left, share) for model in models]
         first = build(models[0], max(n, 2), _PROBE)
@@ -175,13 +175,13 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         return self._kept(release)
 
     def _kept(self, release: Release) -> Self:
-        found, state = release.value, release.mechanism
-        if not isinstance(found, Chosen) or state.get("mechanism") != BestRegression.word:
+        result, state = release.value, release.mechanism
+        if not isinstance(result, Chosen) or state.get("mechanism") != BestRegression.word:
             raise InvalidValue("this release is not of a search")
-        self.best_index_, self.best_score_ = found.which, found.score
-        self.best_params_ = self._candidates()[found.which]
+        self.best_index_, self.best_score_ = result.which, result.score
+        self.best_params_ = self._candidates()[result.which]
         inner = Release(
-            found.value, release.profile, state["candidates"][found.which], release.parameter, release.reproducible
+            result.value, release.profile, state["candidates"][result.which], release.parameter, release.reproducible
         )
         self.best_estimator_ = self._model(self.best_params_).keep(inner)
         self.release_, self.profile_ = release, release.profile

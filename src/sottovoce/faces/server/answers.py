@@ -32,21 +32,21 @@ def answering(query: Query, text: str, system: Conjugate) -> Callable[[Release],
     "levels", "quantiles"}``: the noisy statistic, from which the posterior can be made again, and what the
     posterior says of the query; or ``{"query", "noisy", "shares"}`` where the query draws categories.
     """
-    told: dict[bytes, Release] = {}
+    shown: dict[bytes, Release] = {}
 
     def answer(release: Release) -> Release:
         if isinstance(release.value, NoisyPosterior):
             # It follows from the noisy statistic: whoever is told the same one again is told the same of it.
             key = np.asarray(release.value.noisy).tobytes()
-            if (known := told.get(key)) is not None:
+            if (known := shown.get(key)) is not None:
                 return known
             value = _of_posterior(query, system, release.value)
         else:
-            found = evaluate(query, system, _rows(release.value, system), secure_rng())
-            value = {"answer": plain(found[0] if np.ndim(release.value) == np.ndim(_one(system)) else found)}
+            result = evaluate(query, system, _rows(release.value, system), secure_rng())
+            value = {"answer": plain(result[0] if np.ndim(release.value) == np.ndim(_one(system)) else result)}
         answered = dataclasses.replace(release, value={"query": text} | value)
-        if isinstance(release.value, NoisyPosterior) and len(told) < _KEPT:
-            told[key] = answered
+        if isinstance(release.value, NoisyPosterior) and len(shown) < _KEPT:
+            shown[key] = answered
         return answered
 
     return answer
@@ -55,16 +55,16 @@ def answering(query: Query, text: str, system: Conjugate) -> Callable[[Release],
 def _of_posterior(query: Query, system: Conjugate, posterior: NoisyPosterior) -> dict[str, Any]:
     noisy = {"noisy": np.asarray(posterior.noisy).tolist()}
     rng = secure_rng()
-    found = evaluate(query, system, _rows(posterior.sample(_DRAWS, rng), system), rng)
-    if found.dtype == object:
-        names, counts = np.unique(found.astype(str), return_counts=True)
+    result = evaluate(query, system, _rows(posterior.sample(_DRAWS, rng), system), rng)
+    if result.dtype == object:
+        names, counts = np.unique(result.astype(str), return_counts=True)
         return noisy | {"shares": dict(zip(names.tolist(), (counts / _DRAWS).tolist(), strict=True))}
     with np.errstate(all="ignore"):
         return noisy | {
-            "mean": plain(np.mean(found, axis=0)),
-            "sd": plain(np.std(found, axis=0)),
+            "mean": plain(np.mean(result, axis=0)),
+            "sd": plain(np.std(result, axis=0)),
             "levels": list(LEVELS),
-            "quantiles": plain(np.quantile(found, LEVELS, axis=0)),
+            "quantiles": plain(np.quantile(result, LEVELS, axis=0)),
         }
 
 
@@ -89,5 +89,5 @@ def plain(value: Any) -> Any:
         if finite:  # as nearly always: nothing is looked at one by one
             return value
     if isinstance(value, list):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -64,10 +64,10 @@ def serving(request: Request) -> Service:
 
 async def caller_of(request: Request, credentials: Credentials) -> Caller:
     """Return who asks, within the limits of their token."""
-    found = await serving(request).admitted(credentials.credentials if credentials else "")
-    request.state.caller = found
-    request.app.state.turns.take(found.token)
-    return found
+    result = await serving(request).admitted(credentials.credentials if credentials else "")
+    request.state.caller = result
+    request.app.state.turns.take(result.token)
+    return result
 
 
 Asking = Annotated[Caller, Depends(caller_of)]
@@ -76,9 +76,11 @@ Asking = Annotated[Caller, Depends(caller_of)]
 async def known_query(request: Request, caller: Asking) -> None:
     """Refuse what the query of a request names and its route does not take: it would go unheard."""
     del caller  # who is asked for first
-    known = [one.alias for one in request.scope["route"].dependant.query_params]
+    known = [item.alias for item in request.scope["route"].dependant.query_params]
     if unknown := [shown(name).strip("'") for name in request.query_params if name not in known]:
-        raise RequestValidationError([{"type": "extra_forbidden", "loc": ("query", one), "msg": ""} for one in unknown])
+        raise RequestValidationError(
+            [{"type": "extra_forbidden", "loc": ("query", item), "msg": ""} for item in unknown]
+        )
 
 
 async def _answered(request: Request, caller: Caller, dataset: str, question: Any, key: str | None) -> Response:

@@ -42,14 +42,14 @@ def explanation(service: Service, caller: Caller, name: str, baseline: float = 0
 def signed_card(service: Service, caller: Caller, name: str) -> str:
     """Return the signed privacy card of a data set. It names everyone's questions: it takes an administrator."""
     dataset = service._dataset(caller, "admin", name)
-    made = card(
+    built = card(
         service.ledger,
         dataset.budget.dataset,
         facts=dataset.config.facts,
         issuer=service.config.title,
         title=dataset.config.title or name,
     )
-    return sign_card(made, service.signer)
+    return sign_card(built, service.signer)
 
 
 def balance(service: Service, caller: Caller, name: str, text: str, imagining: Imagining) -> dict[str, Any]:
@@ -63,11 +63,11 @@ def balance(service: Service, caller: Caller, name: str, text: str, imagining: I
     question, mechanism = asked.built(dataset.config, dataset.curator, part)
     dataset.curator.check(mechanism, mechanism.columns, where=question.where)
     n = _IMAGINED if dataset.budget.n is None else dataset.budget.n
-    purses = [canonical(dict(one.filter)) for one in (budget, dataset.budget)]
+    purses = [canonical(dict(item.filter)) for item in (budget, dataset.budget)]
     curve = json.loads(_curve(canonical(question.to_dict()), n, *purses, imagining))
     for offer in curve["curve"]:
         costs = zip((budget, dataset.budget), offer.pop("costs"), strict=True)
-        offer["covered"] = all(_covers(service, one, cost) for one, cost in costs)
+        offer["covered"] = all(_covers(service, item, cost) for item, cost in costs)
     return {
         "question": question.describe() + ("" if dataset.budget.n is not None else f", of {n:,} imagined records"),
         "parameter": question.parameter,
@@ -93,9 +93,9 @@ def regression_plan(
     dataset.curator.check(mechanism, mechanism.columns, where=asked.where)
     target = dataset.curator.share(question.spend, part)
     n = records or dataset.budget.n or _IMAGINED
-    told: dict[str, Any] = json.loads(foreseen(mechanism, target, n, question.level, imagining))
+    shown: dict[str, Any] = json.loads(foreseen(mechanism, target, n, question.level, imagining))
     claimed = dataset.curator.claimed(mechanism.profile)
-    return told | {
+    return shown | {
         "dataset": name,
         "yours": part is not None,
         "share": budget.share(price(budget, claimed)),
@@ -115,7 +115,7 @@ def covered(service: Service, caller: Caller, name: str, question: VerbQuestion)
 def _paid(service: Service, mechanism: Mechanism, dataset: Dataset, part: Budget | None) -> bool:
     claimed = dataset.curator.claimed(mechanism.profile)
     budgets = [dataset.budget] if part is None else [part, dataset.budget]
-    return all(_covers(service, one, price(one, claimed)) for one in budgets)
+    return all(_covers(service, item, price(item, claimed)) for item in budgets)
 
 
 def _covers(service: Service, budget: Budget, cost: float) -> bool:
@@ -138,14 +138,14 @@ def _curve(question: str, n: int, purse: str, whole: str, imagining: Imagining) 
 def _make_curve(question: str, n: int, purse: str, whole: str, imagining: Imagining) -> str:
     asked = Question.from_dict(json.loads(question))
     said = imagining.of(asked.grouped_facts)
-    purses = [PrivacyFilter.from_dict(json.loads(one)) for one in (purse, whole)]
-    found = TradeOff(asked, n, purses[0], imagined=said)
+    purses = [PrivacyFilter.from_dict(json.loads(item)) for item in (purse, whole)]
+    result = TradeOff(asked, n, purses[0], imagined=said)
     offers = []
-    for offer in found.curve(points=_POINTS):
-        profile = found._mechanism(offer.share).profile
-        costs = [one.cost(profile.shown_to(one.budget.relation)) for one in purses]
+    for offer in result.curve(points=_POINTS):
+        profile = result._mechanism(offer.share).profile
+        costs = [item.cost(profile.shown_to(item.budget.relation)) for item in purses]
         offers.append(offer.to_dict() | {"costs": costs})
-    return json.dumps({"baseline": found.baseline, "curve": offers, "change": found.change})
+    return json.dumps({"baseline": result.baseline, "curve": offers, "change": result.change})
 
 
 def first_question(service: Service, caller: Caller, name: str) -> str:

@@ -52,19 +52,19 @@ def verify_card(page: str, public_key: bytes) -> dict[str, Any]:
     >>> verify_card(page, signer.public_key)["dataset"]
     'patients'
     """
-    found = _SIGNATURE.findall(page)
-    if len(found) != 1:
-        raise InvalidValue(f"a card has one signature in it. This file has {len(found)}")
-    if not found[0]:
+    result = _SIGNATURE.findall(page)
+    if len(result) != 1:
+        raise InvalidValue(f"a card has one signature in it. This file has {len(result)}")
+    if not result[0]:
         raise InvalidValue("this card is not signed")
     try:
-        document = json.loads(found[0])
+        document = json.loads(result[0])
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
         raise InvalidValue("the signature of this card cannot be read")
     statement = verify_signed(document, public_key, "card")
-    if found[0] != _written(document):
+    if result[0] != _written(document):
         raise InvalidValue("the signature is good, and something was written around it that nobody signed")
     if statement.get("card") not in range(1, VERSION + 1):
         raise InvalidValue(f"this is signed, and no card of a version up to {VERSION}")

@@ -145,10 +145,10 @@ class Config:
 def read_config(path: Path | str) -> Config:
     """Return the configuration in a TOML file, or raise `InvalidValue` naming the entry that is wrong."""
     path = Path(path).absolute()
-    whole = Section(toml_file(path), "the file", path.parent)
+    full = Section(toml_file(path), "the file", path.parent)
     try:
-        config = _config(path, whole)
-        whole.finish()
+        config = _config(path, full)
+        full.finish()
     except InvalidValue as error:
         raise InvalidValue(f"{path.name}: {error}") from None
     return config
@@ -196,13 +196,13 @@ def _proxies(server: Section) -> tuple[str, ...]:
     escapes every limit by address: they are few.
     """
     proxies = server.texts("trusted_proxies")
-    for one in proxies:
+    for item in proxies:
         try:
-            network = ipaddress.ip_network(one)
+            network = ipaddress.ip_network(item)
         except ValueError:
-            raise server.fail("trusted_proxies", "a list of addresses or networks, such as 10.0.0.2", one) from None
+            raise server.fail("trusted_proxies", "a list of addresses or networks, such as 10.0.0.2", item) from None
         if network.num_addresses > (_FEW[network.version] if network.is_private else 256):
-            raise server.fail("trusted_proxies", "a list of a few machines of yours, not all of a wide network", one)
+            raise server.fail("trusted_proxies", "a list of a few machines of yours, not all of a wide network", item)
     return proxies
 
 
@@ -334,9 +334,9 @@ def _analyst(name: str, section: Section, datasets: Mapping[str, DatasetConfig])
         Section(section.take("budgets", {}), f"{section.where}.budgets", Path()),
     )
     section.finish()
-    found = {dataset: _part(budgets, dataset) for dataset in datasets if budgets.has(dataset)}
+    result = {dataset: _part(budgets, dataset) for dataset in datasets if budgets.has(dataset)}
     budgets.finish()
-    return AnalystConfig(name, found, title)
+    return AnalystConfig(name, result, title)
 
 
 def _limits(section: Section) -> Limits:

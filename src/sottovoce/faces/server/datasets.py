@@ -82,8 +82,8 @@ class _Remembered:
 
     def _read(self, reading: Any, column: Any, where: str | None, missing: Any, _: Any) -> Aggregate:
         with self._turn:
-            found: Aggregate = self._table.read(reading, column, where=where, missing=missing, persons=self._persons)
-        return found
+            result: Aggregate = self._table.read(reading, column, where=where, missing=missing, persons=self._persons)
+        return result
 
 
 def _asked(reading: Any, column: str | Sequence[str] | None, where: str | None, missing: Any) -> tuple[Any, ...]:
@@ -130,7 +130,7 @@ class Dataset:
 
     def _open_part(self, analyst: AnalystConfig) -> Budget:
         given = analyst.budgets[self.config.name]
-        both = all(isinstance(one, ApproxDP) and one.delta > 0 for one in (given, self.config.budget))
+        both = all(isinstance(item, ApproxDP) and item.delta > 0 for item in (given, self.config.budget))
         if both and self.config.order is not None:  # one curve is then read at one place
             with contextlib.suppress(InvalidValue):  # unless the part is too small for it
                 return self.curator.open_part(analyst.name, given, order=self.config.order)

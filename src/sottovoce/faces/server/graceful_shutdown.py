@@ -25,14 +25,14 @@ def stopping_within(grace: float, stop: Callable[[], None]) -> Iterator[None]:
         yield
         return
     loop = asyncio.get_running_loop()
-    listening = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)}
-    told: list[int] = []
+    listening = {item: signal.getsignal(item) for item in (signal.SIGTERM, signal.SIGINT)}
+    shown: list[int] = []
 
     def hear(number: int, frame: FrameType | None) -> None:
-        if not told:
+        if not shown:
             # An alarm that nobody handles is the one thing that ends a process whose threads all hang.
             signal.setitimer(signal.ITIMER_REAL, max(grace, 0.001))
-        told.append(number)
+        shown.append(number)
         loop.call_soon_threadsafe(stop)
         handler = listening[signal.Signals(number)]
         if callable(handler):
@@ -40,11 +40,11 @@ def stopping_within(grace: float, stop: Callable[[], None]) -> Iterator[None]:
 
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    ours = [one for one, handler in listening.items() if callable(handler)]
-    for one in ours:
-        signal.signal(one, hear)
+    ours = [item for item, handler in listening.items() if callable(handler)]
+    for item in ours:
+        signal.signal(item, hear)
     try:
         yield
     finally:
-        for one in ours:
-            signal.signal(one, listening[one])
+        for item in ours:
+            signal.signal(item, listening[item])

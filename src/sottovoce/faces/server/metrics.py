@@ -25,7 +25,7 @@ _COUNTERS = {
     "failed_logins": ("Requests without a valid token.", ()),
 }
 
-disable_created_metrics()
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Metrics:
@@ -63,7 +63,7 @@ class Metrics:
         registry = self._registry
         if folder := os.environ.get(FOLDER_VARIABLE):
             registry = CollectorRegistry()
-            MultiProcessCollector(registry, folder)
+            MultiProcessCollector(registry, folder)  # type: ignore[no-untyped-call]
         state = CollectorRegistry()
         state.register(_Gauges(gauges))
         return (generate_latest(registry) + generate_latest(state)).decode()

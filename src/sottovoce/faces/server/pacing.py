@@ -62,12 +62,12 @@ class Bucket:
         """Take turns, or raise `TooManyRequests`; `turns=0` only looks."""
         with self._turn:
             now = self._clock()
-            left, since = self._left.pop(caller, (self._most, now))
-            left = min(self._most, left + (now - since) * self._rate)
-            enough = left >= max(turns, 1.0)
-            self._left[caller] = (left - turns if enough else left, now)
+            remaining, since = self._left.pop(caller, (self._most, now))
+            remaining = min(self._most, remaining + (now - since) * self._rate)
+            enough = remaining >= max(turns, 1.0)
+            self._left[caller] = (remaining - turns if enough else remaining, now)
             if len(self._left) > self._most_callers:
                 self._left.popitem(last=False)
         if not enough:
-            wait = max(1.0, math.ceil((1 - left) / self._rate))
+            wait = max(1.0, math.ceil((1 - remaining) / self._rate))
             raise TooManyRequests(f"more than {self._most:g} requests a minute; wait {wait:g} s", wait)

@@ -115,20 +115,20 @@ class PaidAnswers(ABC):
             self.readiness.note_reach(name, error)
             raise SourceUnavailable(_OUT_OF_REACH.format(name)) from None
         entry: Entry
-        told: dict[str, Any]
+        shown: dict[str, Any]
         if isinstance(paid, RecordedRelease):
             release = paid.release
-            entry, told = await self.run(self._told_before, dataset, part, caller.analyst, paid)
+            entry, shown = await self.run(self._told_before, dataset, part, caller.analyst, paid)
         else:
-            made = await self._makers.make(dataset.curator, paid, lambda: self._tick(name, start))
-            if isinstance(made, Exception):
-                await self.run(self._lose, dataset, paid, made)
+            built = await self._makers.make(dataset.curator, paid, lambda: self._tick(name, start))
+            if isinstance(built, Exception):
+                await self.run(self._lose, dataset, paid, built)
                 raise AnswerLost(_LOST) from None
-            release = made.release
-            entry, told = await self._record(caller, dataset, part, priced, made, start)
+            release = built.release
+            entry, shown = await self._record(caller, dataset, part, priced, built, start)
         if isinstance(question, ServerQuestion):  # whose release says it all
-            return told
-        return told | await self._told(question.told, release, entry, part)
+            return shown
+        return shown | await self._told(question.told, release, entry, part)
 
     async def _asked_before(self, part: Budget, key: str | None) -> bool:
         """Return whether a question was charged under this key: its answer needs no records."""

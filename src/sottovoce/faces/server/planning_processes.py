@@ -49,7 +49,7 @@ class _Worker:
         self._held, watched = socket.socketpair()  # closed by the kernel when this process ends, however it ends
         ends = theirs.fileno(), watched.fileno()
         program = "from sottovoce.faces.server.planning_processes import _live; _live()"
-        path = os.pathsep.join(one for one in sys.path if one)
+        path = os.pathsep.join(item for item in sys.path if item)
         self._process = subprocess.Popen(
             [sys.executable, "-c", program, *map(str, ends)],
             pass_fds=ends,

@@ -40,8 +40,8 @@ def choice_of(
         mechanism = calibrated(name, system, n, target)
     except SottovoceError as error:
         return {"name": name, "unreachable": str(error)}, None
-    told = json.loads(_described(mechanism)) | {"forecast": json.loads(_forecast(mechanism, canonical(mean)))}
-    return {"name": name} | told, mechanism
+    shown = json.loads(_described(mechanism)) | {"forecast": json.loads(_forecast(mechanism, canonical(mean)))}
+    return {"name": name} | shown, mechanism
 
 
 def forecast_for(name: str, system: Any, n: int | None, target: Promise, mean: Any) -> dict[str, Any] | None:
@@ -51,8 +51,8 @@ def forecast_for(name: str, system: Any, n: int | None, target: Promise, mean: A
         mechanism = calibrated(name, system, n, target)
     except SottovoceError:
         return None
-    told: dict[str, Any] | None = json.loads(_forecast(mechanism, canonical(mean)))
-    return told
+    shown: dict[str, Any] | None = json.loads(_forecast(mechanism, canonical(mean)))
+    return shown
 
 
 # What follows is kept as JSON: a text that no caller can change.
@@ -65,8 +65,10 @@ def _described(mechanism: Mechanism) -> str:
 
 
 def _describe(mechanism: Mechanism) -> str:
-    told = summary(mechanism.profile)
-    return json.dumps({"mechanism": mechanism.to_dict()} | told | {"curve": _curve(mechanism.profile, told["epsilon"])})
+    shown = summary(mechanism.profile)
+    return json.dumps(
+        {"mechanism": mechanism.to_dict()} | shown | {"curve": _curve(mechanism.profile, shown["epsilon"])}
+    )
 
 
 @functools.lru_cache(maxsize=512)
@@ -77,12 +79,12 @@ def _forecast(mechanism: Mechanism, mean: str) -> str:
 
 def _make_forecast(mechanism: Mechanism, mean: str) -> str:
     try:
-        found = None if mechanism.n is None else forecast_of(mechanism, json.loads(mean))
+        result = None if mechanism.n is None else forecast_of(mechanism, json.loads(mean))
     except SottovoceError:
         raise
     except (ArithmeticError, ValueError, RuntimeError, TypeError):
         raise InvalidValue(f"no forecast can be made for records with a mean of {mean}") from None
-    return json.dumps(None if found is None else plain_all(found.to_dict()))
+    return json.dumps(None if result is None else plain_all(result.to_dict()))
 
 
 def summary(profile: Profile) -> dict[str, Any]:
@@ -130,5 +132,5 @@ def priced(profile: Profile, budget: Budget, spent: Fraction) -> dict[str, Any]:
     cost = price(budget, profile.shown_to(budget.relation))
     if not math.isfinite(cost):
         return {"cost": None, "answers": 0}
-    left = max(Fraction(budget.limit) - spent, Fraction(0))
-    return {"cost": cost, "answers": None if cost == 0 else int(left / Fraction(cost))}
+    remaining = max(Fraction(budget.limit) - spent, Fraction(0))
+    return {"cost": cost, "answers": None if cost == 0 else int(remaining / Fraction(cost))}

@@ -91,16 +91,16 @@ class ServerQuestion:
     def order(self, config: DatasetConfig, curator: Curator, part: Budget, most_draws: int) -> Order:
         """Return the order, or raise what is wrong with the question. Reads no record."""
         del curator
-        made = build(self, config, part.n, most_draws, part.promise)
+        built = build(self, config, part.n, most_draws, part.promise)
         return Order(
-            made.mechanism,
-            made.columns,
+            built.mechanism,
+            built.columns,
             where=self.where,
             missing=self.missing,
             draws=self.draws,
             purpose=self.purpose,
             about={"query": self.query, "target": str(target_of(self.target))},
-            then=None if made.query is None else answering(made.query, self.query, made.mechanism.system),
+            then=None if built.query is None else answering(built.query, self.query, built.mechanism.system),
         )
 
     def told(self, release: Release, entry: Entry, part: Budget) -> dict[str, Any]:
@@ -150,8 +150,8 @@ def mechanism_name(question: ServerQuestion, system: Any, dataset: DatasetConfig
     allowed = dataset.names_for(system)
     if question.mechanism is None and allowed:
         pure = any(isinstance(promise, PureDP) for promise in (budget, target_of(question.target)))
-        whole = ("laplace", "gaussian") if pure else ("gaussian", "laplace")
-        usual = (*(whole if question.draws == 1 else ()), usual_name(system))
+        full = ("laplace", "gaussian") if pure else ("gaussian", "laplace")
+        usual = (*(full if question.draws == 1 else ()), usual_name(system))
         return next((name for name in usual if name in allowed), allowed[0])
     if question.mechanism not in allowed:
         raise InvalidValue(f"mechanism must be one of {', '.join(allowed) or 'none'}. Got {question.mechanism!r}")
@@ -175,16 +175,16 @@ def model_of(settings: Mapping[str, Any], column: str | None, where: str | None,
         raise NotFound(f"{dataset.name} has no column {column!r}; it has {', '.join(dataset.columns)}")
     if where is not None:
         check_condition(where, dataset)
-    kind, found = settings.get("kind"), None if column is None else dataset.columns[column]
+    kind, result = settings.get("kind"), None if column is None else dataset.columns[column]
     if column is None and isinstance(kind, str) and kind in SYSTEMS and kind not in column_systems():
         return _several(kind, settings, dataset)
-    allowed = found.systems if found is not None else _of_conditions()
+    allowed = result.systems if result is not None else _of_conditions()
     if kind not in allowed or not isinstance(kind, str):
-        about = "a condition alone" if found is None else column
+        about = "a condition alone" if result is None else column
         raise InvalidValue(f"the system for {about} must be one of {', '.join(allowed) or 'none'}. Got {kind!r}")
     system = SYSTEMS[kind].from_facts(settings, dataset.facts, column)
-    several = found is not None and isinstance(found.fact, Vector)
-    return Model(system, list(found.fact.columns(found.name)) if found is not None and several else column)
+    several = result is not None and isinstance(result.fact, Vector)
+    return Model(system, list(result.fact.columns(result.name)) if result is not None and several else column)
 
 
 def _of_conditions() -> tuple[str, ...]:
@@ -248,8 +248,8 @@ def calibrated(name: str, system: Any, n: int | None, target: Promise) -> Mechan
 
 @functools.lru_cache(maxsize=1024)
 def _calibrated(name: str, system: str, n: int | None, target: Promise) -> Mechanism:
-    made: Mechanism = apart(_calibrate, name, system, n, target)
-    return made
+    built: Mechanism = apart(_calibrate, name, system, n, target)
+    return built
 
 
 def _calibrate(name: str, system: str, n: int | None, target: Promise) -> Mechanism:

@@ -65,10 +65,10 @@ def _foreseen(mechanism: str, target: Promise, n: int, level: float, imagining: 
 
 def _foresee(mechanism: str, target: Promise, n: int, level: float, imagining: Imagining) -> str:
     planned = importlib.import_module("sottovoce.inference.regression.regression_plan")  # the room needs an extra
-    made: Any = Mechanism.from_dict(json.loads(mechanism))
-    said = imagining.of(made.system.facts)
+    built: Any = Mechanism.from_dict(json.loads(mechanism))
+    said = imagining.of(built.system.facts)
     try:
-        return json.dumps(planned.plan_looks(made, target, n, level, said).to_dict(), allow_nan=False)
+        return json.dumps(planned.plan_looks(built, target, n, level, said).to_dict(), allow_nan=False)
     except SottovoceError:
         raise
     except (ArithmeticError, ValueError, RuntimeError):

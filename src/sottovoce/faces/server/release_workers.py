@@ -70,28 +70,28 @@ class ReleaseWorkers:
         future: asyncio.Future[Unrecorded | Exception] = loop.create_future()
         work.members.append((paid, future))
         try:
-            made = await future
+            built = await future
             await tick()
         finally:
             if not future.cancelled():  # of who was cancelled before anything was made, `_run` takes leave
                 _leave(line, work)
-        return made
+        return built
 
     async def _run(self, line: _Line, priced: Quote, work: _Work) -> None:
         await line.slots.acquire()
         line.waiting.pop(priced, None)  # who comes from now on waits for the next
         work.due = len(work.members)
-        paid = [one for one, _ in work.members]
-        made: Sequence[Unrecorded | Exception]
+        paid = [item for item, _ in work.members]
+        built: Sequence[Unrecorded | Exception]
         try:
-            made = await asyncio.get_running_loop().run_in_executor(self.pool, quietly, _made, work.curator, paid)
+            built = await asyncio.get_running_loop().run_in_executor(self.pool, quietly, _made, work.curator, paid)
         except Exception as error:
-            made = [error] * len(paid)
-        for (_, future), one in zip(work.members, made, strict=True):
+            built = [error] * len(paid)
+        for (_, future), item in zip(work.members, built, strict=True):
             if future.done():  # whoever waited was cancelled: nobody waits for that tick
                 _leave(line, work)
             else:
-                future.set_result(one)
+                future.set_result(item)
 
     def close(self) -> None:
         """Finish what is under way, and let go of the threads."""

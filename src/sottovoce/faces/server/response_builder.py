@@ -55,12 +55,12 @@ class ResponseBuilder:
 
         `spent` is what is spent of the part and of the whole.
         """
-        left = {word: one.text(total) for (word, one), total in zip(self._budgets.items(), spent, strict=True)}
+        remaining = {word: item.text(total) for (word, item), total in zip(self._budgets.items(), spent, strict=True)}
         return self._fixed | {
             "entry": entry.id,
             "at": entry.at,
             "release": SealedText(release),
-            "remaining": SealedText(canonical_object(left)),
+            "remaining": SealedText(canonical_object(remaining)),
             "receipt": self.receipt(entry),
         }
 

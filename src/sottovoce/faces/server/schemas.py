@@ -52,7 +52,7 @@ def _systems(schema: dict[str, Any]) -> None:
     for kind in kinds.values():
         for name, setting in kind.settings.items():
             known = schema["properties"].setdefault(name, {"anyOf": []})["anyOf"]
-            known += [one for one in setting.schema.get("anyOf", [setting.schema]) if one not in known]
+            known += [item for item in setting.schema.get("anyOf", [setting.schema]) if item not in known]
     tables = {"type": "array", "items": {"type": "array", "items": {"type": "string"}}}
     schema["properties"]["tables"] = {"title": "Columns that count tables cross", **tables}
 
@@ -103,10 +103,10 @@ def _verbs(schema: dict[str, Any]) -> None:
     """Write into the schema what the registered verbs take."""
     schema["properties"]["verb"] |= {"enum": list(CATALOGUE), "title": "Verb"}
     for word in CATALOGUE:
-        for name, one in CATALOGUE[word].schema()["properties"].items():
-            known = schema["properties"].setdefault(name, one)
-            if known is not one and known != one:
-                named = {key: one[key] for key in ("type", "maxLength", "enum") if key in one}
+        for name, item in CATALOGUE[word].schema()["properties"].items():
+            known = schema["properties"].setdefault(name, item)
+            if known is not item and known != item:
+                named = {key: item[key] for key in ("type", "maxLength", "enum") if key in item}
                 known |= {key: value for key, value in named.items() if key not in known}
 
 
@@ -173,8 +173,8 @@ class VerbBody(BaseModel):
 
     def question(self) -> VerbQuestion:
         """Return the question asked."""
-        told = (self.spend, self.level, self.table, self.purpose, self.predict)
-        return VerbQuestion(self.verb, self.model_extra or {}, *told)
+        shown = (self.spend, self.level, self.table, self.purpose, self.predict)
+        return VerbQuestion(self.verb, self.model_extra or {}, *shown)
 
 
 class Problem(BaseModel):

@@ -37,8 +37,8 @@ class Section:
 
     def rest(self) -> dict[str, Any]:
         """Return all that nobody took yet."""
-        left, self._left = self._left, {}
-        return left
+        remaining, self._left = self._left, {}
+        return remaining
 
     def has(self, name: str) -> bool:
         """Say whether the file gives this value."""
@@ -58,12 +58,12 @@ class Section:
             raise self.fail(name, "a text", value)
         if not value.startswith("env:"):
             return value
-        found = os.environ.get(value[4:])
-        if found is None:
+        result = os.environ.get(value[4:])
+        if result is None:
             raise InvalidValue(
                 f"{name} in [{self.where}] is read from {value[4:]}, which the environment does not have"
             )
-        return found
+        return result
 
     def number(self, name: str, default: float | None, low: float, high: float) -> float:
         """Return a number within its range."""
@@ -91,8 +91,8 @@ class Section:
         value = self.take(name, [])
         if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
             raise self.fail(name, "a list of texts", value)
-        for one in value if among is not None else ():
-            if one not in (among or ()):
+        for item in value if among is not None else ():
+            if item not in (among or ()):
                 raise self.fail(name, f"a list of some of {', '.join(among or ())}", value)
         return tuple(value)
 
@@ -113,14 +113,14 @@ class Section:
 
     def named_tables(self, name: str) -> dict[str, Section]:
         """Return `tables` whose names go into addresses and entries, and so must be plain."""
-        found = self.tables(name)
-        for key in found:
+        result = self.tables(name)
+        for key in result:
             if _NAME.fullmatch(key) is None:
                 raise InvalidValue(
                     f"{key!r} in [{self._under(name)}] is no name; use 1 to 64 of the characters a-z 0-9 _ -, "
                     "a letter or digit first"
                 )
-        return found
+        return result
 
     def mapping(self, name: str) -> dict[str, Any]:
         """Return a table below this one as plain values."""

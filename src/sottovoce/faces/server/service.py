@@ -66,8 +66,8 @@ class Service(PaidAnswers):
             self.tokens = opened.enter_context(Tokens(config.tokens))
             self.ledger = opened.enter_context(Ledger(config.ledger, create=True, anchor=config.anchor))
             self._datasets: dict[str, Dataset] = {}
-            for name, one in config.datasets.items():
-                self._datasets[name] = Dataset(one, self.ledger, list(config.analysts.values()))
+            for name, item in config.datasets.items():
+                self._datasets[name] = Dataset(item, self.ledger, list(config.analysts.values()))
                 opened.callback(self._datasets[name].close)
             self.readiness = Readiness(self._datasets)
             opened.callback(self.readiness.close)
@@ -100,8 +100,8 @@ class Service(PaidAnswers):
         """Return whose token this is, as `authenticate`: at once where the tokens lie in a file, else on a thread."""
         if self.tokens.local:
             return self.authenticate(text)
-        found: Caller = await self.run(self.authenticate, text)
-        return found
+        result: Caller = await self.run(self.authenticate, text)
+        return result
 
     def caller(self, token: str) -> Caller:
         """Return the caller of a token's identity, checked anew: for a session that logged in with it before."""
@@ -125,7 +125,7 @@ class Service(PaidAnswers):
     def datasets(self, caller: Caller) -> list[dict[str, Any]]:
         """Return the public facts of every data set within the caller's reach."""
         self.require(caller, "read")
-        return [one.facts() for name, one in self._datasets.items() if name in caller.datasets]
+        return [item.facts() for name, item in self._datasets.items() if name in caller.datasets]
 
     def dataset(self, caller: Caller, name: str) -> dict[str, Any]:
         """Return the public facts of one data set."""
@@ -137,9 +137,9 @@ class Service(PaidAnswers):
 
     def _remaining(self, caller: Caller, dataset: Dataset) -> dict[str, Any]:
         own = dataset.parts.get(caller.analyst)
-        *of_part, whole = self.ledger.totals([dataset.budget] if own is None else [own, dataset.budget])
+        *of_part, full = self.ledger.totals([dataset.budget] if own is None else [own, dataset.budget])
         yours = None if own is None else left_of(own, *of_part)
-        return {"yours": yours, "whole": left_of(dataset.budget, whole)}
+        return {"yours": yours, "whole": left_of(dataset.budget, full)}
 
     def left(self, caller: Caller, name: str) -> dict[str, str | None]:
         """Return what is left in words: to the caller, where they have a budget of their own, and of the whole."""
@@ -210,10 +210,10 @@ class Service(PaidAnswers):
         spent = {word: self.ledger.spent(budget) for word, budget in budgets.items() if budget is not None}
         choices = []
         for mechanism in (m for m in dataset.config.names_for(model.system) if only is None or m in only):
-            choice, made = choice_of(mechanism, model.system, dataset.budget.n, target, imagined)
-            if made is not None:
+            choice, built = choice_of(mechanism, model.system, dataset.budget.n, target, imagined)
+            if built is not None:
                 choice["price"] = {
-                    word: budget and priced(made.profile, budget, spent[word]) for word, budget in budgets.items()
+                    word: budget and priced(built.profile, budget, spent[word]) for word, budget in budgets.items()
                 }
             choices.append(choice)
         choices.sort(key=_expected)

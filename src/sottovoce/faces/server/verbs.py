@@ -144,7 +144,7 @@ def verbs_of(config: DatasetConfig) -> list[Verb]:
         verb
         for verb in verbs
         if verb.serves(config.mechanisms)
-        and all(one.fitting(facts) for one in verb.arguments if one.needed and one.columns)
+        and all(item.fitting(facts) for item in verb.arguments if item.needed and item.columns)
     ]
 
 

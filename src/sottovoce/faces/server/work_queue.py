@@ -162,8 +162,8 @@ async def while_there(receive: Receive, work: Coroutine[Any, Any, Any]) -> Any:
             raise CallerLeft("the caller hung up")
         return task.result()
     finally:
-        for one in (task, gone):
-            one.cancel()
+        for item in (task, gone):
+            item.cancel()
         await asyncio.gather(task, gone, return_exceptions=True)
 
 

@@ -89,12 +89,14 @@ def _unevenly(level: Floats, even: Floats, rng: np.random.Generator) -> Floats:
         inner = end + (part - 1) * (1 - 2 * end) / _PARTS
         return np.where(part == 0, 0.0, np.where(part == _PARTS + 2, 1.0, inner))
 
-    part, left = np.zeros(level.shape, dtype=np.int64), np.clip(level, 0.0, 1.0)
+    part, remaining = np.zeros(level.shape, dtype=np.int64), np.clip(level, 0.0, 1.0)
     for half in _HALVES:
         low, middle, high = (before(part + k * half) for k in range(3))
         share = rng.beta(even * (middle - low), even * (high - middle))
-        upper = left > share
-        left = np.where(upper, left - share, left) / np.maximum(np.where(upper, 1 - share, share), 1e-300)
+        upper = remaining > share
+        remaining = np.where(upper, remaining - share, remaining) / np.maximum(
+            np.where(upper, 1 - share, share), 1e-300
+        )
         part = part + half * upper
     return np.asarray(np.clip((part - 1 + rng.random(part.shape)) / _PARTS, 0.0, 1.0))
 

@@ -55,7 +55,7 @@ def cell_profile(
         return PureProfile(max(map(sum, _moves(reading, noise, 1, relation))) / scale * _SLACK, relation=relation)
     unit = _SLACK / scale**2
     noises = cell_noises(reading, noise, scale)
-    finest, count = min(one.scale for one in noises[reading.counted :]), noises[0].scale
+    finest, count = min(item.scale for item in noises[reading.counted :]), noises[0].scale
     cases = [[(sums * unit, finest), (counts * unit, count)] for counts, sums in _moves(reading, noise, 2, relation)]
     mu = max(lattice_mu(case, 2 * (1 + reading.moments)) for case in cases)
     if math.isfinite(mu):

@@ -137,11 +137,11 @@ class CellsPosterior:
         if self.question.pool:
             noisy, noise, room = self.noisy_counts()
             most = most_records(noisy[:-1], noise) if room is None else room
-            found = self._unrounded(pooled_counts(noisy[:-1], noise, most, self.reading.shape, draws, rng), rng)
+            result = self._unrounded(pooled_counts(noisy[:-1], noise, most, self.reading.shape, draws, rng), rng)
         else:
-            found = self._counts_of(self.question.prior / 2, draws, rng)[:, :-1]
-        found = np.rint(found) if self.reading.fine == 1 else found  # moved to their sum, counts need not be whole
-        return found, np.zeros(found.shape[1]), np.ones(found.shape[1])
+            result = self._counts_of(self.question.prior / 2, draws, rng)[:, :-1]
+        result = np.rint(result) if self.reading.fine == 1 else result  # moved to their sum, counts need not be whole
+        return result, np.zeros(result.shape[1]), np.ones(result.shape[1])
 
     def _proportion(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
         if self.question.shares_of_yes:  # records are shares, no longer yes or no
@@ -151,8 +151,8 @@ class CellsPosterior:
         counts = self._counts_of(alpha, draws, rng)[:, :-1].reshape(draws, -1, values)
         noisy, noise, _ = self.noisy_counts()
         if self.question.pool and counts.shape[1] > 1:
-            told = noisy[:-1].reshape(counts.shape[1:]), noise.variance
-            shares = pooled_shares(counts, alpha, rng, self._crossed, told)
+            shown = noisy[:-1].reshape(counts.shape[1:]), noise.variance
+            shares = pooled_shares(counts, alpha, rng, self._crossed, shown)
         else:
             parts = rng.standard_gamma(counts + alpha) + 1e-300
             shares = parts / parts.sum(axis=2, keepdims=True)
@@ -177,18 +177,18 @@ class CellsPosterior:
         variances = (noises[0].variance / STEPS**2, noises[-1].variance / STEPS**2)
         prior = (_LEAN if self.question.verb == "rate" else 0.0, _VARY if self.question.shares_of_yes else 0.0)
         totals, squares = parts[0] / STEPS, parts[-1] / STEPS
-        found = [
+        result = [
             mean_draws(sizes[:, i], totals[i], squares[i], variances, draws, rng, self.noise, *prior)
             for i in range(reading.cells)
         ]
-        means, spreads, numbers = (np.stack(part, axis=1) for part in zip(*found, strict=True))
+        means, spreads, numbers = (np.stack(part, axis=1) for part in zip(*result, strict=True))
         most = np.maximum(numbers.mean(axis=0), 1.0)
         plain, added = spreads.mean(axis=0) / np.sqrt(most), np.sqrt(variances[0]) / most
         if self.question.pool and reading.cells > 1:
             count = np.maximum(numbers.mean(axis=0), 0.5)
             common = np.average((spreads**2).mean(axis=0), weights=count)
-            told = totals[: reading.cells] / count, common / count + variances[0] / count**2
-            means = pooled_means(means, rng, self._crossed, told)
+            shown = totals[: reading.cells] / count, common / count + variances[0] / count**2
+            means = pooled_means(means, rng, self._crossed, shown)
         return scale.middle + scale.half * means, numbers, scale.half * plain, scale.half * added
 
     def _rate(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
@@ -208,12 +208,12 @@ class CellsPosterior:
         return numbers * means / amount, plain * per, added * per
 
     def _quantiles(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
-        (found, _, _), density, sizes = self._quantiles_in_bins(draws, rng)
+        (result, _, _), density, sizes = self._quantiles_in_bins(draws, rng)
         edges, at = np.asarray(self.reading.edges), np.asarray(self.question.at)
         most, density = np.maximum(sizes.mean(axis=0), 1.0)[:, None], np.maximum(density, 1e-12)
         plain = np.minimum(np.sqrt(at * (1 - at) / most) / density, edges[-1] - edges[0])
         added = np.sqrt(self.noises[0].variance) / most / density
-        return found, plain.ravel(), added.ravel()
+        return result, plain.ravel(), added.ravel()
 
     def _quantiles_in_bins(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
         """Return draws of quantiles, with the least and the most that each can be, their density and groups' sizes.
@@ -222,7 +222,7 @@ class CellsPosterior:
         numbers: a quantile there may be all of the bin.
         """
         edges = np.asarray(self.reading.edges)
-        bins, at, whole = edges.size - 1, np.asarray(self.question.at), self.question.whole
+        bins, at, full = edges.size - 1, np.asarray(self.question.at), self.question.whole
         counts = self._binned(draws, rng).reshape(draws, -1, bins)
         sizes = counts.sum(axis=2)
         counts += self.question.prior / 2 / bins
@@ -231,7 +231,7 @@ class CellsPosterior:
         heights = np.zeros((*parts.shape[:2], bins + 1))
         np.cumsum(parts, axis=2, out=heights[:, :, 1:])
         heights /= heights[:, :, -1:].copy()
-        found = np.empty((3, draws, heights.shape[1], at.size))
+        result = np.empty((3, draws, heights.shape[1], at.size))
         density = np.empty((heights.shape[1], at.size))
         noisy = self.reading.split(self.cells)[0][:-1].astype(np.float64).reshape(-1, bins)
         heaped = are_heaped(noisy, float(self.noises[0].variance))
@@ -239,16 +239,16 @@ class CellsPosterior:
             index, inside, step, alone = in_bins(heights, p, rng)
             alone = alone | heaped
             width = np.diff(edges)[index]
-            heap = whole or self.question.partly_whole  # of persons' averages nobody knows how many are whole
-            kept = rng.random(inside.shape) < 0.5 if heap and not whole else None
+            heap = full or self.question.partly_whole  # of persons' averages nobody knows how many are whole
+            kept = rng.random(inside.shape) < 0.5 if heap and not full else None
             for way, where in enumerate((inside, np.where(alone, 0.0, inside), np.where(alone, 1.0, inside))):
                 value = edges[index] + where * width
                 if heap:
                     round_ = whole_values(edges, index, where)
                     value = round_ if kept is None else np.where(kept, round_, value)
-                found[way, :, :, place] = value
+                result[way, :, :, place] = value
             density[:, place] = np.median(step / width, axis=0)
-        return found.reshape(3, draws, -1), density, sizes
+        return result.reshape(3, draws, -1), density, sizes
 
     def _binned(self, draws: int, rng: np.random.Generator) -> Floats:
         """Return draws of the counts of bins, none below zero, whose sums from either end are biased to neither side.
@@ -338,10 +338,10 @@ class CellsPosterior:
         shown = slice(None) if asked.each_value else slice(1, None)
         yes, no = (part[:, :, shown].reshape(len(part), -1) for part in (counts, others))
         few = np.minimum(yes, no).mean(axis=0) < _FEW
-        yes, no, found = yes[:, few], no[:, few], ends.copy()
+        yes, no, result = yes[:, few], no[:, few], ends.copy()
         least, most = (_beta(yes + more, no + 1 - more, rng) for more in (0, 1))
-        found[few, 0], found[few, 1] = central(least, twice)[:, 0], central(most, twice)[:, 1]
-        return found
+        result[few, 0], result[few, 1] = central(least, twice)[:, 0], central(most, twice)[:, 1]
+        return result
 
     def _of_one(self, ends: Floats, level: float) -> Floats:
         """Return intervals of means of one record that miss no truth more than twice as often as they say.
@@ -383,13 +383,13 @@ class CellsPosterior:
         inside = drawn.sum(axis=1)
         total = None if room is None else (float(inside.mean()), float(inside.var()))
         most = most_records(noisy, noise) if room is None else room
-        found = lone_counts(noisy[:-1], noise, most, asked.prior / 2, total, len(self.draws))
+        result = lone_counts(noisy[:-1], noise, most, asked.prior / 2, total, len(self.draws))
         if asked.verb == "counts":
-            return found
+            return result
         rng = seeded_rng(_SEED)
-        found = rng.permuted(found, axis=0)
+        result = rng.permuted(result, axis=0)
         sizes = drawn.reshape(len(drawn), -1, asked.values).sum(axis=2).repeat(asked.values, axis=1)
-        return _beta(found + asked.prior / 2, np.maximum(sizes - found, 0.0) + asked.prior / 2, rng)
+        return _beta(result + asked.prior / 2, np.maximum(sizes - result, 0.0) + asked.prior / 2, rng)
 
     @property
     def public_range(self) -> tuple[float, float]:

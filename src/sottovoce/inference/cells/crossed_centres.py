@@ -75,33 +75,33 @@ def crossed_centres(
     # Every spread is as likely as another: on a grid of logarithms, each weighs as much as it measures.
     log = log_prior[:, None, None] + np.log(levels)[:, None] + np.log(spreads).sum(axis=1)
     tellings = [_told(design, seen[order], (precision / (1 + precision * stray))[order]) for stray in strays]
-    for place, told in enumerate(tellings):
-        alone, left, pull = told.beside(levels)
-        apart = left[:, None] + own[:, :, None] * np.eye(own.shape[1])
-        fitted = ((told.slope**2).sum(axis=1) / alone).sum(axis=1)[:, None] - told.squares
+    for place, shown in enumerate(tellings):
+        alone, remaining, pull = shown.beside(levels)
+        apart = remaining[:, None] + own[:, :, None] * np.eye(own.shape[1])
+        fitted = ((shown.slope**2).sum(axis=1) / alone).sum(axis=1)[:, None] - shown.squares
         fitted = fitted + (pull[:, None] * np.linalg.solve(apart, pull[:, None])).sum(axis=(2, 3))
         volume = np.log(own).sum(axis=1) - np.linalg.slogdet(apart)[1]
         volume = volume - np.log(alone * levels[:, None] ** 2).sum(axis=1)[:, None]
-        log[place] += freedom / 2 * (fitted + volume + told.volume)
+        log[place] += freedom / 2 * (fitted + volume + shown.volume)
     weights = np.exp(log - log.max()).ravel()
     picked = rng.choice(weights.size, _DRAWS, p=weights / weights.sum())
 
     @cache  # many draws have the same spreads and strays
     def solved(stray: int, level: int, spread: int) -> tuple[Floats, Floats, Floats]:
         """Return the curvature of the largest column's effects, and the others' root, inverted and times their pull."""
-        alone, left, pull = (part[0] for part in tellings[stray].beside(levels[[level]]))
-        root = np.linalg.cholesky(left + np.diag(own[spread]))
+        alone, remaining, pull = (part[0] for part in tellings[stray].beside(levels[[level]]))
+        root = np.linalg.cholesky(remaining + np.diag(own[spread]))
         inverse = solve_triangular(root, np.eye(len(root)), lower=True)
         return alone, inverse, inverse @ pull
 
-    found = np.empty((_DRAWS, *seen.shape))
+    result = np.empty((_DRAWS, *seen.shape))
     for place, (stray, level, spread) in enumerate(zip(*np.unravel_index(picked, log.shape), strict=True)):
-        told, (alone, inverse, half) = tellings[stray], solved(stray, level, spread)
+        shown, (alone, inverse, half) = tellings[stray], solved(stray, level, spread)
         few = inverse.T @ (half + rng.normal(size=half.shape) @ mix)
-        standard = rng.normal(size=told.slope.shape) @ mix
-        many = (told.slope - told.crossed.T @ few) / alone[:, None] + standard / np.sqrt(alone)[:, None]
-        found[place, order] = many[:, None] + design @ few
-    return found, np.unravel_index(picked, log.shape)[0]
+        standard = rng.normal(size=shown.slope.shape) @ mix
+        many = (shown.slope - shown.crossed.T @ few) / alone[:, None] + standard / np.sqrt(alone)[:, None]
+        result[place, order] = many[:, None] + design @ few
+    return result, np.unravel_index(picked, log.shape)[0]
 
 
 @dataclass(frozen=True, eq=False)

@@ -86,8 +86,8 @@ class Curvature:
         sizes = [size for size in shape if size > 1]
         widest = max(range(len(sizes)), key=lambda k: (sizes[k], k))
         table = np.moveaxis(weights.reshape(sizes), widest, -1).reshape(-1, sizes[widest])
-        rest = tuple(size for k, size in enumerate(sizes) if k != widest)
-        which = of_cells(np.eye(len(few)), rest) if len(few) > 1 else np.ones((1, 1))
+        remainder = tuple(size for k, size in enumerate(sizes) if k != widest)
+        which = of_cells(np.eye(len(few)), remainder) if len(few) > 1 else np.ones((1, 1))
         return cls(few, many, near + (which * table.sum(axis=1)) @ which.T, which @ table, sums[many] + precision[many])
 
     @cached_property
@@ -97,10 +97,10 @@ class Curvature:
 
     def solve(self, right: Floats) -> Floats:
         """Return C⁻¹r."""
-        found, many = np.empty_like(right), right[self.many] / self.alone
-        found[self.few] = np.linalg.solve(self._left, right[self.few] - self.crossed @ many)
-        found[self.many] = many - (self.crossed.T @ found[self.few]) / self.alone
-        return found
+        result, many = np.empty_like(right), right[self.many] / self.alone
+        result[self.few] = np.linalg.solve(self._left, right[self.few] - self.crossed @ many)
+        result[self.many] = many - (self.crossed.T @ result[self.few]) / self.alone
+        return result
 
     @property
     def volume(self) -> float:
@@ -127,13 +127,13 @@ class Roots:
     @classmethod
     def of(cls, several: list[Curvature]) -> Self:
         """Return the roots of each."""
-        parts = zip(*(one.root for one in several), strict=True)
+        parts = zip(*(item.root for item in several), strict=True)
         return cls(several[0].few, several[0].many, *(np.stack(part) for part in parts))
 
     def times(self, standard: Floats) -> Floats:
         """Return every root times its row: factors of that covariance, of standard numbers."""
-        found = np.empty_like(standard)
+        result = np.empty_like(standard)
         few = (self.near @ standard[:, self.few, None])[:, :, 0]
-        found[:, self.few] = few
-        found[:, self.many] = (standard[:, self.many] - (few[:, None] @ self.crossed)[:, 0]) / self.alone
-        return found
+        result[:, self.few] = few
+        result[:, self.many] = (standard[:, self.many] - (few[:, None] @ self.crossed)[:, 0]) / self.alone
+        return result

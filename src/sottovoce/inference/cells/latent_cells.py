@@ -104,14 +104,14 @@ class _Prior:
         """Return the log weight of counts of a cell, each of which stands for `step` of them."""
         last = self.outside is not None and cell == self.alpha.size - 1
         alpha = self.outside[0] if self.outside and last else float(self.alpha[cell])
-        found = log_prior(nodes, alpha) - self.slope * nodes
+        result = log_prior(nodes, alpha) - self.slope * nodes
         if step > 1 and not nodes[0]:  # the weight of few records changes too fast to be told by one count
             half = (step - 1) / 2
-            found[0] = gammaln(half + 1 + alpha) - gammaln(half + 1) - math.log(alpha * step)
+            result[0] = gammaln(half + 1 + alpha) - gammaln(half + 1) - math.log(alpha * step)
         if self.outside and last:
             inside = np.maximum(self.n - nodes, 0.0)
-            found += gammaln(inside + self.outside[1]) - gammaln(inside + self.alpha[:-1].sum())
-        return found
+            result += gammaln(inside + self.outside[1]) - gammaln(inside + self.alpha[:-1].sum())
+        return result
 
 
 def _conditioned(
@@ -135,34 +135,34 @@ def _conditioned(
     for cell in order[1:-1]:
         both = np.convolve(forward[-1], weights[cell])[: last + 1]
         forward.append(both / both.max())
-    left = np.full(draws, last)
+    remaining = np.full(draws, last)
     if not known:
         sums = np.convolve(forward[-1], weights[order[-1]])[: last + 1]
         log_sums = np.log(np.maximum(sums, 1e-300)) + log_prior_of_sum(nodes, prior.alpha)
         sums = np.where(sums > 0, np.exp(log_sums - log_sums.max()), 0.0)
-        left = rng.choice(last + 1, draws, p=sums / sums.sum())
-    found = np.empty((draws, noisy.size))
+        remaining = rng.choice(last + 1, draws, p=sums / sums.sum())
+    result = np.empty((draws, noisy.size))
     for place in range(noisy.size - 1, 0, -1):
         cell, there = order[place], np.zeros(last + 1, dtype=bool)
-        there[left] = True
+        there[remaining] = True
         # One row for every total that is left to share, not one for every draw; what exceeds it has no weight.
-        totals, back = np.flatnonzero(there), np.cumsum(there)[left] - 1
-        rest = np.concatenate([forward[place - 1][::-1], np.zeros(last)])
-        table = sliding_window_view(rest, last + 1)[last - totals]
+        totals, back = np.flatnonzero(there), np.cumsum(there)[remaining] - 1
+        remainder = np.concatenate([forward[place - 1][::-1], np.zeros(last)])
+        table = sliding_window_view(remainder, last + 1)[last - totals]
         table *= weights[cell]
         # All rows end to end, each from its number to the next: one search for every draw.
         ends = np.cumsum(table, axis=1, out=table)
         ends /= ends[:, -1:].copy()
         ends += np.arange(totals.size)[:, None]
         taken = ends.ravel().searchsorted(back + rng.random(draws), side="right") - back * (last + 1)
-        taken = np.clip(taken, 0, left)
-        found[:, cell] = taken
-        left = left - taken
-    found[:, order[0]] = left
+        taken = np.clip(taken, 0, remaining)
+        result[:, cell] = taken
+        remaining = remaining - taken
+    result[:, order[0]] = remaining
     if step == 1:
-        return found
+        return result
     # Between the places of the lattice any count is as likely as another; what that adds is taken off all alike.
-    spread = np.abs(found * step + step * (rng.random(found.shape) - 0.5))
+    spread = np.abs(result * step + step * (rng.random(result.shape) - 0.5))
     return _summing_to(spread, prior.n) if known else spread
 
 
@@ -176,14 +176,14 @@ def _apart(noisy: Floats, noise: IntegerNoise, prior: _Prior, draws: int, rng: n
     high = np.where(noisy <= 0, np.minimum(np.maximum(high, decay), n), high)
     low = np.where(noisy >= n, np.maximum(np.minimum(low, n - decay), 0), low)
     step = np.maximum(1.0, np.ceil((high - low + 1) / _NODES))
-    found = np.empty((draws, noisy.size))
+    result = np.empty((draws, noisy.size))
     for cell in range(noisy.size):
         nodes = np.arange(low[cell], high[cell] + 1, step[cell])
         log_weights = noise.log_weight(noisy[cell] - nodes) + prior.log(cell, nodes, 1.0)
         cumulative = np.cumsum(np.exp(log_weights - log_weights.max()))
         picked = nodes[np.searchsorted(cumulative, rng.random(draws) * cumulative[-1], side="right")]
-        found[:, cell] = np.minimum(picked + np.floor(rng.random(draws) * step[cell]), high[cell])
-    return found
+        result[:, cell] = np.minimum(picked + np.floor(rng.random(draws) * step[cell]), high[cell])
+    return result
 
 
 def lone_counts(
@@ -200,16 +200,16 @@ def lone_counts(
     low, high = np.minimum(low, max(most - reach, 0)), np.maximum(high, min(reach, most))
     step = np.maximum(1.0, np.ceil((high - low + 1) / _POINTS))
     ranks = (np.arange(draws) + 0.5) / draws
-    found = np.empty((draws, noisy.size))
+    result = np.empty((draws, noisy.size))
     for cell, seen in enumerate(noisy):
         nodes = np.arange(low[cell], high[cell] + 1, step[cell])
         log = noise.log_weight(seen - nodes) + log_prior(nodes, alpha)
         if total is not None:  # the noise on the sum of the others: that on one of them, and on the rest as if normal
-            rest = np.array((noisy.size - 2) * noise.variance + total[1])
-            log += log_density(total[0] - nodes - (noisy.sum() - seen), rest, noise.variance, noise.kind)
+            remainder = np.array((noisy.size - 2) * noise.variance + total[1])
+            log += log_density(total[0] - nodes - (noisy.sum() - seen), remainder, noise.variance, noise.kind)
         cumulative = np.cumsum(np.exp(log - log.max()))
-        found[:, cell] = nodes[np.searchsorted(cumulative, ranks * cumulative[-1], side="right")]
-    return found
+        result[:, cell] = nodes[np.searchsorted(cumulative, ranks * cumulative[-1], side="right")]
+    return result
 
 
 def _summing_to(counts: Floats, total: float) -> Floats:

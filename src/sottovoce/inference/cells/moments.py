@@ -81,8 +81,8 @@ def mean_draws(
     picked = np.minimum(picked, flat.size - 1)
     size, part, node = np.unravel_index(picked, weights.shape)
     start, width = middle[size, part] + half[size, part] * _STARTS[node], half[size, part] * _WEIGHTS[node]
-    found = np.clip(start + width * rng.random(draws), -1.0, 1.0)
-    return found, _middle(edges)[part] * np.sqrt(1 - found**2), shown[size]
+    result = np.clip(start + width * rng.random(draws), -1.0, 1.0)
+    return result, _middle(edges)[part] * np.sqrt(1 - result**2), shown[size]
 
 
 def _parts(low: float, high: float, number: int) -> Floats:
@@ -165,6 +165,6 @@ def log_density(x: Floats, variance: Floats, noise: float, kind: NoiseKind) -> F
     log = np.where(less < 0, (wide / 2 - far) * wide, -(far**2) / 2)
     near = less > _WHOLE
     less, more = less[near], (wide + far)[near]
-    other, one = erfcx(more / math.sqrt(2)), erfcx(np.abs(less) / math.sqrt(2))
-    log[near] += np.log(np.where(less < 0, 1 + np.exp(-(less**2) / 2) * (other - one) / 2, (other + one) / 2))
+    other, first = erfcx(more / math.sqrt(2)), erfcx(np.abs(less) / math.sqrt(2))
+    log[near] += np.log(np.where(less < 0, 1 + np.exp(-(less**2) / 2) * (other - first) / 2, (other + first) / 2))
     return log

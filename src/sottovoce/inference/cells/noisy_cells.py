@@ -142,18 +142,18 @@ class NoisyCells(Mechanism):
             with less noise at an equal price, for variance falls as a price grows.
         """
         n = checked_size(n)
-        found: list[Self] = []
+        result: list[Self] = []
         reasons: list[PromiseUnreachable] = []
         for kind in KINDS if noise is None else (noise,):
             try:
-                found.append(cls._calibrated(system, n, target, kind))
+                result.append(cls._calibrated(system, n, target, kind))
             except PromiseUnreachable as error:
                 reasons.append(error)
-        if not found:
+        if not result:
             raise reasons[0]
-        if len(found) == 1:
-            return found[0]
-        return min(found, key=lambda m: m.variance * (1.0 if price is None else price(m.profile)))
+        if len(result) == 1:
+            return result[0]
+        return min(result, key=lambda m: m.variance * (1.0 if price is None else price(m.profile)))
 
     @classmethod
     def _calibrated(cls, system: Question, n: int | None, target: Promise, kind: NoiseKind) -> Self:

@@ -90,8 +90,8 @@ def pooled_shares(
         varied = float((common * (1 - common)).sum())
         mix = (np.diag(np.sqrt(common)) - np.outer(np.sqrt(common), common)) / np.sqrt(varied)
         strays = 1 / (np.minimum(strengths[:, None], at_most(common, loose)) + 1)
-        found, which = crossed_centres(seen, precision, strays, -np.log(strengths) / 2, mix, shape, rng)
-        centres = np.maximum(common + np.sqrt(varied) * found, 1e-6)
+        result, which = crossed_centres(seen, precision, strays, -np.log(strengths) / 2, mix, shape, rng)
+        centres = np.maximum(common + np.sqrt(varied) * result, 1e-6)
         centres /= centres.sum(axis=2, keepdims=True)
         # How uncertain a centre is makes its group's prior loose too.
         loose = np.maximum(loose - centres.var(axis=0).sum(axis=1), 1e-3 * loose)
@@ -169,8 +169,8 @@ def pooled_means(
     if are_crossed(shape) and noisy is not None:
         seen, precision = (noisy[0] - middle) / spread, spread**2 / noisy[1]
         strays = (spreads[:, None] ** 2 + loose**2) / spread**2
-        found, which = crossed_centres(seen[:, None], precision, strays, np.log(spreads), np.eye(1), shape, rng)
-        each = np.clip(middle + spread * found[:, :, 0], -1, 1)
+        result, which = crossed_centres(seen[:, None], precision, strays, np.log(spreads), np.eye(1), shape, rng)
+        each = np.clip(middle + spread * result[:, :, 0], -1, 1)
         loose = np.sqrt(np.maximum(loose**2 - each.var(axis=0), 1e-3 * loose**2))
         turns = np.arange(draws) % len(each)
         picked, _ = _picked(turns, own.size, weights, rng)
@@ -201,7 +201,7 @@ def pooled_counts(
     likelihood = noise.log_weight(noisy[:, None] - nodes) - gammaln(nodes + 1) + np.log(widths)
     beyond = _beyond_normal(noisy, noise.variance, n, nodes, likelihood)
     each = -(-draws // _FACTORS)
-    found = []
+    result = []
     for factors in zip(*_factors(noisy, noise.variance, n, shape, beyond, rng), strict=True):
         log_mean, stray = factors[0][:, None], np.exp(factors[1])[:, None]
         stray = np.minimum(stray, np.maximum(np.exp(2 * log_mean) / (_LOOSE**2 * noise.variance), 1.0))
@@ -210,8 +210,8 @@ def pooled_counts(
         goal = rng.random((noisy.size, each)) * cumulative[:, -1:]
         place = np.minimum(_places(cumulative, goal), nodes.shape[1] - 1)
         drawn = np.take_along_axis(first, place, axis=1)
-        found.append(drawn.T + np.floor(rng.random(place.T.shape) * np.take_along_axis(widths, place, axis=1).T))
-    return rng.permutation(np.concatenate(found))[:draws]
+        result.append(drawn.T + np.floor(rng.random(place.T.shape) * np.take_along_axis(widths, place, axis=1).T))
+    return rng.permutation(np.concatenate(result))[:draws]
 
 
 def _beyond_normal(noisy: Floats, variance: float, n: int, nodes: Floats, likelihood: Floats) -> Floats:
@@ -222,7 +222,7 @@ def _beyond_normal(noisy: Floats, variance: float, n: int, nodes: Floats, likeli
     one is laid on a grid, for that hardly changes between two places of it.
     """
     own = [likelihood + gammaln(nodes + stray) for stray in _STRAY]
-    found, log = np.empty((_MEANS, _STRAY.size, noisy.size)), np.empty_like(nodes)
+    result, log = np.empty((_MEANS, _STRAY.size, noisy.size)), np.empty_like(nodes)
     for i, log_mean in enumerate(np.linspace(_LEAST, np.log(n + 1.0), _MEANS)):
         mean = np.exp(log_mean)
         for j, stray in enumerate(_STRAY):
@@ -232,8 +232,8 @@ def _beyond_normal(noisy: Floats, variance: float, n: int, nodes: Floats, likeli
             log -= top[:, None]
             exact = top + np.log(np.exp(log, out=log).sum(axis=1)) - gammaln(stray)
             exact += stray * (np.log(stray) - np.log(stray + mean))
-            found[i, j] = exact - _log_normal(noisy, mean, stray, variance)
-    return found
+            result[i, j] = exact - _log_normal(noisy, mean, stray, variance)
+    return result
 
 
 def _log_normal(noisy: Floats, mean: Floats, stray: Floats | float, variance: float) -> Floats:
@@ -286,18 +286,18 @@ def _factors(
     ways = (means, strays)
     now = np.stack([rng.normal(size=centres.shape), np.zeros_like(centres)])
     now[1, :, 0] = (np.log(_STRAY[picked]) - _ALL_STRAY[0]) / _ALL_STRAY[1]
-    found, beside = map(list, zip(*(way(at) for way, at in zip(ways, now, strict=True)), strict=True))
-    log = likely(*found) + beside[0] + beside[1]
+    result, beside = map(list, zip(*(way(at) for way, at in zip(ways, now, strict=True)), strict=True))
+    log = likely(*result) + beside[0] + beside[1]
     for step in range(_STEPS):
         side, part = step % 2, 10 ** rng.uniform(-1.3, 0, (_FACTORS, 1))
         tried = np.sqrt(1 - part**2) * now[side] + part * rng.normal(size=centres.shape)
         moved, reference = ways[side](tried)
-        new = likely(*(found[0], moved) if side else (moved, found[1])) + reference + beside[1 - side]
+        new = likely(*(result[0], moved) if side else (moved, result[1])) + reference + beside[1 - side]
         taken = np.log(rng.random(_FACTORS)) < new - log
-        moves = (*zip(found[side], moved, strict=True), (beside[side], reference), (log, new), (now[side], tried))
+        moves = (*zip(result[side], moved, strict=True), (beside[side], reference), (log, new), (now[side], tried))
         for held, other in moves:
             held[taken] = other[taken]
-    return found[0].log, found[1].log
+    return result[0].log, result[1].log
 
 
 class _Laid(NamedTuple):
@@ -344,8 +344,8 @@ def _fitted(
     factors = prior.copy()
 
     def log_means() -> Floats:
-        found = np.clip(of_cells(factors[None], shape)[0], _LEAST, np.log(n + 1.0))
-        return np.broadcast_to(found, noisy.shape)
+        result = np.clip(of_cells(factors[None], shape)[0], _LEAST, np.log(n + 1.0))
+        return np.broadcast_to(result, noisy.shape)
 
     for _ in range(40):
         log_mean = log_means()
@@ -412,4 +412,4 @@ def _picked(
 
 def _places(cumulative: Floats, goal: Floats) -> Integers:
     """Return where each goal lies in its row of cumulative weights."""
-    return np.stack([row.searchsorted(some, side="right") for row, some in zip(cumulative, goal, strict=True)])
+    return np.stack([row.searchsorted(subset, side="right") for row, subset in zip(cumulative, goal, strict=True)])

@@ -107,13 +107,13 @@ class Question:
         for cells in (by, self.cells):
             if isinstance(cells, Cells) and any(self.facts[name] != cells.facts[name] for name in cells.names):
                 raise InvalidValue("these cells were cut by other facts than those of the table")
-        told = {
+        text = {
             "columns_asked": names_of(self.columns_asked),
             "by": group_texts(by if isinstance(by, Cells) else names_of(by), self.facts),
             "at": _probabilities(self.at),
             "prior": float(as_floats("prior", self.prior, 0.0)),
         }
-        for name, value in told.items():
+        for name, value in text.items():
             object.__setattr__(self, name, value)
         self._check_arguments()
         self._check_columns()
@@ -320,8 +320,8 @@ class Question:
             return self
         if n is None:
             return replace(self, bins=_UNKNOWN_BINS)
-        told = n / self.groups.size / max(deviation, 0.5)
-        bins = 2 ** round(math.log2(min(max(told**0.6, _BINS[0]), _BINS[1])))
+        text = n / self.groups.size / max(deviation, 0.5)
+        bins = 2 ** round(math.log2(min(max(text**0.6, _BINS[0]), _BINS[1])))
         return replace(self, bins=bins)
 
     @property
@@ -401,7 +401,7 @@ class Question:
         verb = "median" if self.median else f"{self.verb} {at}".rstrip()
         text = f"pooled {verb} of {what}" if self.pool else f"{verb} of {what}"
         text += f" per {quoted(self.exposure)}" if self.exposure else ""
-        groups = [split_group(one, self.facts) for one in self.by]
+        groups = [split_group(item, self.facts) for item in self.by]
         by = ", ".join(f"{quoted(name)}: {said}" if said else quoted(name) for name, said in groups)
         text += f" by {by}" if by else ""
         return text + (f" where {self.where}" if self.where is not None else "")
@@ -409,8 +409,8 @@ class Question:
     def to_dict(self) -> dict[str, Any]:
         """Return the question as plain values; `from_dict` reads it back."""
         given = {"verb": self.verb, "columns": list(self.columns_asked), "facts": self.facts.to_dict()}
-        rest = {"by": list(self.by), "where": self.where, "exposure": self.exposure, "at": list(self.at)}
-        state = {"system": self.word} | given | rest | {"bins": self.bins, "pool": self.pool, "prior": self.prior}
+        remainder = {"by": list(self.by), "where": self.where, "exposure": self.exposure, "at": list(self.at)}
+        state = {"system": self.word} | given | remainder | {"bins": self.bins, "pool": self.pool, "prior": self.prior}
         if self.verb in _TAILED and self.tails != _UNSAID:
             state["tails"] = self.tails
         return state if self.cells is None else state | {"cells": self.cells.to_dict()}
@@ -420,13 +420,15 @@ class Question:
         """Read a question from `to_dict`'s form."""
         state = mapping("question", state)
         with restoring("a question"):
-            rest = {name: state[name] for name in ("where", "exposure", "bins", "pool", "prior")}
+            remainder = {name: state[name] for name in ("where", "exposure", "bins", "pool", "prior")}
             if state.get("cells") is not None:
-                rest["cells"] = Cells.from_dict({"names": state["columns"]} | mapping("table of cells", state["cells"]))
+                remainder["cells"] = Cells.from_dict(
+                    {"names": state["columns"]} | mapping("table of cells", state["cells"])
+                )
             if state["verb"] in _TAILED:
-                rest["tails"] = str(state.get("tails", _UNSAID))
+                remainder["tails"] = str(state.get("tails", _UNSAID))
             columns, by, at = (tuple(state[name]) for name in ("columns", "by", "at"))
-            return cls(state["verb"], columns, Facts.from_dict(state["facts"]), by, at=at, **rest)
+            return cls(state["verb"], columns, Facts.from_dict(state["facts"]), by, at=at, **remainder)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Question) and self.to_dict() == other.to_dict()
@@ -440,16 +442,16 @@ def names_of(given: Any) -> tuple[str, ...]:
         raise InvalidValue(f"columns are named by texts. Got {shown(given)}")
     if isinstance(given, Mapping):
         raise InvalidValue("columns are named by texts; to cut them say Cells(facts, {...})")
-    found = (given,) if isinstance(given, str) else tuple(given or ())
-    if not all(isinstance(name, str) for name in found):
+    result = (given,) if isinstance(given, str) else tuple(given or ())
+    if not all(isinstance(name, str) for name in result):
         raise InvalidValue("columns are named by texts")
-    return found
+    return result
 
 
 def _probabilities(given: Any) -> tuple[float, ...]:
     """Return quantiles, one or several, some of them perhaps in percent."""
     parts = (given,) if isinstance(given, str | int | float) else tuple(given)
-    read = [read_share("a quantile", one) if isinstance(one, str) else one for one in parts]
+    read = [read_share("a quantile", item) if isinstance(item, str) else item for item in parts]
     return tuple(as_floats("at", read, 0.0).tolist())
 
 

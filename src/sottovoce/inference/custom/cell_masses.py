@@ -113,9 +113,9 @@ def _integrated(law: Any, edges: Any, nodes: int) -> Any:
         return jnp.sum(inside * weight, axis=-1)
 
     bounded = np.isfinite(edges[:-1]) & np.isfinite(edges[1:])
-    found = over(x, np.where(bounded[:, None], factor, 0.0))
-    found = found.at[..., 0].add(over(*tails[0])).at[..., -1].add(over(*tails[1]))
-    return found / jnp.sum(found, axis=-1, keepdims=True)
+    result = over(x, np.where(bounded[:, None], factor, 0.0))
+    result = result.at[..., 0].add(over(*tails[0])).at[..., -1].add(over(*tails[1]))
+    return result / jnp.sum(result, axis=-1, keepdims=True)
 
 
 def _middle(law: Any, edges: Any) -> Any:

@@ -49,10 +49,10 @@ def predictive_check(shares: Floats, seen: Observed, rng: np.random.Generator) -
     """
     pi = np.clip(shares, 0.0, 1.0)
     pi = pi / pi.sum(axis=1, keepdims=True)
-    made = rng.multinomial(seen.n, pi)
-    made = made + seen.law.add(np.zeros(made.size, dtype=np.int64), rng).reshape(made.shape)
+    built = rng.multinomial(seen.n, pi)
+    built = built + seen.law.add(np.zeros(built.size, dtype=np.int64), rng).reshape(built.shape)
     spread = seen.n * pi * (1 - pi) + seen.law.variance
-    ours, theirs = (seen.all - seen.n * pi) ** 2 / spread, (made - seen.n * pi) ** 2 / spread
-    below = (made < seen.all).mean(axis=0) + 0.5 * (made == seen.all).mean(axis=0)
+    ours, theirs = (seen.all - seen.n * pi) ** 2 / spread, (built - seen.n * pi) ** 2 / spread
+    below = (built < seen.all).mean(axis=0) + 0.5 * (built == seen.all).mean(axis=0)
     together = float(np.mean(theirs.sum(axis=1) >= ours.sum(axis=1)))
     return PredictiveCheck(together, float(np.mean(theirs.max(axis=1) >= ours.max(axis=1))), below[: seen.size])

@@ -164,15 +164,15 @@ class ModelFit:
         import arviz  # noqa: PLC0415 - an extra
 
         chains, size = next(iter(self.draws.values())).shape[:2]
-        logs, made, seen = [], {}, {}
+        logs, built, seen = [], {}, {}
         for name, part in self.program.sites.items():
             logs.append(cell_log_likelihood(self.whole(name), part))
             label = self.program._label(name, "noisy counts")
-            made[label] = self.predictive(name).reshape(chains, size, -1)
+            built[label] = self.predictive(name).reshape(chains, size, -1)
             seen[label] = part.counts
         return arviz.from_dict(
             posterior=dict(self.draws),
-            posterior_predictive=made,
+            posterior_predictive=built,
             observed_data=seen,
             log_likelihood={"noisy counts": np.concatenate(logs, axis=1).reshape(chains, size, -1)},
             attrs={"likelihood": self.form, "diverged": self.diverged},

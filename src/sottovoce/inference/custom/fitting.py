@@ -80,11 +80,11 @@ def fit_model(
     sampler = Sampler(
         program, chains=chains, warmup=warmup, draws=draws, target_accept=target_accept, progress=progress
     )
-    found = sampler.run(seed=seed)
-    diagnostics, words = judged({name: found.draws[name] for name in names}, found.diverged)
+    result = sampler.run(seed=seed)
+    diagnostics, words = judged({name: result.draws[name] for name in names}, result.diverged)
     for word in words:
         warnings.warn(word, stacklevel=2)
-    return ModelFit(program, found.draws, tuple(names), diagnostics, found.diverged, tuple(words), seed)
+    return ModelFit(program, result.draws, tuple(names), diagnostics, result.diverged, tuple(words), seed)
 
 
 def _several(answer: Any) -> bool:

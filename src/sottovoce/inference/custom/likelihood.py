@@ -93,8 +93,8 @@ def plan_for(counts: Any, n: int, noise: IntegerNoise) -> LikelihoodPlan:
     held = likely * min(1.0, max(n, 1) / float(likely.sum()))  # wide noise may show many more records than there are
     least = float(np.sum(1 / (1 / held + 1 / variance)))
     most = float(np.sum(np.minimum(1.5 * likely + deviation, 2 * variance + 0.25)))
-    whole = noisy.size * (width - 1) + 1
-    modulus = _smooth(min(_rounded(12 * math.sqrt(1.5 * most) + 32), whole))
+    full = noisy.size * (width - 1) + 1
+    modulus = _smooth(min(_rounded(12 * math.sqrt(1.5 * most) + 32), full))
     # Among K cells held by Laplace noise the series falls off no faster than (1 + c²/2K)^-K at c deviations.
     reached = max(6.5, math.sqrt(2 * noisy.size * math.expm1(21 / noisy.size))) if noise.kind == "laplace" else 6.5
     terms, most_terms = _rounded(1.3 * reached / math.sqrt(least) * modulus / (2 * math.pi)), (modulus - 1) // 2
@@ -121,11 +121,11 @@ def _smooth(size: int) -> int:
     """Return the least odd number from `size` on that is a product of 3, 5 and 7: transforms of such are fast."""
     odd = size | 1
     while True:
-        left = odd
+        remaining = odd
         for prime in (3, 5, 7):
-            while left % prime == 0:
-                left //= prime
-        if left == 1:
+            while remaining % prime == 0:
+                remaining //= prime
+        if remaining == 1:
             return odd
         odd += 2
 
@@ -267,16 +267,16 @@ def normal(probabilities: Any, counts: Any, n: int, variance: Any) -> Any:
     pi = jnp.asarray(probabilities)
     noisy = jnp.asarray(counts, dtype=pi.dtype)
     gap, spread = noisy - n * pi, n * pi + variance
-    left = jnp.sum(pi * variance / spread)  # 1 - Σ nπ²/(nπ + σ²), without cancelling
-    squares = jnp.sum(gap**2 / spread) + n * jnp.sum(pi * gap / spread) ** 2 / left
-    logs = jnp.sum(jnp.log(spread)) + jnp.log(left)
+    remaining = jnp.sum(pi * variance / spread)  # 1 - Σ nπ²/(nπ + σ²), without cancelling
+    squares = jnp.sum(gap**2 / spread) + n * jnp.sum(pi * gap / spread) ** 2 / remaining
+    logs = jnp.sum(jnp.log(spread)) + jnp.log(remaining)
     return -0.5 * (squares + logs + noisy.size * math.log(2 * math.pi))
 
 
 def cell_log_likelihood(shares: Floats, seen: Observed) -> Floats:
     """Return log p(ñ_k | π) of every noisy count alone, (draws, counts): a binomial count and its noise, summed."""
     pi, noise, n = np.clip(np.atleast_2d(shares), 1e-30, 1 - 1e-12), seen.law, seen.n
-    found = np.empty(pi.shape)
+    result = np.empty(pi.shape)
     for k, noisy in enumerate(seen.all.astype(np.float64)):
         p = pi[:, k, None]
         mean, variance = n * p, n * p * (1 - p)
@@ -292,5 +292,5 @@ def cell_log_likelihood(shares: Floats, seen: Observed) -> Floats:
         held = np.clip(values, 0, n)
         logs = gammaln(n + 1) - gammaln(held + 1) - gammaln(n - held + 1) + xlogy(held, p) + xlog1py(n - held, -p)
         logs = logs + noise.log_weight(noisy - held) - log_normaliser(noise) + math.log(step)
-        found[:, k] = logsumexp(np.where(inside, logs, -np.inf), axis=1)
-    return found
+        result[:, k] = logsumexp(np.where(inside, logs, -np.inf), axis=1)
+    return result

@@ -59,12 +59,12 @@ class Observed:
     def __post_init__(self) -> None:
         try:
             counts = np.asarray(self.counts)
-            whole = counts.astype(np.int64)
+            full = counts.astype(np.int64)
         except (TypeError, ValueError, OverflowError):
             raise InvalidValue("noisy counts are whole numbers, one a cell") from None
-        if counts.ndim != 1 or counts.size < 2 or not np.array_equal(counts, whole):
+        if counts.ndim != 1 or counts.size < 2 or not np.array_equal(counts, full):
             raise InvalidValue(f"noisy counts are whole numbers, one a cell, two or more. Got {counts.shape}")
-        object.__setattr__(self, "counts", whole)
+        object.__setattr__(self, "counts", full)
         if not isinstance(self.n, int | np.integer) or self.n < 0:
             raise InvalidValue(f"n must be a whole number of records. Got {self.n!r}")
         object.__setattr__(self, "n", int(self.n))

@@ -64,14 +64,14 @@ class Program:
         """Sample the prior, and observe the noisy counts of every release where they are given."""
         for name, probabilities in self.tables().items():
             seen = self.sites[name]
-            whole = probabilities
+            full = probabilities
             if seen.outside is not None:
                 out = numpyro.sample(self._label(name, "outside"), dist.Uniform(0.0, 1.0))
-                whole = jnp.append(probabilities * (1 - out), out)
+                full = jnp.append(probabilities * (1 - out), out)
             numpyro.deterministic(self._label(name, "probabilities"), probabilities)
             if counts is None:
                 continue
-            numpyro.factor(self._label(name, "noisy counts"), self._log_likelihood(name, whole, counts[name]))
+            numpyro.factor(self._label(name, "noisy counts"), self._log_likelihood(name, full, counts[name]))
 
     def _log_likelihood(self, name: str, whole: Any, given: Any) -> Any:
         seen, form, plan = self.sites[name], self.forms[name], self.plans[name]
@@ -202,8 +202,8 @@ def program_for(
         if not prior:
             raise InvalidValue("the model has no sites: the prior names no unknown")
     chosen = {name: choose_form(seen.all, seen.n, seen.law) for name, seen in sites.items()}
-    forms: dict[str, Form] = {name: form or found[0] for name, found in chosen.items()}
-    why = {name: "asked for" if form else found[1] for name, found in chosen.items()}
+    forms: dict[str, Form] = {name: form or result[0] for name, result in chosen.items()}
+    why = {name: "asked for" if form else result[1] for name, result in chosen.items()}
     plans = {name: plan_for(seen.all, seen.n, seen.law) for name, seen in sites.items()}
     return Program(model, dict(sites), forms, why, plans, single, prior, _arguments(model))
 

@@ -103,21 +103,21 @@ class Sampler:
                 with jax.enable_x64(True):
                     key = self.chains * seed + chain
                     start, shape = self._descended(about, places[chain], given, key)
-                    state, found = begin(np.int64(key), start, shape, *about(start, given)), []
+                    state, result = begin(np.int64(key), start, shape, *about(start, given)), []
                     for step in range(0, self.warmup + self.draws, _STEPS):
                         state, part = go(state, given)
-                        found += [jax.device_get(part)] if step >= self.warmup else []
+                        result += [jax.device_get(part)] if step >= self.warmup else []
                         bar.advance(_STEPS)
                         if stop.is_set():
                             break
-                    return [np.concatenate(part)[: self._kept] for part in zip(*found, strict=True)]
+                    return [np.concatenate(part)[: self._kept] for part in zip(*result, strict=True)]
 
             try:
-                found = list(workers.map(one, range(self.chains)))
+                result = list(workers.map(one, range(self.chains)))
             except BaseException:
                 stop.set()  # chains end at their next look, not at their end
                 raise
-            flat, diverged = (np.stack(part) for part in zip(*found, strict=True))
+            flat, diverged = (np.stack(part) for part in zip(*result, strict=True))
             draws = jax.device_get(end(flat))
         return SampledChains({name: np.asarray(part) for name, part in draws.items()}, int(diverged.sum()))
 
@@ -149,8 +149,8 @@ class Sampler:
         return lambda z: potential_energy(self.program, (given,), {}, z)
 
     def _height(self, x: Any, given: Any) -> Any:
-        found = potential_energy(self._about, (given,), {}, self._back(x))
-        return jnp.where(jnp.isfinite(found), found, jnp.inf)
+        result = potential_energy(self._about, (given,), {}, self._back(x))
+        return jnp.where(jnp.isfinite(result), result, jnp.inf)
 
     def _started(self, key: Any, start: Any, shape: Any, height: Any, slope: Any) -> Any:
         begin, _ = self._kernels
@@ -199,8 +199,8 @@ class Sampler:
 
     def _constrained(self, flat: Any) -> Any:
         shape = partial(constrain_fn, self.program, (), {}, return_deterministic=True)
-        found = jax.lax.map(lambda x: shape(self._back(x)), flat.reshape(-1, flat.shape[-1]))
-        return jax.tree.map(lambda part: part.reshape(*flat.shape[:2], *part.shape[1:]), found)
+        result = jax.lax.map(lambda x: shape(self._back(x)), flat.reshape(-1, flat.shape[-1]))
+        return jax.tree.map(lambda part: part.reshape(*flat.shape[:2], *part.shape[1:]), result)
 
 
 def judged(draws: Mapping[str, Floats], diverged: int) -> tuple[dict[str, dict[str, float]], list[str]]:

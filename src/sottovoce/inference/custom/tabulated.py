@@ -72,10 +72,10 @@ def table_for(counts: Any, noise: IntegerNoise, plan: LikelihoodPlan) -> Likelih
         at = first[cell] + step[cell] * np.arange(plan.pieces + 1)
         width = math.ceil(16 * math.sqrt(max(count, at[-1] ** 2 / 4 * math.exp(-1 / noise.scale))) + 60)
         parts = np.array_split(at, -(-at.size * width // _CHUNK))
-        found = [_entries(count, part, float(step[cell]), width, noise, plan) for part in parts]
-        for made, whole in zip(zip(*found, strict=True), (heights, waves), strict=True):
-            ends = np.concatenate(made)
-            whole[cell] = np.einsum("cp,mc...->mp...", _HERMITE, np.concatenate([ends[:-1], ends[1:]], axis=1))
+        result = [_entries(count, part, float(step[cell]), width, noise, plan) for part in parts]
+        for built, full in zip(zip(*result, strict=True), (heights, waves), strict=True):
+            ends = np.concatenate(built)
+            full[cell] = np.einsum("cp,mc...->mp...", _HERMITE, np.concatenate([ends[:-1], ends[1:]], axis=1))
     return LikelihoodTable(noisy, first, step, heights, waves)
 
 

@@ -34,15 +34,15 @@ class ArrayBackend(NamedTuple):
 
 def _scan(step: Callable[..., Any], carry: Any, many: Any, reverse: bool = False) -> tuple[Any, Any]:
     rows = list(zip(*many, strict=True)) if isinstance(many, tuple) else list(many)
-    found = []
+    result = []
     for row in reversed(rows) if reverse else rows:
         carry, out = step(carry, row)
-        found.append(out)
+        result.append(out)
     if reverse:
-        found.reverse()
-    if found and isinstance(found[0], tuple):
-        return carry, tuple(np.stack(parts) for parts in zip(*found, strict=True))
-    return carry, None if not found or found[0] is None else np.stack(found)
+        result.reverse()
+    if result and isinstance(result[0], tuple):
+        return carry, tuple(np.stack(parts) for parts in zip(*result, strict=True))
+    return carry, None if not result or result[0] is None else np.stack(result)
 
 
 NUMPY = ArrayBackend(np, _scan)

@@ -55,10 +55,10 @@ def draw_classes(
     ((100, 2), (100, 2, 2), np.float64(45.0))
     """
     seen = [np.asarray(table, dtype=np.int64) for table in tables]
-    found = _ExactClassDraws(tuple(seen), tuple(noises), n, class_prior, tuple(priors)).draw(draws, rng)
-    if found is None:
+    result = _ExactClassDraws(tuple(seen), tuple(noises), n, class_prior, tuple(priors)).draw(draws, rng)
+    if result is None:
         return LatentClasses.chains(seen, noises, n, class_prior, priors).posterior(draws, rng)
-    sizes, rows = found
+    sizes, rows = result
     classes = draw_dirichlet(np.asarray(sizes + class_prior, dtype=np.float64), rng)
     features = tuple(
         draw_dirichlet(row.astype(np.float64) + prior, rng) for row, prior in zip(rows, priors, strict=True)

@@ -65,8 +65,8 @@ class ClassPosterior(NamedDraws):
 
     def along(self, name: str) -> tuple[Sequence[Hashable], ...]:
         """Return the classes, and of a column its categories, or what is told of its numbers."""
-        told = {f.name: f.categories if isinstance(f, Field) else ("mean", "variance") for f in self.fields}
-        return (self.label.categories, told[name]) if name in told else (self.label.categories,)
+        shown = {f.name: f.categories if isinstance(f, Field) else ("mean", "variance") for f in self.fields}
+        return (self.label.categories, shown[name]) if name in shown else (self.label.categories,)
 
     def coded(self, columns: Sequence[Any]) -> list[Any]:
         """Return the columns as codes of their categories, or as t."""
@@ -132,12 +132,12 @@ class ClassPosterior(NamedDraws):
         They reach at least as far as with every share in it as if it alone were asked for.
         """
         levels = tails(level)
-        found = np.moveaxis(self.quantiles(coded, levels), 0, -1)
+        result = np.moveaxis(self.quantiles(coded, levels), 0, -1)
         if not self.lone:
-            return found
+            return result
         own = [self.lone.get(field.name, draws) for field, draws in zip(self.fields, self.features, strict=True)]
         alone = replace(self, classes=self.lone.get(self.label.name, self.classes), features=tuple(own))
-        return reaching(found, np.moveaxis(alone.quantiles(coded, levels), 0, -1))
+        return reaching(result, np.moveaxis(alone.quantiles(coded, levels), 0, -1))
 
     def _blocks(self, coded: list[Any]) -> list[list[Any]]:
         size = max(_AT_ONCE // self.classes.size, _FEWEST)

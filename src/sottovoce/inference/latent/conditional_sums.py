@@ -98,8 +98,8 @@ class Parts:
         logs = logs[: max(most - first + 1, 1)]
         top = float(logs.max())
         cut = left.cut[0] or right.cut[0], (left.cut[1] or right.cut[1]) and first + len(logs) <= most
-        whole = cls(first, logs - top, left.log_top + right.log_top + top, left.tilt, cut, (left, right))
-        return whole if short else whole._trimmed()
+        full = cls(first, logs - top, left.log_top + right.log_top + top, left.tilt, cut, (left, right))
+        return full if short else full._trimmed()
 
     def _trimmed(self) -> Parts:
         """Return the same without weights that are too small to be told from rounding."""
@@ -148,15 +148,15 @@ class Parts:
         split = _split_all if len(near.logs) <= _SHORT else _split_blocks
         drawn = near.first + split(near, other, totals - near.first - other.first, rng)
         drawn = np.clip(drawn, totals - other.last, totals - other.first)  # whatever rounding did, all are on a list
-        rest = totals - drawn
-        first, second = (rest, drawn) if swap else (drawn, rest)
+        remainder = totals - drawn
+        first, second = (remainder, drawn) if swap else (drawn, remainder)
         return np.concatenate([left.draw(first, rng), right.draw(second, rng)], axis=1)
 
 
 def _split_all(near: Parts, other: Parts, totals: Integers, rng: np.random.Generator) -> Integers:
     """Draw places i of `near` by its weight there times that of `other` at total - i: every one is looked at."""
-    rest = totals[:, None] - np.arange(len(near.logs))
-    logs = near.logs + other._log_tilted(other.first + rest)
+    remainder = totals[:, None] - np.arange(len(near.logs))
+    logs = near.logs + other._log_tilted(other.first + remainder)
     return _first_above(np.cumsum(np.exp(logs - logs.max(axis=1, keepdims=True)), axis=1), rng)
 
 
@@ -187,9 +187,9 @@ def _split_blocks(near: Parts, other: Parts, totals: Integers, rng: np.random.Ge
         block, sure = np.minimum(pick, len(below) - 1), pick >= len(below)
         place = size * block + _first_above(below[block], rng)
         place = np.where(sure, totals[waiting] - (pick - len(below)), place)
-        rest = totals[waiting] - place
-        inside = (rest >= 0) & (rest < len(theirs))
-        weight = np.where(inside, theirs[np.where(inside, rest, 0)], 0.0)
+        remainder = totals[waiting] - place
+        inside = (remainder >= 0) & (remainder < len(theirs))
+        weight = np.where(inside, theirs[np.where(inside, remainder, 0)], 0.0)
         kept = sure | (rng.random(len(waiting)) * bound[waiting, block] < weight)
         drawn[waiting[kept]] = place[kept]
         waiting = waiting[~kept]
@@ -235,8 +235,8 @@ def _log_convolved(left: Floats, right: Floats) -> Floats:
     short, long = sorted((left, right), key=len)
     out = np.full(len(short) + len(long) - 1, -np.inf)
     for i, value in enumerate(short):
-        some = slice(i, i + len(long))
-        np.logaddexp(out[some], value + long, out=out[some])
+        subset = slice(i, i + len(long))
+        np.logaddexp(out[subset], value + long, out=out[subset])
     return out
 
 

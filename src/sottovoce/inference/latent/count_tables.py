@@ -146,9 +146,9 @@ class CountTables:
         for part, size in zip(proportions, self.sizes, strict=True):
             if part.size != size or abs(part.sum() - 1) > 1e-9:
                 raise InvalidValue(f"mean must be {self.sizes} proportions, each table's summing to one")
-        found = [forecast_proportions(p, n, noise, level) for p, noise in zip(proportions, noises, strict=True)]
+        result = [forecast_proportions(p, n, noise, level) for p, noise in zip(proportions, noises, strict=True)]
         exact = [mean_width(Dirichlet(n * part + 1 / part.size).interval(level)) for part in proportions]
-        divergence, widths = zip(*found, strict=True)
+        divergence, widths = zip(*result, strict=True)
         return Forecast(float(sum(divergence)), float(np.mean(widths)), float(np.mean(exact)), level)
 
     def arrays(self, statistics: Statistics) -> tuple[Integers, ...]:

@@ -132,9 +132,9 @@ def effective_draws(draws: Any) -> Floats:
     >>> bool(3000 < effective_draws(noise) < 5000), bool(effective_draws(slow) < 30)
     (True, True)
     """
-    whole = _checked(draws)
-    half = whole.shape[1] // 2
-    x = np.concatenate([whole[:, :half], whole[:, -half:]])
+    full = _checked(draws)
+    half = full.shape[1] // 2
+    x = np.concatenate([full[:, :half], full[:, -half:]])
     chains, count = x.shape[:2]
     flat = x.reshape(chains, count, -1)
     block = max(_AT_ONCE // (chains * count * 2), 1)

@@ -97,13 +97,13 @@ class _Filter:
         size = len(self.initial)
         before = [ball(p) for p in self.initial]
         moves = arb_mat(size, size, [ball(p) for row in self.transition for p in row])
-        found = []
+        result = []
         for row in self.misfits:
             least = min(row)  # one factor for all states changes no law, and keeps numbers near one
             now = [p * ball((least - steps, -self.bits)).exp() for p, steps in zip(before, row, strict=True)]
-            found.append(now)
+            result.append(now)
             before = (arb_mat(1, size, now) * moves).entries()
-        return found
+        return result
 
 
 def exact_path(misfits: Integers, bits: int, initial: Floats, transition: Floats, source: BitSource) -> list[int]:
@@ -131,8 +131,8 @@ def _state(forwards: _Filter, t: int, moves: Sequence[Fraction] | None, uniform:
         now = forwards(bits)[t]
         with precision(bits):
             parts = now if moves is None else [p * ball(m) for p, m in zip(now, moves, strict=True)]
-            whole = sum(parts, ball(0))
-            return [part / whole for part in accumulate(parts, initial=ball(0))]
+            full = sum(parts, ball(0))
+            return [part / full for part in accumulate(parts, initial=ball(0))]
 
     def below(state: int) -> Any:
         return lambda bits: shares(bits)[state]

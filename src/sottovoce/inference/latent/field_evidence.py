@@ -44,8 +44,8 @@ class TrueCounts:
     def log_target(self, x: Floats) -> Floats:
         """Return the log-density of the posterior at each row of coefficients, up to a constant."""
         potentials = x @ self.family.basis.T
-        found = potentials @ self.counts - self.n * self.family.tree.log_normalizer(potentials)
-        return np.asarray(found - 0.5 * ((x / self.spread) ** 2).sum(axis=1))
+        result = potentials @ self.counts - self.n * self.family.tree.log_normalizer(potentials)
+        return np.asarray(result - 0.5 * ((x / self.spread) ** 2).sum(axis=1))
 
     def _slope(self, x: Floats) -> tuple[Floats, Floats]:
         basis = self.family.basis
@@ -120,12 +120,12 @@ class NoisyCliqueCounts:
         cells = np.arange(size)
         covariance[:, cells, cells] += variances
         # What was seen as one more row, under which the root holds it solved: one step rather than two.
-        whole = np.full((len(x), size + 1, size + 1), _LAST)
-        whole[:, :size, :size], whole[:, size, :size] = covariance, self._seen - mean
-        root = np.linalg.cholesky(whole)
+        full = np.full((len(x), size + 1, size + 1), _LAST)
+        full[:, :size, :size], full[:, size, :size] = covariance, self._seen - mean
+        root = np.linalg.cholesky(full)
         away = root[:, size, :size]
-        found = -0.5 * (away**2).sum(axis=1) - np.log(root[:, cells, cells]).sum(axis=1)
-        return np.asarray(found - 0.5 * ((x / self._scales) ** 2).sum(axis=1))
+        result = -0.5 * (away**2).sum(axis=1) - np.log(root[:, cells, cells]).sum(axis=1)
+        return np.asarray(result - 0.5 * ((x / self._scales) ** 2).sum(axis=1))
 
     def _slope(self, x: Floats) -> tuple[Floats, Floats]:
         """Return the gradient and the information, the covariance held."""
@@ -197,9 +197,9 @@ def _about_the_mode(
         gradient, precision = slope(x)
         step = np.linalg.solve(precision, gradient)
         cuts = 0.5 ** np.arange(12)
-        found = log_target(x + cuts[:, None] * step)
-        best = int(np.argmax(found))
-        if not found[best] > now + 1e-6:
+        result = log_target(x + cuts[:, None] * step)
+        best = int(np.argmax(result))
+        if not result[best] > now + 1e-6:
             break
-        x, now = x + cuts[best] * step, float(found[best])
+        x, now = x + cuts[best] * step, float(result[best])
     return Guide.of(x, slope(x)[1])

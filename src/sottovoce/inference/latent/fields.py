@@ -77,9 +77,9 @@ class Field:
         """Return the field of a column whose facts list its values: categories, yes and no, a count."""
         if isinstance(column, Count) and column.high < _SHORT:
             return cls(name, tuple(range(column.high + 1)), column.missing)
-        found = field_of(name, column) if isinstance(column, Category | Flag) else None
-        if isinstance(found, cls):
-            return found
+        result = field_of(name, column) if isinstance(column, Category | Flag) else None
+        if isinstance(result, cls):
+            return result
         raise InvalidValue(f"{name!r} is a {column.word}, whose values are not a short list; count categories or flags")
 
     @property

@@ -116,5 +116,5 @@ def paths(engine: ArrayBackend, log_emission: Any, initial: Any, transition: Any
     last = pick(filtered[-1], uniform[-1])
     if len(uniform) == 1:
         return last[..., None], log_likelihood
-    _, rest = scan(back, last, (filtered[:-1], uniform[:-1]), reverse=True)
-    return xp.moveaxis(xp.concatenate([rest, last[None]]), 0, 2), log_likelihood
+    _, remainder = scan(back, last, (filtered[:-1], uniform[:-1]), reverse=True)
+    return xp.moveaxis(xp.concatenate([remainder, last[None]]), 0, 2), log_likelihood

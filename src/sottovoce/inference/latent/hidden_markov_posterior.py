@@ -114,8 +114,8 @@ class HiddenMarkovPosterior(NamedDraws):
 
     def along(self, name: str) -> tuple[Sequence[Hashable], ...]:
         """Return the states, by number, and a field's categories."""
-        told = {f.name: f.categories for f in self.fields}
-        return (range(self.initial.shape[-1]), told[name]) if name in told else super().along(name)
+        shown = {f.name: f.categories for f in self.fields}
+        return (range(self.initial.shape[-1]), shown[name]) if name in shown else super().along(name)
 
     def thinned(self, most: int) -> HiddenMarkovPosterior:
         """Return evenly spaced draws of every chain, at most so many in all."""
@@ -153,9 +153,12 @@ class HiddenMarkovPosterior(NamedDraws):
         block = max(_BLOCK // per_draw, 1)
         parts = []
         for first in range(0, len(self), block):
-            some = slice(first, first + block)
+            subset = slice(first, first + block)
             state = ChainState(
-                self.initial[some], self.transition[some], tuple(e[some] for e in self.emissions), self.states[some]
+                self.initial[subset],
+                self.transition[subset],
+                tuple(e[subset] for e in self.emissions),
+                self.states[subset],
             )
             _, logs = forward_filter(state.log_emission(tables), state.initial, state.transition)
             parts.append(logs.sum(axis=1))

@@ -162,20 +162,20 @@ class BucketTree:
         for i in range(len(self.scopes) - 1, -1, -1):  # parents come after their children in the order
             parent = self._parent[i]
             if parent is not None:
-                rest = tuple(1 + k for k, v in enumerate(self.scopes[parent]) if v not in self.scopes[i])
-                news = _log_sum(tables[parent], rest) - sent[i]
+                remainder = tuple(1 + k for k, v in enumerate(self.scopes[parent]) if v not in self.scopes[i])
+                news = _log_sum(tables[parent], remainder) - sent[i]
                 tables[i] = tables[i] + news[:, None]
         for i, table in enumerate(tables):
             flat = table.reshape(len(table), -1)
             probabilities = np.exp(flat - flat.max(axis=1, keepdims=True))
             tables[i] = (probabilities / probabilities.sum(axis=1, keepdims=True)).reshape(table.shape)
-        found = []
+        result = []
         for clique, home in zip(self.cliques, self._home, strict=True):
-            rest = tuple(1 + k for k, v in enumerate(self.scopes[home]) if v not in clique)
+            remainder = tuple(1 + k for k, v in enumerate(self.scopes[home]) if v not in clique)
             kept = [v for v in self.scopes[home] if v in clique]
-            table = tables[home].sum(axis=rest)
-            found.append(table.transpose(0, *(1 + kept.index(v) for v in clique)).reshape(len(potentials), -1))
-        return np.concatenate(found, axis=1), total
+            table = tables[home].sum(axis=remainder)
+            result.append(table.transpose(0, *(1 + kept.index(v) for v in clique)).reshape(len(potentials), -1))
+        return np.concatenate(result, axis=1), total
 
     @cached_property
     def _assignments(self) -> Floats:
@@ -205,14 +205,14 @@ class BucketTree:
         mean, _ = self.marginals(potentials)
         draws, cells = mean.shape
         mine = np.repeat(np.arange(len(self.shapes)), [math.prod(s) for s in self.shapes])
-        told = np.where((mine[:, None] == mine) & ~np.eye(cells, dtype=bool), _NEVER, 0.0)
+        shown = np.where((mine[:, None] == mine) & ~np.eye(cells, dtype=bool), _NEVER, 0.0)
         covariance = np.empty((draws, cells, cells))
         block = max(_AT_ONCE // (cells * self.cells), 1)
         for first in range(0, draws, block):
-            some = slice(first, first + block)
-            given = (potentials[some, None, :] + told).reshape(-1, cells)
+            subset = slice(first, first + block)
+            given = (potentials[subset, None, :] + shown).reshape(-1, cells)
             after = self.marginals(given)[0].reshape(-1, cells, cells)
-            covariance[some] = mean[some, :, None] * (after - mean[some, None, :])
+            covariance[subset] = mean[subset, :, None] * (after - mean[subset, None, :])
         return mean, (covariance + covariance.transpose(0, 2, 1)) / 2
 
     def sample(self, potentials: Floats, count: int, rng: np.random.Generator) -> dict[int, NDArray[np.int64]]:

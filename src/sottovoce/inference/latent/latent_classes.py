@@ -174,12 +174,12 @@ class LatentClasses:
     def _posterior(self, draws: int, rng: np.random.Generator, bar: Bar) -> ClassDraws:
         counts = self.start(rng)
         chains = len(self.noisy[0]) // self.classes
-        rest = -(-draws // chains) - 1
+        remainder = -(-draws // chains) - 1
         seen: list[Floats] = []
         goal = _LEAST
         while True:
             more = max(goal // 20, 2 * _THIN)
-            bar.reach(goal + rest * more)
+            bar.reach(goal + remainder * more)
             while len(seen) * _THIN < goal:
                 for _ in bar.along(range(_THIN)):
                     counts = self.sweep(counts, rng)
@@ -191,7 +191,7 @@ class LatentClasses:
             goal *= 2
         kept = [self.parameters(counts, rng)]
         sizes = [counts[0].sum(axis=1).reshape(-1, self.classes)]
-        for _ in range(rest):
+        for _ in range(remainder):
             for _ in bar.along(range(more)):
                 counts = self.sweep(counts, rng)
             kept.append(self.parameters(counts, rng))
@@ -299,8 +299,8 @@ class LatentClasses:
         moved = np.minimum(self._how_many(len(counts), rng), self.n)
         able = moved <= counts.sum(axis=1)
         moved = np.where(able, moved, 0)
-        rest = counts - _taken(counts, moved, rng)
-        new = rest + _put(rest, self.priors[f], moved, rng)
+        remainder = counts - _taken(counts, moved, rng)
+        new = remainder + _put(remainder, self.priors[f], moved, rng)
         gain = self._noise_gain(f, rows, counts, new)
         kept = (-rng.standard_exponential(len(counts)) <= gain) & able
         counts[kept] = new[kept]
@@ -330,12 +330,12 @@ def _listed(weight: Callable[[Floats], Floats], n: int) -> Callable[[Integers], 
 def _taken(counts: Integers, moved: Integers, rng: np.random.Generator) -> Integers:
     """Draw which records of a row are taken out, so many without looking: a count a category."""
     out = np.zeros_like(counts)
-    left, rest = moved.copy(), counts.sum(axis=1)
+    remaining, remainder = moved.copy(), counts.sum(axis=1)
     for k in range(counts.shape[1] - 1):
-        rest = rest - counts[:, k]
-        out[:, k] = rng.hypergeometric(counts[:, k], rest, left)
-        left = left - out[:, k]
-    out[:, -1] = left
+        remainder = remainder - counts[:, k]
+        out[:, k] = rng.hypergeometric(counts[:, k], remainder, remaining)
+        remaining = remaining - out[:, k]
+    out[:, -1] = remaining
     return out
 
 

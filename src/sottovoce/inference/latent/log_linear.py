@@ -47,13 +47,13 @@ class LogLinear:
     @cached_property
     def contrasts(self) -> tuple[Floats, ...]:
         """What the coefficients of each term are multiplied with: (cells of the term, coefficients)."""
-        found = []
+        result = []
         for term in self.terms:
             block: Floats = np.ones((1, 1))
             for v in term:
                 block = np.asarray(np.kron(block, _contrasts(self.tree.sizes[v])), dtype=np.float64)
-            found.append(block)
-        return tuple(found)
+            result.append(block)
+        return tuple(result)
 
     @cached_property
     def basis(self) -> Floats:

@@ -94,8 +94,8 @@ class _Chain:
         self._variance = np.full((*sizes.shape, 2), (2.0 if laplace else 1.0) * scale**2)
         # What is tried anew are the means of t and of t² - ½, near the noisy ones by a law with wide tails.
         many = np.maximum(sizes, 1.0)
-        found = moments(y, 1.0, sizes)
-        self.mean, square = found[..., 0], np.minimum(found[..., 1], 1 - found[..., 0] ** 2)
+        result = moments(y, 1.0, sizes)
+        self.mean, square = result[..., 0], np.minimum(result[..., 1], 1 - result[..., 0] ** 2)
         self.sd = np.sqrt(square)
         self._centre = np.stack([self.mean, self.mean**2 + square - 0.5])
         _, _, a, b, c = self._parts(self.mean, self.sd)
@@ -129,12 +129,12 @@ class _Chain:
     def _parts(self, mean: Floats, sd: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """Return the gaps between the sums and what is expected of them, and their covariance."""
         m, far, square = self._sizes, mean**2, sd**2
-        whole = far + square
-        first, second = self._y[:, 0] - m * mean, self._y[:, 1] - m * (whole - 0.5)
+        full = far + square
+        first, second = self._y[:, 0] - m * mean, self._y[:, 1] - m * (full - 0.5)
         part = square / np.maximum(1 - far, np.maximum(square, _FLAT**2))
         third = -4 * mean * square * part / (1 + part)
         fourth = square**2 * (3 + 6 * square / np.maximum(1 - np.abs(mean), _FLAT**2 / 2) ** 2)
-        spread = np.minimum(fourth - square**2 + 4 * mean * third + 4 * far * square, whole * (1 - whole))
+        spread = np.minimum(fourth - square**2 + 4 * mean * third + 4 * far * square, full * (1 - full))
         return first, second, m * square, m * spread, m * (2 * mean * square + third)
 
     def _log_likelihood(self, parts: tuple[Floats, Floats, Floats, Floats, Floats]) -> Floats:
@@ -199,7 +199,7 @@ def moments(sums: Any, unit: float, sizes: Any) -> Floats:
 
 def moment_draws(sums: Any, unit: float, sizes: Floats, rng: np.random.Generator) -> Floats:
     """Return draws of the mean and variance of t under the reference prior, (draws, classes, 2), noise left aside."""
-    found, many = moments(sums, unit, sizes), np.maximum(sizes, 3.0)
-    variance = np.clip(found[..., 1] * many / rng.chisquare(many - 1), _TINY, 1.0)
-    mean = np.clip(found[..., 0] + rng.standard_normal(many.shape) * np.sqrt(variance / many), -1.0, 1.0)
+    result, many = moments(sums, unit, sizes), np.maximum(sizes, 3.0)
+    variance = np.clip(result[..., 1] * many / rng.chisquare(many - 1), _TINY, 1.0)
+    mean = np.clip(result[..., 0] + rng.standard_normal(many.shape) * np.sqrt(variance / many), -1.0, 1.0)
     return np.stack([mean, variance], axis=-1)

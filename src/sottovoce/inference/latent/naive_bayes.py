@@ -158,29 +158,29 @@ class NaiveBayesModel:
             return self.plain(total, rng)
         tables, sums = self.reading.split(np.rint(total).astype(np.int64))
         priors = [self.alpha_of(table.shape[1]) for table in tables]
-        found = draw_classes(tables, noises[: len(tables)], n, self.class_prior, priors, self.draws, rng)
-        rest = zip(sums, noises[len(tables) :], strict=True)
-        numbers = [moment_posterior(s, noise, STEPS, found.sizes, rng) for s, noise in rest]
-        worst = Convergence.worst_of([found.convergence, *(m.convergence for m in numbers)])
+        result = draw_classes(tables, noises[: len(tables)], n, self.class_prior, priors, self.draws, rng)
+        remainder = zip(sums, noises[len(tables) :], strict=True)
+        numbers = [moment_posterior(s, noise, STEPS, result.sizes, rng) for s, noise in remainder]
+        worst = Convergence.worst_of([result.convergence, *(m.convergence for m in numbers)])
         if worst is not None:
             worst.warn("leave out some features, or ask for a larger ε")
-        features = self.in_order(found.features, [m.values for m in numbers])
-        lone = self._lone(tables, noises, found.sizes)
-        return ClassPosterior(self.label, self.fields, found.classes, features, total, worst, lone)
+        features = self.in_order(result.features, [m.values for m in numbers])
+        lone = self._lone(tables, noises, result.sizes)
+        return ClassPosterior(self.label, self.fields, result.classes, features, total, worst, lone)
 
     def _lone(self, tables: Sequence[Floats], noises: Sequence[IntegerNoise], sizes: Floats) -> dict[str, Floats]:
         """Return draws of each share as if it alone were asked for, where the prior takes it to be rarer."""
-        rng, found = seeded_rng(0), {}  # what else is drawn stays as it is
+        rng, result = seeded_rng(0), {}  # what else is drawn stays as it is
         if self.class_prior < YES:  # all tables tell of the classes: the noise on their mean is about normal
             variance = sum(t.shape[1] * noise.variance for t, noise in zip(tables, noises, strict=False))
             noise = IntegerNoise("gaussian", max(np.sqrt(variance) / len(tables), _LEAST))
             seen = np.mean([table.sum(axis=1) for table in tables], axis=0)
             n = sizes.sum(axis=1, keepdims=True)
-            found[self.label.name] = lone_shares(seen[None], noise, n, rng)[:, 0]
+            result[self.label.name] = lone_shares(seen[None], noise, n, rng)[:, 0]
         for field, table, noise in zip(self.kinds, tables, noises, strict=False):
             if self.alpha_of(field.size) < YES:
-                found[field.name] = lone_shares(table, noise, sizes, rng)
-        return found
+                result[field.name] = lone_shares(table, noise, sizes, rng)
+        return result
 
     def forecast_blocks(self, n: int, mean: Any, noises: Sequence[IntegerNoise], level: float) -> Forecast:
         """Return what to expect of the tables' proportions; numbers are left aside."""
@@ -244,7 +244,7 @@ class NaiveBayesModel:
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Read a model from `to_dict`'s form."""
-        rest = {name: value for name, value in state.items() if name not in ("system", "kind")}
+        remainder = {name: value for name, value in state.items() if name not in ("system", "kind")}
         with restoring("a naive Bayes model"):
-            label, fields = field_from(rest.pop("label")), tuple(map(field_from, rest.pop("fields")))
-            return cls(label, fields, **rest)
+            label, fields = field_from(remainder.pop("label")), tuple(map(field_from, remainder.pop("fields")))
+            return cls(label, fields, **remainder)

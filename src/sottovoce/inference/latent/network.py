@@ -137,11 +137,11 @@ class BayesianNetwork(FittedTables[NetworkPosterior]):
             size = table.shape[-1]
             rows = table.reshape(-1, size)
             prior = self.prior_of(size)
-            found = draw_classes((rows,), (noise,), data.n, prior * size, (prior,), draws, rng)
-            values.append(found.features[0].reshape(draws, *table.shape))
-            convergence.append(found.convergence)
+            result = draw_classes((rows,), (noise,), data.n, prior * size, (prior,), draws, rng)
+            values.append(result.features[0].reshape(draws, *table.shape))
+            convergence.append(result.convergence)
             if prior < YES:
-                alone = lone_shares(rows, noise, found.sizes, beside)
+                alone = lone_shares(rows, noise, result.sizes, beside)
                 lone[crossed[-1]] = alone.reshape(draws, *table.shape)
         worst = Convergence.worst_of(convergence)
         if worst is not None:

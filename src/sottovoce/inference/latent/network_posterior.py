@@ -54,7 +54,7 @@ class NetworkPosterior(QueriedDraws):
     def along(self, name: str) -> tuple[Sequence[Hashable], ...]:
         """Return the categories of a node's parents, and its own last."""
         above = next(parents for node, parents in self.parents if node == name)
-        return tuple(self.fields[self._node(one)].categories for one in (*above, name))
+        return tuple(self.fields[self._node(item)].categories for item in (*above, name))
 
     def asked_alone(self, target: str, evidence: Mapping[str, int]) -> Floats | None:
         """Return Pr[target | evidence] where what is given, and each answer, was drawn as if it alone were asked for.
@@ -65,11 +65,11 @@ class NetworkPosterior(QueriedDraws):
         if not lone.keys() & {target, *evidence}:
             return None
         given = replace(self, values=tuple(lone.get(v, own[v]) if v in evidence else own[v] for v in own))
-        rest = [f.given(evidence) for f in given.factors({target, *evidence}) if f.variables[-1] != target]
+        remainder = [f.given(evidence) for f in given.factors({target, *evidence}) if f.variables[-1] != target]
         family = (*dict(self.parents)[target], target)
         usual, alone = (Factor(family, draws).given(evidence) for draws in (own[target], lone.get(target, own[target])))
         free = usual.variables
-        beside = eliminate([Factor(free, np.ones_like(usual.values)), *rest], free).values
+        beside = eliminate([Factor(free, np.ones_like(usual.values)), *remainder], free).values
         yes = alone.values * beside
         no = (1 - alone.values) * _others(usual.values * beside) / np.maximum(_others(usual.values), 1e-300)
         above = tuple(range(1, yes.ndim - 1))
@@ -89,14 +89,14 @@ class NetworkPosterior(QueriedDraws):
         ]
 
     def _ancestors(self, names: set[str]) -> set[str]:
-        above, found = dict(self.parents), set()
+        above, result = dict(self.parents), set()
         waiting = list(names)
         while waiting:
             name = waiting.pop()
-            if name not in found:
-                found.add(name)
+            if name not in result:
+                result.add(name)
                 waiting += above[name]
-        return found
+        return result
 
     def synthetic(self, count: int, rng: np.random.Generator | None = None) -> dict[str, NDArray[Any]]:
         """Return synthetic records by column, parents before children, all under one draw of the tables.
@@ -153,7 +153,7 @@ class NetworkPosterior(QueriedDraws):
 
 def _others(parts: Floats) -> Floats:
     """Return the sum of all other entries along the last axis, which is not lost where one has next to all."""
-    found = np.zeros((2, *parts.shape))
-    np.cumsum(parts[..., :-1], axis=-1, out=found[0, ..., 1:])
-    np.cumsum(parts[..., :0:-1], axis=-1, out=found[1, ..., 1:])
-    return np.asarray(found[0] + found[1, ..., ::-1])
+    result = np.zeros((2, *parts.shape))
+    np.cumsum(parts[..., :-1], axis=-1, out=result[0, ..., 1:])
+    np.cumsum(parts[..., :0:-1], axis=-1, out=result[1, ..., 1:])
+    return np.asarray(result[0] + result[1, ..., ::-1])

@@ -178,9 +178,11 @@ def _rows(values: Integers, noise: IntegerNoise) -> tuple[Floats, Floats, Floats
     value, slope = np.empty((len(values), NODES)), np.empty((len(values), NODES))
     block = max(_BLOCK // (NODES * (2 * _POINTS + 1)), 1)
     for i in range(0, len(values), block):
-        some = slice(i, i + block)
-        nodes = low[some, None] + step[some, None] * np.arange(NODES)
-        value[some], slope[some] = log_noised_poisson(np.broadcast_to(values[some, None], nodes.shape), nodes, noise)
+        subset = slice(i, i + block)
+        nodes = low[subset, None] + step[subset, None] * np.arange(NODES)
+        value[subset], slope[subset] = log_noised_poisson(
+            np.broadcast_to(values[subset, None], nodes.shape), nodes, noise
+        )
     straight = np.where(np.abs(slope[:, 0]) < _LEVEL, 0.0, slope[:, 0]) * step
     slope *= step[:, None]
     pieces = np.zeros((len(values), NODES + 1, 4))

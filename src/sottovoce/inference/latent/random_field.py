@@ -152,8 +152,8 @@ class MarkovRandomField(FittedTables[RandomFieldPosterior]):
                 kept += itertools.islice(walk, len(kept))
         convergence.warn("take smaller cliques, a smaller spread, or ask for a larger ε", _AGREE)
         flat = chains.reshape(-1, chains.shape[-1])
-        some = np.linspace(0, len(flat) - 1, draws).astype(int)
-        return RandomFieldPosterior(self.fields, self.cliques, flat[some], convergence)
+        subset = np.linspace(0, len(flat) - 1, draws).astype(int)
+        return RandomFieldPosterior(self.fields, self.cliques, flat[subset], convergence)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the public description."""
@@ -184,16 +184,16 @@ def _checked(names: Sequence[str], cliques: Any) -> tuple[tuple[str, ...], ...]:
     """Return cliques as tuples, their variables in the order of the fields, or raise `InvalidValue`."""
     if isinstance(cliques, str) or any(isinstance(clique, str) for clique in cliques):
         raise InvalidValue('cliques must be a list of lists of names, such as [["a", "b"], ["b", "c"]]')
-    found = []
+    result = []
     for clique in map(tuple, cliques):
         if unknown := [name for name in clique if name not in names]:
             raise InvalidValue(f"no variable is called {unknown[0]!r}; there are {', '.join(names)}")
         if not clique or len(set(clique)) < len(clique):
             raise InvalidValue("a clique is one or more different variables")
-        found.append(tuple(name for name in names if name in clique))
-    for i, clique in enumerate(found):
-        if any(set(clique) <= set(other) for j, other in enumerate(found) if i != j):
+        result.append(tuple(name for name in names if name in clique))
+    for i, clique in enumerate(result):
+        if any(set(clique) <= set(other) for j, other in enumerate(result) if i != j):
             raise InvalidValue(f"the clique ({', '.join(clique)}) lies inside another, which says all it says")
-    if alone := [name for name in names if not any(name in clique for clique in found)]:
+    if alone := [name for name in names if not any(name in clique for clique in result)]:
         raise InvalidValue(f"{alone[0]!r} is in no clique; give it one, of itself if it meets nobody")
-    return tuple(found)
+    return tuple(result)

@@ -182,8 +182,8 @@ class TemperedHiddenMarkov(Mechanism):
         """Return the states of every run, each path drawn with exactly its probability."""
         runs = []
         for run, (initial, transition) in enumerate(zip(state.initial, state.transition, strict=True)):
-            made = self.misfits(counts, [theta[run] for theta in state.emissions], weight)
-            runs.append([exact_path(chain, made.bits, initial, transition, rng) for chain in made.steps])
+            built = self.misfits(counts, [theta[run] for theta in state.emissions], weight)
+            runs.append([exact_path(chain, built.bits, initial, transition, rng) for chain in built.steps])
         return np.array(runs, dtype=np.int64).reshape(state.states.shape)
 
     @classmethod

@@ -23,8 +23,8 @@ class Factor:
     def given(self, evidence: Mapping[str, int]) -> Factor:
         """Return the factor where some variables have these codes."""
         index = tuple(evidence.get(v, slice(None)) for v in self.variables)
-        left = tuple(v for v in self.variables if v not in evidence)
-        return Factor(left, np.asarray(self.values[(slice(None), *index)]))
+        remaining = tuple(v for v in self.variables if v not in evidence)
+        return Factor(remaining, np.asarray(self.values[(slice(None), *index)]))
 
 
 def eliminate(factors: Sequence[Factor], keep: Sequence[str]) -> Factor:
@@ -39,16 +39,16 @@ def eliminate(factors: Sequence[Factor], keep: Sequence[str]) -> Factor:
     >>> eliminate([a, b], ["b"]).values
     array([[0.625, 0.375]])
     """
-    left = list(factors)
-    sizes = {v: size for f in left for v, size in zip(f.variables, f.values.shape[1:], strict=True)}
+    remaining = list(factors)
+    sizes = {v: size for f in remaining for v, size in zip(f.variables, f.values.shape[1:], strict=True)}
     waiting = set(sizes) - set(keep)
     while waiting:
-        variable = min(sorted(waiting), key=lambda v: _cells(left, v, sizes))
-        touched = [f for f in left if variable in f.variables]
-        left = [f for f in left if variable not in f.variables]
-        left.append(_product(touched, [v for v in _all(touched) if v != variable]))
+        variable = min(sorted(waiting), key=lambda v: _cells(remaining, v, sizes))
+        touched = [f for f in remaining if variable in f.variables]
+        remaining = [f for f in remaining if variable not in f.variables]
+        remaining.append(_product(touched, [v for v in _all(touched) if v != variable]))
         waiting.remove(variable)
-    return _product(left, keep)
+    return _product(remaining, keep)
 
 
 def _all(factors: Iterable[Factor]) -> list[str]:

@@ -102,8 +102,8 @@ class AdaptiveLooks(Mechanism):
     def plan(self) -> tuple[Step, ...]:
         """Each look's share of ρ, and how it is split unless what was released says otherwise."""
         system = self.system
-        told = system.counts_varied, system.sees_tails
-        return steps(system.model.curved, self.n, system.dimension, self.rho, *told)
+        shown = system.counts_varied, system.sees_tails
+        return steps(system.model.curved, self.n, system.dimension, self.rho, *shown)
 
     @cached_property
     def reading(self) -> Look:
@@ -130,13 +130,13 @@ class AdaptiveLooks(Mechanism):
     def scales(self, look: Look, step: Step) -> dict[str, float]:
         """Return the noise of each part in whole steps: that of a matrix' diagonal, √½ of which goes beside it."""
         share, split = step
-        one = 2.0**look.bits
+        item = 2.0**look.bits
         sides, moved = (_SIDES, look.joint) if self.n is not None else (dict.fromkeys(_SIDES, 1.0), look.added)
-        raw = {p: sides[p] * (one if p == "score" else one**2) / math.sqrt(split[p]) for p in look.parts}
+        raw = {p: sides[p] * (item if p == "score" else item**2) / math.sqrt(split[p]) for p in look.parts}
         stretch = moved(raw) / math.sqrt(2 * self.rho * share * (1 - 1e-12)) * (1 + 1e-12)
-        found = {part: scale * stretch for part, scale in raw.items()}
-        self._check_noise(found, _FARTHEST)
-        return found
+        result = {part: scale * stretch for part, scale in raw.items()}
+        self._check_noise(result, _FARTHEST)
+        return result
 
     def _check_noise(self, scales: Mapping[str, float], farthest: float) -> None:
         if max(scales.values()) > farthest:
@@ -186,7 +186,7 @@ class AdaptiveLooks(Mechanism):
     def walk_all(self, shown: Sequence[Shown]) -> list[Path]:
         """Take the looks of several releases side by side, as a simulation does."""
         with one_thread():
-            return together([strides(self, one) for one in shown])
+            return together([strides(self, item) for item in shown])
 
     def conclude(self, path: Path) -> Coefficients:
         """Return what the looks tell: post-processing."""
@@ -199,8 +199,8 @@ class AdaptiveLooks(Mechanism):
             beliefs = believe_all(asked)
             plain = believe_all(
                 [
-                    replace(one, several=False, at=belief.mean, extra=None)
-                    for one, belief in zip(asked, beliefs, strict=True)
+                    replace(item, several=False, at=belief.mean, extra=None)
+                    for item, belief in zip(asked, beliefs, strict=True)
                 ]
             )
         return [self._told(path, *both) for path, *both in zip(paths, beliefs, plain, strict=True)]
@@ -209,21 +209,21 @@ class AdaptiveLooks(Mechanism):
         """Return what the last look tells, by what is believed with its noise and of the records alone."""
         system, last = self.system, path[-1][0]
         A, b = system.units
-        found, plain = belief.mapped(A, b), alone.mapped(A, b)
-        left = np.sqrt(np.diag(plain.covariance))
+        result, plain = belief.mapped(A, b), alone.mapped(A, b)
+        remaining = np.sqrt(np.diag(plain.covariance))
         if system.groups:  # how far groups spread is believed with the noise: without it their spread would be no other
-            with_it, without = (np.diagonal(one.covariances, axis1=1, axis2=2) for one in (found, plain))
-            shares = (found.weights @ np.minimum(without, with_it)) / (found.weights @ with_it)
-            left = np.sqrt(np.diag(found.covariance) * shares)
+            with_it, without = (np.diagonal(item.covariances, axis1=1, axis2=2) for item in (result, plain))
+            shares = (result.weights @ np.minimum(without, with_it)) / (result.weights @ with_it)
+            remaining = np.sqrt(np.diag(result.covariance) * shares)
         # Of a column that noise hides nobody knows what would be left without it.
         assert belief.guesses is not None
-        untold = np.tile(belief.guesses.untold(found.weights), system.model.outputs)
+        untold = np.tile(belief.guesses.untold(result.weights), system.model.outputs)
         assert alone.unlearned is not None and system.prior is not None
         if system.prior >= system.usual_prior and not system.groups:  # nor where rows weigh so little that it is left
             untold = untold | (alone.unlearned > _UNLEARNED)
-        left = np.where(np.abs(A) @ untold > 0, math.nan, left)
-        if system.groups and np.isnan(left[system.encoding.wholes[0]]).all():  # nor beside what groups lie
-            left[[place for ends in system.groups for place in range(*ends)]] = math.nan
+        remaining = np.where(np.abs(A) @ untold > 0, math.nan, remaining)
+        if system.groups and np.isnan(remaining[system.encoding.wholes[0]]).all():  # nor beside what groups lie
+            remaining[[place for ends in system.groups for place in range(*ends)]] = math.nan
         family, cut, full = system.model, None, None
         if isinstance(family, LinearFamily) and last.look.cap < 1:
             cut = last.look.cap * family.scale.half
@@ -233,7 +233,7 @@ class AdaptiveLooks(Mechanism):
             best = int(np.argmax(belief.weights))
             rows, records = belief.imagined.rows[best], belief.imagined.records[best]
             full = float(records @ last.look.model.full(rows @ last.look.back.T @ belief.means[best]) / records.sum())
-        return Coefficients.from_belief(system, found, left, cut, last.misses, full, tuple(path.looks))
+        return Coefficients.from_belief(system, result, remaining, cut, last.misses, full, tuple(path.looks))
 
     # The attack.
 
@@ -245,14 +245,14 @@ class AdaptiveLooks(Mechanism):
         records = [tuple(column[k % len(column)] for column in typical) for k in imagined]
         columns = tuple(self.reading.arranged(records))
         seen, rng = self.see(HeldRecords(columns)), seeded_rng(0)
-        found: list[tuple[Look, dict[str, float]]] = []
+        result: list[tuple[Look, dict[str, float]]] = []
 
         def show(look: Look, scales: Mapping[str, float]) -> Floats:
-            found.append((look, dict(scales)))
+            result.append((look, dict(scales)))
             return self._noisy(seen, look, scales, rng)
 
         self.walk(show)
-        return tuple(found)
+        return tuple(result)
 
     def _outputs(self, seen: Any, rng: np.random.Generator, draws: int) -> Floats:
         """Return the noisy sums of so many releases along one `path`, a row each.
@@ -260,23 +260,23 @@ class AdaptiveLooks(Mechanism):
         Where a look is taken is public; given that, how it came to be taken there tells nothing of the records.
         """
         seen = self.see(seen)
-        found = []
+        result = []
         for look, scales in self.path:
             pieces = np.split(look.steps(seen.look(look)), np.cumsum(list(look.sizes.values()))[:-1])
             for noise, part in zip(self.noises(look, scales), pieces, strict=True):
-                found.append(noise.rows(part, rng, draws))
-        return np.concatenate(found, axis=1).astype(np.float64)
+                result.append(noise.rows(part, rng, draws))
+        return np.concatenate(result, axis=1).astype(np.float64)
 
     def moves(self, pair: tuple[Any, Any]) -> list[tuple[Floats, Floats, Floats]]:
         """Return, for each look of the path, where each of a pair lies and the noise of every entry."""
-        found = []
+        result = []
         for look, scales in self.path:
             noise = np.concatenate(
                 [np.full(size, n.scale) for n, size in zip(self.noises(look, scales), look.sizes.values(), strict=True)]
             )
-            first, second = (look.steps(self.see(one).look(look)) for one in pair)
-            found.append((first.astype(np.float64), second.astype(np.float64), noise))
-        return found
+            first, second = (look.steps(self.see(item).look(look)) for item in pair)
+            result.append((first.astype(np.float64), second.astype(np.float64), noise))
+        return result
 
     @cached_property
     def _pair(self) -> tuple[HeldRecords, HeldRecords]:
@@ -288,16 +288,16 @@ class AdaptiveLooks(Mechanism):
             )
             each = [look.read(look.arranged([record])).total / noise for record in records]
             scaled.append(np.array(each))
-        whole = np.concatenate(scaled, axis=1)
+        full = np.concatenate(scaled, axis=1)
         if self.n is None:  # the record that moves the looks farthest, there or not
-            with_it = [records[int(np.argmax(np.linalg.norm(whole, axis=1)))], *[records[0]] * _IMAGINED]
+            with_it = [records[int(np.argmax(np.linalg.norm(full, axis=1)))], *[records[0]] * _IMAGINED]
             columns = self.reading.arranged(with_it)
             return HeldRecords(tuple(columns)), HeldRecords(tuple(column[1:] for column in columns))
-        gaps = np.linalg.norm(whole[:, None] - whole[None], axis=2)
+        gaps = np.linalg.norm(full[:, None] - full[None], axis=2)
         i, j = np.unravel_index(int(np.argmax(gaps)), gaps.shape)
-        rest = [records[int(j)]] * (self.n - 1)
-        made = [HeldRecords(tuple(self.reading.arranged([records[int(k)], *rest]))) for k in (i, j)]
-        return made[0], made[1]
+        remainder = [records[int(j)]] * (self.n - 1)
+        built = [HeldRecords(tuple(self.reading.arranged([records[int(k)], *remainder]))) for k in (i, j)]
+        return built[0], built[1]
 
     def worst_pair(self) -> tuple[Any, Any]:
         """Return two data sets whose first records lie as far apart along the path as typical ones can."""

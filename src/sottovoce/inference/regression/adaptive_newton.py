@@ -69,15 +69,15 @@ class Path(list[tuple[NoisyScoreInformation, LookPosterior | None]]):
 def together(walks: Sequence[Generator[AskedTerm, LookPosterior, Found]]) -> list[Found]:
     """Return the ends of several walks, each told what its looks say when all have asked."""
     ends: dict[int, Found] = {}
-    told: dict[int, LookPosterior | None] = dict.fromkeys(range(len(walks)))
-    while told:
+    shown: dict[int, LookPosterior | None] = dict.fromkeys(range(len(walks)))
+    while shown:
         asked: dict[int, AskedTerm] = {}
-        for place, belief in told.items():
+        for place, belief in shown.items():
             try:
                 asked[place] = next(walks[place]) if belief is None else walks[place].send(belief)
             except StopIteration as end:
                 ends[place] = end.value
-        told = dict(zip(asked, believe_all(list(asked.values())), strict=True))
+        shown = dict(zip(asked, believe_all(list(asked.values())), strict=True))
     return [ends[place] for place in range(len(walks))]
 
 
@@ -178,14 +178,14 @@ def _filled(
 
     Its score is that of uncut residuals about a centre that is off by what they lose.
     """
-    look, (whole, *_) = glance.look, mechanism.system.encoding.wholes
-    rows, one = Weighed(astray.rows, astray.records, astray.now), glance.back[whole].sum(axis=0)  # it makes 1 of all
-    rows = rows.counted(float(one @ glance.levelled @ one), one)
+    look, (full, *_) = glance.look, mechanism.system.encoding.wholes
+    rows, item = Weighed(astray.rows, astray.records, astray.now), glance.back[full].sum(axis=0)  # it makes 1 of all
+    rows = rows.counted(float(item @ glance.levelled @ item), item)
     beyond = tail_look(mechanism.system, mechanism.n, look, rows, tail.farther)
     scales = mechanism.scales(beyond, TAILS)
     seen = shown(beyond, scales) / beyond.pull
     noise = scales["score"] / beyond.pull
-    mean, covariance = tail.told(seen, noise, beyond, glance.back, one, rows, drawn=care.drawn)
+    mean, covariance = tail.told(seen, noise, beyond, glance.back, item, rows, drawn=care.drawn)
     assert glance.missed is not None
     return replace(
         glance,
@@ -209,10 +209,10 @@ def _missed(
     assert glance.score is not None
     score, mean = (part.reshape(look.model.outputs, -1) for part in (glance.score, belief.mean))
     off = mean @ back.T - look.predictors
-    found, misses = astray.told(
+    result, misses = astray.told(
         score if care.drawn else None, off, glance.sigma, back @ glance.averaged(belief.covariance) @ back.T
     )
-    return once_each(found, look.model.outputs), misses
+    return once_each(result, look.model.outputs), misses
 
 
 def _wider(
@@ -251,10 +251,10 @@ def _wider(
             tails = _tails(mechanism, look, look.cap * times, math.sqrt(varies), float(most.max()), z, many)
     norms = np.geomspace(look.norm, max(look.norm, float(np.sqrt(squares.max()))), care.norms)
     v = np.array([look.weights(squares, float(norm)) for norm in norms])
-    told, own, moved = doubt(z, many, slopes, v)
+    shown, own, moved = doubt(z, many, slopes, v)
     score, information = _noises(mechanism, look, norms, step, off, 3 * care.fewer)
     tau = mechanism.system.misses or 0.0
-    size, wholes = len(z.T), [np.trace(part, axis1=1, axis2=2) for part in (told, own, tau**2 * moved)]
+    size, wholes = len(z.T), [np.trace(part, axis1=1, axis2=2) for part in (shown, own, tau**2 * moved)]
     noise = size * (score[:, None] * times**2 + information[:, None] * off / 2)
     cut = many.sum() * ((many * v**2 * squares) @ (losses**2).T)
     if tails is not None:  # it is measured what is lost
@@ -282,8 +282,8 @@ def _tails(
 ) -> ResidualTail:
     """Return what a look at what is cut off would leave to be doubted, for each of several cuts."""
     rows = Weighed(z, records, np.ones(len(z)))
-    one = tail_look(mechanism.system, mechanism.n, look.of_cap(min(look.cap, most / 2)), rows, most)
-    noise = mechanism.scales(one, TAILS)["score"] / one.pull / (one.cap - one.beyond)
+    item = tail_look(mechanism.system, mechanism.n, look.of_cap(min(look.cap, most / 2)), rows, most)
+    noise = mechanism.scales(item, TAILS)["score"] / item.pull / (item.cap - item.beyond)
     return ResidualTail.of(ALIKE * sd * sd, *cuts(caps, most), most, noise / rows.many)
 
 
@@ -297,12 +297,12 @@ def _noises(
     mechanism: AdaptiveLooks, look: Look, norms: Floats, step: Step, off: float, every: int
 ) -> tuple[Floats, Floats]:
     """Return the same of looks of rising norms, of which one in so many is asked: noise grows evenly with the norm."""
-    some = sorted({*range(0, len(norms), every), len(norms) - 1})
-    looks = [look.of_norm(float(norms[k])) for k in some]
-    asked = [_noise(mechanism, one, _split(mechanism, one, step, off)) for one in looks]
+    subset = sorted({*range(0, len(norms), every), len(norms) - 1})
+    looks = [look.of_norm(float(norms[k])) for k in subset]
+    asked = [_noise(mechanism, item, _split(mechanism, item, step, off)) for item in looks]
     score, information = np.log(asked).T
     places = np.arange(len(norms))
-    return np.exp(np.interp(places, some, score)), np.exp(np.interp(places, some, information))
+    return np.exp(np.interp(places, subset, score)), np.exp(np.interp(places, subset, information))
 
 
 def _off(look: Look, belief: LookPosterior) -> float:
@@ -373,10 +373,10 @@ def _cut(
     _, slopes, variances = family.by_cap(t)
     slope, variance = slopes[caps - 1], variances[caps - 1]
     moved = (((records * v * extra.shifts(family, t, slopes)[:, caps - 1]) @ z) ** 2).sum(axis=2)
-    told = np.maximum(slope @ (records * v * squares), 1e-300) / d
+    shown = np.maximum(slope @ (records * v * squares), 1e-300) / d
     # What is doubted lies along one direction, that of all levels together; noise and variation lie along all.
     each = variance @ (records * v**2 * squares) / d + score**2
-    bad = ((d - len(moved)) * np.log(each) + np.log(each + moved).sum(axis=0)) / d - 2 * np.log(told)
+    bad = ((d - len(moved)) * np.log(each) + np.log(each + moved).sum(axis=0)) / d - 2 * np.log(shown)
     bad = np.exp(bad - bad.min())
     return look.of_cap(int(caps[bad <= _NEARLY].max()), extra.mean)
 

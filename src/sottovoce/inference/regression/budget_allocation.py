@@ -49,13 +49,13 @@ def steps(
     *before, (_, parts) = _BENDS
     noise = math.inf if not n else D / (n * math.sqrt(2 * rho))
     least = (_LEAST[0] if counts else before[0][0], _LEAST[1])
-    found = [
+    result = [
         (min(max(step[0] * min(noise / _FEW, 1.0), low), step[0]), step[1])
         for step, low in zip(before, least, strict=True)
     ]
-    found += [_COUNTS] if counts else []
-    found += [TAILS] if tails else []
-    return *found, (1 - sum(share for share, _ in found), parts)
+    result += [_COUNTS] if counts else []
+    result += [TAILS] if tails else []
+    return *result, (1 - sum(share for share, _ in result), parts)
 
 
 def split(step: Step, score: float, information: float, doubt: float) -> Step:

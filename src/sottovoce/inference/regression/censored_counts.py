@@ -59,9 +59,9 @@ _FLAT = 1e-9
 
 def far_look(system: Formula, n: int | None, cap: int, far: int) -> Look:
     """Return a look at what counts have between two cuts, every record weighing the same."""
-    (whole, *_), size = system.encoding.wholes, system.encoding.size
+    (full, *_), size = system.encoding.wholes, system.encoding.size
     shape = _TINY * np.eye(size)
-    shape[whole[0]] = np.isin(np.arange(size), whole)
+    shape[full[0]] = np.isin(np.arange(size), full)
     return system.look_at(n, np.zeros(size), shape, 1 + _TINY, ("score",), far, beyond=cap)
 
 
@@ -81,16 +81,16 @@ def farther(mechanism: AdaptiveLooks, look: Look, rows: Misspecification, extra:
     cap, most = family.most, int(family.response.high)  # type: ignore[attr-defined]
     if cap >= most:
         return None
-    one = far_look(mechanism.system, mechanism.n, cap, most)
+    item = far_look(mechanism.system, mechanism.n, cap, most)
     # The noise of λ, for each unit between the two cuts.
-    noise = mechanism.scales(one, TAILS)["score"] / one.pull / (most - cap)
+    noise = mechanism.scales(item, TAILS)["score"] / item.pull / (most - cap)
     noise = noise / max(float(rows.records @ rows.slopes), 1e-300)
     mean = float(rows.records @ family.expected(rows.rows @ look.predictors[0]) / rows.records.sum())
     cuts, size = np.unique(np.rint(np.geomspace(cap + 1, most, _CUTS))), _LONGER * extra.tail * mean
     first = np.array([float(cap)])
     far = ResidualTail.of(_FARTHER * size, first, cuts[None], most, noise).farther
-    found = ResidualTail.of(size, first, far[:, None], most, noise).at(0)
-    return found if found.left < _WORTH * (found.before + found.after) else None
+    result = ResidualTail.of(size, first, far[:, None], most, noise).at(0)
+    return result if result.left < _WORTH * (result.before + result.after) else None
 
 
 def seen_farther(
@@ -151,10 +151,10 @@ class _Sum:
         H = H + _FLAT * np.trace(H, axis1=1, axis2=2)[:, None, None] * np.eye(H.shape[1])
         moved = np.linalg.solve(H, x.transpose(0, 2, 1) @ (seen * shift)[:, :, None])
         rises = x.transpose(0, 2, 1) @ (records * (steep - slope))[:, :, None]
-        expected, told, beside = ((records * part).sum(axis=1) for part in (mean - near, slope, more))
+        expected, shown, beside = ((records * part).sum(axis=1) for part in (mean - near, slope, more))
         beyond = np.tensordot(_LENGTHS, farther.mean(longer) - family.mean(longer), 1)
         rough = np.maximum((records * beyond).sum(axis=1) - expected, _ROUGH * expected)
-        return cls(expected, rises[:, :, 0], told, -moved[:, :, 0], beside, rough)
+        return cls(expected, rises[:, :, 0], shown, -moved[:, :, 0], beside, rough)
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,10 +202,10 @@ class FarCounts:
         t = (x @ means[:, :, None])[:, :, 0]
         longer = _longer(look, x, records) @ means[:, :, None]
         law = _Sum.of(family, int(self.tail.farther), self.extra, x, t, seen, records, longer[..., 0])
-        one = np.isin(np.arange(size), look.encoding.wholes[0]).astype(np.float64)
-        found, left = self._updated(law, one, means, covariances)
+        item = np.isin(np.arange(size), look.encoding.wholes[0]).astype(np.float64)
+        result, remaining = self._updated(law, item, means, covariances)
         known = (((x @ covariances) * x).sum(axis=2).mean(axis=1) < _KNOWN)[:, None]
-        return np.where(known, found, means), np.where(known[:, :, None], left, covariances)
+        return np.where(known, result, means), np.where(known[:, :, None], remaining, covariances)
 
     def _updated(self, law: _Sum, one: Floats, means: Floats, covariances: Floats) -> tuple[Floats, Floats]:
         """Return both where all is normal, and moves along straight lines: λ along `one`, all levels alike."""
@@ -231,9 +231,9 @@ class FarCounts:
         times = learned(1.0, value / varies, gaps, varies=_VARIES)
         along = moved + ones * (times * (on * tail.before * each + tail.after * alike))[:, None]
         varies = varies + times * value
-        left = bare + (times * (on**2 * tail.before + tail.after))[:, None, None] * alone
-        left = left - along[:, :, None] * along[:, None] / varies[:, None, None]
-        return means + along * (gap / varies)[:, None], left
+        remaining = bare + (times * (on**2 * tail.before + tail.after))[:, None, None] * alone
+        remaining = remaining - along[:, :, None] * along[:, None] / varies[:, None, None]
+        return means + along * (gap / varies)[:, None], remaining
 
 
 def _longer(look: Look, x: Floats, records: Floats) -> Floats:

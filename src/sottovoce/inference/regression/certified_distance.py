@@ -135,11 +135,11 @@ def near_posterior(
     if math.isfinite(design.radius):
         raise InvalidValue("no distance is proven for chains on a ball; use a loss that needs none, without radius")
     make = partial(_near, design, n, m)
-    made = _largest(make, share, target)
-    if made is None or (why := _too_much(made, share, most_steps)):
-        why = why if made is not None else "takes more steps than can be counted"
+    built = _largest(make, share, target)
+    if built is None or (why := _too_much(built, share, most_steps)):
+        why = why if built is not None else "takes more steps than can be counted"
         raise PromiseUnreachable(f"within={share:g} {why}. {_in_reach(make, share, target, most_steps)}")
-    return made
+    return built
 
 
 def _largest(make: _Make, within: float, target: Promise) -> DiffusedRegression | None:
@@ -164,19 +164,19 @@ def _in_reach(make: _Make, within: float, target: Promise, most: int) -> str:
     """Return what would do instead: the least `within`, and the largest ε for the one that was asked for."""
 
     def farther(share: float) -> bool:
-        made = _largest(make, share, target)
-        return made is not None and not _too_much(made, share, most)
+        built = _largest(make, share, target)
+        return built is not None and not _too_much(built, share, most)
 
     def weaker(rho: float) -> bool:
         return not _too_much(make(within, rho), within, most)
 
-    found, delta = [], getattr(target, "delta", 1e-6)
+    result, delta = [], getattr(target, "delta", 1e-6)
     if farther(_FARTHEST):
-        found.append(f"within={_two_digits(_edge(farther, within, _FARTHEST), math.ceil)}")
+        result.append(f"within={_two_digits(_edge(farther, within, _FARTHEST), math.ceil)}")
     if weaker(1e-15):
         epsilon = float(make(within, _edge(weaker, 1.0, 1e-15)).profile.epsilon(delta))
-        found.append(f"within={within:g} for ε = {_two_digits(epsilon, math.floor)} at δ = {delta:g}")
-    return f"In reach: {', or '.join(found)}" if found else "Ask for less, or with a stronger prior"
+        result.append(f"within={within:g} for ε = {_two_digits(epsilon, math.floor)} at δ = {delta:g}")
+    return f"In reach: {', or '.join(result)}" if result else "Ask for less, or with a stronger prior"
 
 
 def _edge(holds: Callable[[float], bool], outside: float, inside: float) -> float:

@@ -81,16 +81,18 @@ class Coefficients:
         """Return a belief with few components."""
         order = np.argsort(belief.weights)[::-1]
         kept = order[:_MOST] if len(order) > _MOST else order
-        rest = order[len(kept) - 1 :] if len(order) > _MOST else order[:0]
+        remainder = order[len(kept) - 1 :] if len(order) > _MOST else order[:0]
         weights, means, covariances = belief.weights[kept], belief.means[kept], belief.covariances[kept]
-        if rest.size and belief.weights[rest].sum() > 0:
+        if remainder.size and belief.weights[remainder].sum() > 0:
             merged = LookPosterior(
-                belief.weights[rest] / belief.weights[rest].sum(), belief.means[rest], belief.covariances[rest]
+                belief.weights[remainder] / belief.weights[remainder].sum(),
+                belief.means[remainder],
+                belief.covariances[remainder],
             )
-            weights[-1], means[-1], covariances[-1] = belief.weights[rest].sum(), merged.mean, merged.covariance
-        some = weights > 1e-6
-        told = (plain_sd, cut, misses, full, looks)
-        return cls(formula, weights[some] / weights[some].sum(), means[some], covariances[some], *told)
+            weights[-1], means[-1], covariances[-1] = belief.weights[remainder].sum(), merged.mean, merged.covariance
+        subset = weights > 1e-6
+        shown = (plain_sd, cut, misses, full, looks)
+        return cls(formula, weights[subset] / weights[subset].sum(), means[subset], covariances[subset], *shown)
 
     @property
     def terms(self) -> list[str]:
@@ -156,8 +158,8 @@ class Coefficients:
         out = np.empty_like(noise)
         for k in np.unique(picked):
             values, vectors = np.linalg.eigh(self.covariances[k])
-            some = picked == k
-            out[some] = self.means[k] + noise[some] @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
+            subset = picked == k
+            out[subset] = self.means[k] + noise[subset] @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
         return out
 
     def summary(self) -> str:
@@ -171,8 +173,8 @@ class Coefficients:
         """Return the posterior as plain values; `from_dict` reads it back."""
         arrays: dict[str, Any] = {name: getattr(self, name).tolist() for name in ("weights", "means", "covariances")}
         arrays["plain_sd"] = [None if math.isnan(sd) else sd for sd in self.plain_sd.tolist()]
-        told = {"cut": self.cut, "misses": self.misses, "full": self.full}
-        arrays |= {name: value for name, value in told.items() if value is not None}
+        shown = {"cut": self.cut, "misses": self.misses, "full": self.full}
+        arrays |= {name: value for name, value in shown.items() if value is not None}
         arrays |= {"looks": [look.to_dict() for look in self.looks]} if self.looks else {}
         return {"posterior": "coefficients", "formula": self.formula.to_dict(), "terms": self.terms} | arrays
 

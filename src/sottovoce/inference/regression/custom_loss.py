@@ -105,7 +105,7 @@ def _spot_check(loss: CustomLoss) -> None:
         slope = np.asarray(slopes(t, y)).reshape(ys.size, grid.size)
     bend = np.diff(slope, axis=1) / np.diff(grid)
     slack = 1e-6 * (1 + loss.curvature)
-    found = (
+    result = (
         ("lipschitz", loss.lipschitz, np.abs(slope), "too small: the slope is", loss.lipschitz * (1 + 1e-9)),
         ("curvature", loss.curvature, bend, "too small: the curvature is", loss.curvature + slack),
         (
@@ -118,7 +118,7 @@ def _spot_check(loss: CustomLoss) -> None:
     )
     if not np.all(np.isfinite(slope)):
         raise InvalidValue(f"the slope of {loss.name} is not finite everywhere on |t| <= {reach:g}")
-    for name, given, seen, words, limit in found:
+    for name, given, seen, words, limit in result:
         row, column = np.unravel_index(int(np.argmax(seen)), seen.shape)
         if seen[row, column] > limit:
             where = f"at t = {grid[column]:g}, y = {ys[row]:g}"

@@ -82,8 +82,8 @@ class DeviceRecords(ReadableRecords):
         share = max(1, -(-n // (chunk * len(places)))) * chunk
         shards = []
         for number, device in enumerate(places):
-            some = [column[number * share : (number + 1) * share] for column in columns]
-            shards.append(_shard(look, some, chunk, device))
+            subset = [column[number * share : (number + 1) * share] for column in columns]
+            shards.append(_shard(look, subset, chunk, device))
         return cls(n, tuple(shards))
 
     def look(self, reading: Any) -> Statistics:
@@ -105,9 +105,9 @@ def _shard(look: Look, columns: list[Floats], chunk: int, device: Any) -> tuple[
     rows = np.zeros((chunks, look.encoding.size, chunk), dtype=np.int32)
     y = np.zeros((chunks, chunk))
     for k in range(chunks):
-        some = [column[k * chunk : (k + 1) * chunk] for column in columns]
-        encoded, known = look.encoding.rows(some[:-1], len(some[-1]))
-        outcome = look.model.uncut(some[-1])
+        subset = [column[k * chunk : (k + 1) * chunk] for column in columns]
+        encoded, known = look.encoding.rows(subset[:-1], len(subset[-1]))
+        outcome = look.model.uncut(subset[-1])
         known = known & ~np.isnan(outcome)
         rows[k, :, : len(known)] = np.rint(np.where(known[:, None], encoded, 0.0) * 2.0**_FINE).T
         y[k, : len(known)] = np.where(known, outcome, 0.0)
@@ -127,11 +127,11 @@ class _DeviceTurn:
     @classmethod
     def of(cls, reading: Look) -> Self:
         """Return the turn to z and to the linear predictors, in two parts of which each product is exact."""
-        whole = np.concatenate([reading.matrix, reading.predictors @ reading.matrix])
-        fine = 52 - _FINE - (whole.shape[1] - 1).bit_length()
-        unit = 2.0 ** (math.frexp(float(np.abs(whole).max()))[1] - fine)
-        high = np.rint(whole / unit)
-        low = np.rint((whole / unit - high) * 2.0**fine)
+        full = np.concatenate([reading.matrix, reading.predictors @ reading.matrix])
+        fine = 52 - _FINE - (full.shape[1] - 1).bit_length()
+        unit = 2.0 ** (math.frexp(float(np.abs(full).max()))[1] - fine)
+        high = np.rint(full / unit)
+        low = np.rint((full / unit - high) * 2.0**fine)
         return cls(reading, high, low, (unit * 2.0**-_FINE, 2.0**-fine))
 
     def sums(self, rows: Any, y: Any) -> tuple[Any, ...]:
@@ -141,8 +141,8 @@ class _DeviceTurn:
         numbers = (*self.scales, reading.norm, *reading.factors, reading.cap, extra, reading.beyond)
         kind = (reading.family, model.outputs, reading.parts, model.stretch, extra > 0)
         powers = np.array(getattr(model, "powers", ((0.0,), (0.0,))))
-        found: tuple[Any, ...] = _program()(rows, y, self.high, self.low, np.array(numbers), powers, kind)
-        return found
+        result: tuple[Any, ...] = _program()(rows, y, self.high, self.low, np.array(numbers), powers, kind)
+        return result
 
 
 @functools.cache
@@ -174,9 +174,12 @@ def _sums(rows: Any, y: Any, high: Any, low: Any, numbers: Any, powers: Any, kin
             roots = [jnp.rint(z * (numbers[4] * jnp.sqrt(v * lean)))]
         else:
             w, roots = _several(outputs, numbers, outcome, t, z, v)
-        made: dict[str, Any] = {"score": w.sum(axis=1), "meat": _times(w, w.T)}  # what is not asked for is not computed
-        made["information"] = functools.reduce(operator.add, [_times(u, u.T) for u in roots])
-        return tuple(total + made[part] for total, part in zip(totals, parts, strict=True)), None
+        built: dict[str, Any] = {
+            "score": w.sum(axis=1),
+            "meat": _times(w, w.T),
+        }  # what is not asked for is not computed
+        built["information"] = functools.reduce(operator.add, [_times(u, u.T) for u in roots])
+        return tuple(total + built[part] for total, part in zip(totals, parts, strict=True)), None
 
     start = tuple(jnp.zeros(shapes[part]) for part in parts)
     return jax.lax.scan(add, start, (rows, y))[0]
@@ -217,11 +220,11 @@ def _several(outputs: int, numbers: Any, y: Any, t: Any, z: Any, v: Any) -> tupl
     powers = [jnp.exp(jnp.clip(row, -FARTHEST, FARTHEST)) for row in t]
     below = 1 + functools.reduce(operator.add, powers)
     p = [power / below for power in powers]
-    rest = jnp.maximum(1 - functools.reduce(operator.add, p), 0.0)
+    remainder = jnp.maximum(1 - functools.reduce(operator.add, p), 0.0)
     weighed = z * (numbers[3] * v)
     w = jnp.rint(jnp.concatenate([weighed * ((y == k + 1) - p[k]) for k in range(outputs)]))
     roots = []
-    for m, share in enumerate([rest, *p]):
+    for m, share in enumerate([remainder, *p]):
         scaled = z * (numbers[4] * jnp.sqrt(v * share))
         roots.append(jnp.rint(jnp.concatenate([scaled * ((m == k + 1) - p[k]) for k in range(outputs)])))
     return w, roots

@@ -11,9 +11,9 @@ __all__ = ["above", "floored", "lifted"]
 
 def lifted(matrices: Floats, amounts: Floats) -> Floats:
     """Return matrices with so much more on the diagonal of each."""
-    found = matrices.copy()
-    np.einsum("kii->ki", found)[...] += amounts[:, None]
-    return found
+    result = matrices.copy()
+    np.einsum("kii->ki", result)[...] += amounts[:, None]
+    return result
 
 
 def above(matrices: Floats, floors: Floats) -> bool:

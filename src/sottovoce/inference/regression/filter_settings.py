@@ -57,13 +57,13 @@ class Rule:
         the answer: two classes are given eight full looks, and the room of their rows grows with r, if
         neither of them is rare. Twelve looks do for a line.
         """
-        line, told = isinstance(family, Line), n * mu / math.sqrt(dimension)
-        known = told / dimension
+        line, shown = isinstance(family, Line), n * mu / math.sqrt(dimension)
+        known = shown / dimension
         full = isinstance(family, Classes) and family.width == 1 and known >= self.full
         looks, unbiased = (12, 0) if line else (8, 4) if known < 10 else (16, 8) if known < 60 else (24, 18)
         return {
             "prior_precision": self.prior / 10 if full else self.prior,
-            "flatten": min(max(100 / told**2, 0.05), 0.4) if told >= self.reach else 0.0,
+            "flatten": min(max(100 / shown**2, 0.05), 0.4) if shown >= self.reach else 0.0,
             "first": 0.15 if full else 0.3,
             "looks": 8 if full else looks,
             "unbiased": 0 if full else unbiased,

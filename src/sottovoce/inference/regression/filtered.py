@@ -181,23 +181,23 @@ class FilteredRegression(RegressionMechanism):
     @property
     def profile(self) -> GaussianProfile:
         """What all looks cost together."""
-        flat, first, one = self.mus
-        return GaussianProfile(total_mu([flat, first, *[one] * self.looks]), basis=Basis.BOUND)
+        flat, first, item = self.mus
+        return GaussianProfile(total_mu([flat, first, *[item] * self.looks]), basis=Basis.BOUND)
 
     @property
     def mus(self) -> tuple[float, float, float]:
         """The μ of the mean row, of the first look and of each score."""
-        rest = 1 - self.flatten
-        shares = (self.flatten, rest * self.first, rest * (1 - self.first) / self.looks)
-        flat, first, one = (self.mu * math.sqrt(share) for share in shares)
-        return flat, first, one
+        remainder = 1 - self.flatten
+        shares = (self.flatten, remainder * self.first, remainder * (1 - self.first) / self.looks)
+        flat, first, item = (self.mu * math.sqrt(share) for share in shares)
+        return flat, first, item
 
     @cached_property
     def family(self) -> ScoreFamily:
         """Residuals and curvature of the loss."""
-        found = family_of(self.design.loss)
-        assert found is not None
-        return found
+        result = family_of(self.design.loss)
+        assert result is not None
+        return result
 
     @classmethod
     def example(cls) -> Self:
@@ -211,8 +211,8 @@ class FilteredRegression(RegressionMechanism):
 
     def _value(self, seen: Rows, rng: np.random.Generator, draws: int) -> GaussianPosterior | SoftmaxPosterior:
         del draws
-        found: GaussianPosterior | SoftmaxPosterior = ask(self.steps(), self._within(seen), rng)
-        return found
+        result: GaussianPosterior | SoftmaxPosterior = ask(self.steps(), self._within(seen), rng)
+        return result
 
     def _within(self, seen: Rows) -> Rows:
         """Return rows of norm at most 1 and labels within their range, whatever was handed in; classes as places."""
@@ -223,12 +223,12 @@ class FilteredRegression(RegressionMechanism):
 
     def _outputs(self, seen: Rows, rng: np.random.Generator, draws: int) -> Floats:
         """Return all the noisy sums of so many releases, flat: more than a release lets out."""
-        rows, found = self._within(seen), []
+        rows, result = self._within(seen), []
         for first in range(0, draws, self._lot):
             heard: list[Floats] = []
             ask(self._looked(), rows, rng, heard, min(self._lot, draws - first))
-            found.append(np.concatenate(heard, axis=1))
-        return np.concatenate(found)
+            result.append(np.concatenate(heard, axis=1))
+        return np.concatenate(result)
 
     @property
     def _lot(self) -> int:
@@ -279,7 +279,7 @@ class FilteredRegression(RegressionMechanism):
 
     def _looked(self) -> Steps:
         """Ask the sums, of one release or of several, and return the belief and the matrix of its coordinates."""
-        flat, first, one = self.mus
+        flat, first, item = self.mus
         d, n, family = self.design.dimension, self.n, self.family
         matrix, known_mean, crowded, length = np.eye(d), np.zeros(d), _CROWDED, 0.0
         if flat:
@@ -300,13 +300,13 @@ class FilteredRegression(RegressionMechanism):
             belief.scale = belief.shape(belief.room(self.shape_room) if self.full else self.shape_room)
             rows = UnitRows(rows.matrix * belief.scale[..., None, :], self._steps)
         if self.full:
-            return (yield from self._full_looks(belief, rows, one))
+            return (yield from self._full_looks(belief, rows, item))
         for k in range(self.looks):
             consistent = k >= self.looks - self.unbiased
             answer = yield rows.look(
-                family, belief.centre(consistent=consistent), belief.bound, one, consistent=consistent
+                family, belief.centre(consistent=consistent), belief.bound, item, consistent=consistent
             )
-            belief.learn(answer, one)
+            belief.learn(answer, item)
         return belief, rows.matrix / (belief.scale[..., None, :] * self.design.data_norm)
 
     def _full_looks(self, first: FilteredGaussian, rows: UnitRows, mu: float) -> Steps:

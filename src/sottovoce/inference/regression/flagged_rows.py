@@ -72,10 +72,10 @@ def flagged_rows(
     L = sd[:, :, None] * _root(C / (sd[:, :, None] * sd[:, None]))
     flags, rows = min(int(ones.sum()), _MOST), len(noise)
     least = min(_OFTEN, 0.5 / max(flags, 1))
-    told, varies = mean * (1 - mean), sd**2
+    shown, varies = mean * (1 - mean), sd**2
     # The last of all levels is what the others leave.
-    free = (np.diagonal(L, axis1=1, axis2=2) > 10 * _ALIKE * sd) & (varies < _FLAG * told) & (told < _FLAG * varies)
-    rest, numbers = noise[:, flags:], skews[..., each, order][..., flags:]
+    free = (np.diagonal(L, axis1=1, axis2=2) > 10 * _ALIKE * sd) & (varies < _FLAG * shown) & (shown < _FLAG * varies)
+    remainder, numbers = noise[:, flags:], skews[..., each, order][..., flags:]
     drawn, odds = np.repeat(noise.T[None, :flags], len(mean), axis=0), np.ones((len(mean), rows))
     every, ever = np.logical_and.reduce(free), np.logical_or.reduce(free)
     for k, places in enumerate(_places(flags, rows)):
@@ -90,22 +90,22 @@ def flagged_rows(
         chance += sure
         asked += sure
         flag = places < asked
-        made = (flag - line) / L[:, k, k, None]
+        built = (flag - line) / L[:, k, k, None]
         unset = np.subtract(1.0, flag)
         rarer = np.abs(unset - chance) / np.abs(np.subtract(unset, asked, out=asked), out=asked)
-        some = free[:, k, None]
-        drawn[:, k] = made if every[k] else np.where(some, made, drawn[:, k])
-        odds *= rarer if every[k] else np.where(some, rarer, 1.0)
+        subset = free[:, k, None]
+        drawn[:, k] = built if every[k] else np.where(subset, built, drawn[:, k])
+        odds *= rarer if every[k] else np.where(subset, rarer, 1.0)
     back = np.empty_like(L)  # to the order in which entries came
     back[each, order] = L
     turned = back.transpose(0, 2, 1)
     flagged = drawn.transpose(0, 2, 1) @ turned[:, :flags]
     flagged += means[:, None]
-    found = np.empty((*skews.shape[:-1], *noise.shape))
+    result = np.empty((*skews.shape[:-1], *noise.shape))
     for place in np.ndindex(skews.shape[:-2]):
-        np.matmul(skewed(rest, numbers[place]), turned[:, flags:], out=found[place])
-        found[place] += flagged
-    return found, odds / odds.mean(axis=1, keepdims=True)
+        np.matmul(skewed(remainder, numbers[place]), turned[:, flags:], out=result[place])
+        result[place] += flagged
+    return result, odds / odds.mean(axis=1, keepdims=True)
 
 
 @functools.cache
@@ -117,5 +117,8 @@ def _places(flags: int, rows: int) -> Floats:
 
 def _root(correlations: Floats) -> Floats:
     """Return the lower roots of correlations, also where noise left some that no rows have."""
-    found, eye = np.clip((correlations + correlations.transpose(0, 2, 1)) / 2, -1.0, 1.0), np.eye(correlations.shape[1])
-    return np.asarray(np.linalg.cholesky(floored(found * (1 - eye) + eye, np.full(len(found), _ALIKE**2))))
+    result, eye = (
+        np.clip((correlations + correlations.transpose(0, 2, 1)) / 2, -1.0, 1.0),
+        np.eye(correlations.shape[1]),
+    )
+    return np.asarray(np.linalg.cholesky(floored(result * (1 - eye) + eye, np.full(len(result), _ALIKE**2))))

@@ -23,10 +23,10 @@ def quick_sums(look: Look, rows: Floats, y: Floats) -> Floats:
     >>> bool(np.abs(quick_sums(example, rows, y) - exact).max() < 0.002 * np.abs(exact).max())
     True
     """
-    found = np.zeros(look.size)
+    result = np.zeros(look.size)
     for start in range(0, len(y), CHUNK):
-        found += _sums(look, rows[start : start + CHUNK], y[start : start + CHUNK])
-    return found
+        result += _sums(look, rows[start : start + CHUNK], y[start : start + CHUNK])
+    return result
 
 
 def _sums(look: Look, rows: Floats, y: Floats) -> Floats:
@@ -37,14 +37,14 @@ def _sums(look: Look, rows: Floats, y: Floats) -> Floats:
     v, t = look.weights(turned @ np.ones(d, dtype=kind)), z @ look.predictors.T.astype(kind, copy=False)
     if K == 1 and family.curved:
         mean, slope = family.mean_and_slope(t[:, 0])
-        left, slope = (y - mean)[:, None], slope[:, None, None]
+        remaining, slope = (y - mean)[:, None], slope[:, None, None]
     elif K == 1:
-        left, slope = family.residual(y, t[:, 0])[:, None], family.steepness(y, t[:, 0])[:, None, None]
+        remaining, slope = family.residual(y, t[:, 0])[:, None], family.steepness(y, t[:, 0])[:, None, None]
     else:
-        left, slope = (y[:, None] == np.arange(1, K + 1)) - family.mean(t), family.slope(t)
-    left, slope = left.astype(kind, copy=False), slope.astype(kind, copy=False)
+        remaining, slope = (y[:, None] == np.arange(1, K + 1)) - family.mean(t), family.slope(t)
+    remaining, slope = remaining.astype(kind, copy=False), slope.astype(kind, copy=False)
     pull, lean = look.factors
-    pulls = left * (pull * v)[:, None]
+    pulls = remaining * (pull * v)[:, None]
     parts = {"score": (pulls.T @ z).ravel()}
     if "information" in look.parts:
         parts["information"] = np.empty((K * d, K * d))
@@ -53,8 +53,8 @@ def _sums(look: Look, rows: Floats, y: Floats) -> Floats:
     for k, m in itertools.combinations_with_replacement(range(K), 2):
         weights = {"information": lean**2 * v * slope[:, k, m], "meat": pulls[:, k] * pulls[:, m]}
         for name in parts.keys() & weights.keys():
-            some = weights[name] if k != m else np.sqrt(weights[name])  # a matrix by itself takes half as long
-            np.multiply(z, some[:, None], out=turned)
+            subset = weights[name] if k != m else np.sqrt(weights[name])  # a matrix by itself takes half as long
+            np.multiply(z, subset[:, None], out=turned)
             part = (turned if k == m else z).T @ turned
             parts[name][k * d : (k + 1) * d, m * d : (m + 1) * d] = part
             parts[name][m * d : (m + 1) * d, k * d : (k + 1) * d] = part.T

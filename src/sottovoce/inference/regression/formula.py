@@ -133,8 +133,8 @@ class Formula:
     @cached_property
     def model(self) -> Family:
         """The family with its response."""
-        made: Family = family_of(self.family, self.response, centred=bool(self.encoding.wholes))
-        return made
+        built: Family = family_of(self.family, self.response, centred=bool(self.encoding.wholes))
+        return built
 
     @property
     def groups(self) -> tuple[tuple[int, int], ...]:
@@ -192,8 +192,8 @@ class Formula:
         if isinstance(self.model, LinearFamily):
             scale = self.model.scale
             A = A * scale.half
-            for whole in self.encoding.wholes[:1]:
-                b[whole] = scale.middle
+            for full in self.encoding.wholes[:1]:
+                b[full] = scale.middle
         return A, b
 
     @property
@@ -307,9 +307,9 @@ class Formula:
         """Read a regression from `to_dict`'s form."""
         given = mapping("formula", state)
         with restoring("a formula"):
-            rest = {name: given[name] for name in ("family", "prior", "spread", "where")}
-            rest["misses"] = given.get("misses")
-            return cls(given["formula"], Facts.from_dict(given["facts"]), **rest)
+            remainder = {name: given[name] for name in ("family", "prior", "spread", "where")}
+            remainder["misses"] = given.get("misses")
+            return cls(given["formula"], Facts.from_dict(given["facts"]), **remainder)
 
     @classmethod
     def from_facts(cls, settings: Mapping[str, Any], facts: Facts, column: str | None = None) -> Self:
@@ -317,8 +317,8 @@ class Formula:
         del column
         given = {key: value for key, value in settings.items() if key not in ("kind", "system") and value is not None}
         if unknown := set(given) - {"formula", "family", "prior", "spread", "misses"}:
-            told = ", ".join(sorted(unknown))
-            raise InvalidValue(f"a formula takes formula, family, prior, spread and misses. Got {told}")
+            shown = ", ".join(sorted(unknown))
+            raise InvalidValue(f"a formula takes formula, family, prior, spread and misses. Got {shown}")
         return cls(given.pop("formula", ""), facts, **given)
 
     def __eq__(self, other: object) -> bool:

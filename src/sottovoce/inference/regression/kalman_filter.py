@@ -25,9 +25,9 @@ def symmetric(diagonal: Floats, above: Floats) -> Floats:
     [[1.0, 5.0], [5.0, 2.0]]
     """
     size = diagonal.shape[-1]
-    found = np.zeros((*diagonal.shape, size))
-    found[(..., *above_diagonal(size))] = above / math.sqrt(2)
-    return np.asarray(found + turned(found) + diagonal[..., None] * np.eye(size))
+    result = np.zeros((*diagonal.shape, size))
+    result[(..., *above_diagonal(size))] = above / math.sqrt(2)
+    return np.asarray(result + turned(result) + diagonal[..., None] * np.eye(size))
 
 
 def denoised(matrix: Floats, noise: float, expected: tuple[float, float] | None = None) -> tuple[Floats, Floats]:
@@ -49,8 +49,8 @@ def denoised(matrix: Floats, noise: float, expected: tuple[float, float] | None 
     if expected is not None:
         weights = expected[1] ** -2, 1 / (d * noise**2)
         trace = (weights[0] * expected[0] + weights[1] * trace) / sum(weights)
-    rest = np.maximum(trace - spikes.sum(axis=-1), 0.0) / np.maximum((~above).sum(axis=-1), 1)
-    return np.where(above, spikes, np.maximum(rest, 1e-9)[..., None]), vectors
+    remainder = np.maximum(trace - spikes.sum(axis=-1), 0.0) / np.maximum((~above).sum(axis=-1), 1)
+    return np.where(above, spikes, np.maximum(remainder, 1e-9)[..., None]), vectors
 
 
 def effective(matrix: Floats, values: Floats, noise: float, guess: float) -> Floats:
@@ -71,10 +71,10 @@ def effective(matrix: Floats, values: Floats, noise: float, guess: float) -> Flo
     squares = np.sum(matrix * matrix, axis=(-2, -1)) - noise**2 * d * (d + 1) / 2
     weights = guess**-2, 1 / (noise**4 * d * (d + 1) + 4 * noise**2 * guess)
     squares = np.where(count == d, (weights[0] * guess + weights[1] * squares) / sum(weights), squares)
-    left = squares - np.sum(np.where(hidden, 0.0, values) ** 2, axis=-1)
-    one = np.maximum(left / np.maximum(trace, 1e-9), trace / np.maximum(count, 1))
-    one = np.minimum(one, np.minimum(edge, np.maximum(trace, 1e-9)))
-    return np.where(hidden, one[..., None], values)
+    remaining = squares - np.sum(np.where(hidden, 0.0, values) ** 2, axis=-1)
+    item = np.maximum(remaining / np.maximum(trace, 1e-9), trace / np.maximum(count, 1))
+    item = np.minimum(item, np.minimum(edge, np.maximum(trace, 1e-9)))
+    return np.where(hidden, item[..., None], values)
 
 
 def _each(number: Any) -> Floats:
@@ -129,8 +129,8 @@ class FilteredGaussian:
         self.edge = noise * math.sqrt(2 * d)
         moved = effective(gram, self.rows, noise, self.crowded * (0.7 * n) ** 2)
         # Directions below the edge share what is left: one of them may hold all of it, up to the edge.
-        left = np.sum(np.where(self.rows <= self.edge, self.rows, 0.0), axis=-1)
-        steepest = np.maximum(self.rows, np.minimum(self.edge, left)[..., None])
+        remaining = np.sum(np.where(self.rows <= self.edge, self.rows, 0.0), axis=-1)
+        steepest = np.maximum(self.rows, np.minimum(self.edge, remaining)[..., None])
         self.steepest = family.curvature * steepest * max(self._length, 1.0)
         self.mean_row = (self.mean_row[..., None, :] @ self.directions)[..., 0, :]
         self.info = family.curvature * moved
@@ -162,8 +162,8 @@ class FilteredGaussian:
         if isinstance(family, Line):  # the variance is a noisy number too, and is learnt like one
             unit = stretch * self.bound / (family.square * self.n)
             sure = self.sure + (mu / unit) ** 2
-            found = (self.sure * self.spread + (mu / unit) ** 2 * unit * answer[..., -1]) / sure
-            self.sure, self.spread = sure, np.clip(found, 1e-4 * family.largest**2, family.largest**2)
+            result = (self.sure * self.spread + (mu / unit) ** 2 * unit * answer[..., -1]) / sure
+            self.sure, self.spread = sure, np.clip(result, 1e-4 * family.largest**2, family.largest**2)
             self.bound = family.held(self.spread)
         score = answer[..., : d * family.width].reshape(*answer.shape[:-1], d, -1)
         return score * _each(stretch)[..., None], stretch / mu

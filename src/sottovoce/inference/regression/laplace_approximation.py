@@ -71,10 +71,10 @@ class LaplaceMode:
         """Return the way of some of the guesses."""
         arrays = {part.name: getattr(self, part.name) for part in fields(self)[2:-2]}
         imagined, other = (rows and rows.some(kept) for rows in (self.imagined, self.other))
-        some: dict[str, Any] = {name: part[kept] for name, part in arrays.items()}
-        found = replace(self, imagined=imagined, other=other, directions=None, **some)
-        found.__dict__["_shared"] = tuple(part[kept] for part in self._shared)
-        return found
+        subset: dict[str, Any] = {name: part[kept] for name, part in arrays.items()}
+        result = replace(self, imagined=imagined, other=other, directions=None, **subset)
+        result.__dict__["_shared"] = tuple(part[kept] for part in self._shared)
+        return result
 
     @property
     def bends(self) -> PseudoRowMoments | None:
@@ -96,10 +96,10 @@ class LaplaceMode:
 
     def gone(self) -> tuple[Floats, Floats, Floats]:
         """Return where the score leads to, what is left of the prior there and the log of the evidence."""
-        ends, left, evidence = self.centre.copy(), np.empty_like(self.information), np.empty(len(self.centre))
+        ends, remaining, evidence = self.centre.copy(), np.empty_like(self.information), np.empty(len(self.centre))
         way, places = self, np.arange(len(ends))
         theta, V, before = self.centre, self.variation, self.centre
-        rest = np.zeros(len(places), dtype=bool)
+        remainder = np.zeros(len(places), dtype=bool)
         for count in range(self.care.steps):
             step = _Step.at(way, theta, V, way.bends if count else None)
             V = step.varies(way)
@@ -108,18 +108,18 @@ class LaplaceMode:
                 move = move / np.maximum(1.0, way.bends.size(move) / _FARTHEST)[:, None]
             still = step.still(way, theta, V, before) & (count > 0)
             theta, before = np.where(still[:, None], step.means, theta + move), step.means
-            new = ~rest if count == self.care.steps - 1 else still & ~rest
+            new = ~remainder if count == self.care.steps - 1 else still & ~remainder
             if new.any():
                 now = places[new]
-                ends[now], left[now], evidence[now] = theta[new], step.left[new], step.evidence(new)
-            rest = rest | new
-            if rest.all():
+                ends[now], remaining[now], evidence[now] = theta[new], step.left[new], step.evidence(new)
+            remainder = remainder | new
+            if remainder.all():
                 break
-            if 2 * rest.sum() >= len(rest):
-                way, places = way.some(~rest), places[~rest]
-                theta, V, before = (one[~rest] for one in (theta, V, before))
-                rest = rest[~rest]
-        return ends, left, evidence
+            if 2 * remainder.sum() >= len(remainder):
+                way, places = way.some(~remainder), places[~remainder]
+                theta, V, before = (item[~remainder] for item in (theta, V, before))
+                remainder = remainder[~remainder]
+        return ends, remaining, evidence
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,11 +151,11 @@ class _Step:
         inside = np.linalg.solve(V, np.concatenate([leads, score[:, :, None]], axis=2))
         turned = leads.transpose(0, 2, 1)
         P = lifted(turned @ inside[:, :, :D], np.ones(len(H)))
-        left = _inverse((P + P.transpose(0, 2, 1)) / 2)
+        remaining = _inverse((P + P.transpose(0, 2, 1)) / 2)
         pull = times(turned, inside[:, :, D])
-        moved = times(left, pull)
+        moved = times(remaining, pull)
         fit = (pull * moved).sum(axis=1) - (score * inside[:, :, D]).sum(axis=1)
-        return cls(theta, seems, turn, V, times(way.along, moved), left, P, fit)
+        return cls(theta, seems, turn, V, times(way.along, moved), remaining, P, fit)
 
     def evidence(self, some: NDArray[np.bool_] | slice) -> Floats:
         """Return the log of the evidence of some of the guesses."""
@@ -181,7 +181,7 @@ class _Step:
     def still(self, way: LaplaceMode, theta: Floats, V: Floats, before: Floats) -> NDArray[np.bool_]:
         """Say which guesses have come to rest: the next step would lead to where this one and the last do."""
         sd = np.sqrt(np.maximum(((way.along @ self.left) * way.along).sum(axis=2), 0.0))
-        was, now = (np.diagonal(one, axis1=1, axis2=2) for one in (self.V, V))
+        was, now = (np.diagonal(item, axis1=1, axis2=2) for item in (self.V, V))
         off, change = _NEAR / way.care.nearer, _STILL / way.care.nearer
         near = (np.abs(self.means - theta) <= off * sd) & (np.abs(self.means - before) <= change * sd)
         return np.asarray((near & (np.abs(now - was) <= change * was)).all(axis=1))
@@ -190,11 +190,11 @@ class _Step:
 def _inverse(precisions: Floats) -> Floats:
     """Return the inverses of matrices that are no less than the identity, also where rounding hides it."""
     try:
-        found = np.asarray(np.linalg.inv(precisions), dtype=np.float64)
+        result = np.asarray(np.linalg.inv(precisions), dtype=np.float64)
     except np.linalg.LinAlgError:
-        found = np.zeros_like(precisions)
-    if np.diagonal(found, axis1=1, axis2=2).min() > 0:
-        return found
+        result = np.zeros_like(precisions)
+    if np.diagonal(result, axis1=1, axis2=2).min() > 0:
+        return result
     values, vectors = np.linalg.eigh(precisions)
     return np.asarray((vectors / np.maximum(values, 1.0)[:, None]) @ vectors.transpose(0, 2, 1))
 
@@ -206,5 +206,5 @@ def squares(rows: Floats) -> Floats:
 
 def times(matrices: Floats, rows: Floats) -> Floats:
     """Return every matrix times its row."""
-    found: Floats = matrices @ rows[:, :, None]
-    return found[:, :, 0]
+    result: Floats = matrices @ rows[:, :, None]
+    return result[:, :, 0]

@@ -130,47 +130,47 @@ def believe(asked: AskedTerm) -> LookPosterior:
 
 def believe_all(asked: Sequence[AskedTerm]) -> list[LookPosterior]:
     """Return what each of several looks of one regression says of θ, those that are asked alike together."""
-    found: dict[int, LookPosterior] = {}
+    result: dict[int, LookPosterior] = {}
     alike: dict[tuple[bool, ...], list[int]] = {}
-    for place, one in enumerate(asked):
-        alike.setdefault(one.alike, []).append(place)
+    for place, item in enumerate(asked):
+        alike.setdefault(item.alike, []).append(place)
     for places in alike.values():
         first = asked[places[0]]
         options: dict[str, Any] = {name: getattr(first, name) for name in ("several", "at_least", "care", "last")}
-        told = MomentSamples.of([asked[k].glance for k in places], **options)
-        for some in _batches([len(one.mean) for one in told]):
-            beliefs = _believed([asked[places[k]] for k in some], [told[k] for k in some])
-            found |= dict(zip([places[k] for k in some], beliefs, strict=True))
-    return [found[place] for place in range(len(asked))]
+        shown = MomentSamples.of([asked[k].glance for k in places], **options)
+        for subset in _batches([len(item.mean) for item in shown]):
+            beliefs = _believed([asked[places[k]] for k in subset], [shown[k] for k in subset])
+            result |= dict(zip([places[k] for k in subset], beliefs, strict=True))
+    return [result[place] for place in range(len(asked))]
 
 
 def _batches(counts: Sequence[int]) -> list[list[int]]:
     """Return the places of looks that have few guesses between them."""
-    found: list[list[int]] = [[]]
+    result: list[list[int]] = [[]]
     for place, count in enumerate(counts):
-        if found[-1] and sum(counts[k] for k in found[-1]) + count > _TOGETHER:
-            found.append([])
-        found[-1].append(place)
-    return found
+        if result[-1] and sum(counts[k] for k in result[-1]) + count > _TOGETHER:
+            result.append([])
+        result[-1].append(place)
+    return result
 
 
 def _believed(asked: Sequence[AskedTerm], guesses: Sequence[MomentSamples]) -> list[LookPosterior]:
     """Return what looks say of θ that are asked alike: their guesses lie one after the other."""
-    glances, counts = [one.glance for one in asked], [len(one.mean) for one in guesses]
-    H = np.concatenate([one.information for one in guesses])
-    told = [one.mean for one in guesses]
+    glances, counts = [first.glance for first in asked], [len(first.mean) for first in guesses]
+    H = np.concatenate([first.information for first in guesses])
+    shown = [first.mean for first in guesses]
     bends = glances[0].look.model.curved and asked[0].noisy
     imagined, other = None, None
     if not asked[0].whole:
-        imagined, *more = PseudoRowMoments.several(glances, told, more=bends, last=asked[0].last)
+        imagined, *more = PseudoRowMoments.several(glances, shown, more=bends, last=asked[0].last)
         other = more[0] if more else None
-    priors = [one.prior(some.spread) for one, some in zip(asked, guesses, strict=True)]
+    priors = [first.prior(subset.spread) for first, subset in zip(asked, guesses, strict=True)]
     T = _each((glance.shape for glance in glances), counts).transpose(0, 2, 1)
     roots = np.concatenate(
-        [_roots(glance, some, sds) for glance, some, (_, sds) in zip(glances, guesses, priors, strict=True)]
+        [_roots(glance, subset, sds) for glance, subset, (_, sds) in zip(glances, guesses, priors, strict=True)]
     )
     at = centre = _each((glance.look.predictors.ravel() for glance in glances), counts)
-    if given := [(one.glance.shape.T, one.at) for one in asked if one.at is not None]:
+    if given := [(first.glance.shape.T, first.at) for first in asked if first.at is not None]:
         at = _each((np.linalg.solve(shape, at) for shape, at in given), counts)
     directions = None if imagined is None else axes(H)
     way = LaplaceMode(
@@ -186,19 +186,19 @@ def _believed(asked: Sequence[AskedTerm], guesses: Sequence[MomentSamples]) -> l
         asked[0].care,
         directions,
     )
-    theta, left, evidence = way.gone() if asked[0].noisy else way.stayed(at)
+    theta, remaining, evidence = way.gone() if asked[0].noisy else way.stayed(at)
     evidence = evidence + np.concatenate([log for log, _ in priors])
-    means, covariances, ends = times(T, theta), roots @ left @ roots.transpose(0, 2, 1), np.cumsum(counts)
-    found = []
+    means, covariances, ends = times(T, theta), roots @ remaining @ roots.transpose(0, 2, 1), np.cumsum(counts)
+    result = []
     parts = [None] * len(counts) if imagined is None else imagined.split()
-    for end, one, some, part in zip(ends, asked, guesses, parts, strict=True):
-        own = slice(end - len(some.mean), end)
-        weights, unlearned = _weighed(evidence[own]), np.diagonal(left[own], axis1=1, axis2=2)
+    for end, first, subset, part in zip(ends, asked, guesses, parts, strict=True):
+        own = slice(end - len(subset.mean), end)
+        weights, unlearned = _weighed(evidence[own]), np.diagonal(remaining[own], axis1=1, axis2=2)
         mean, covariance = means[own], covariances[own]
-        if one.last and one.noisy and one.glance.far is not None and part is not None:
-            mean, covariance = one.glance.far.told(one.glance.look, part, mean, covariance)
-        found.append(LookPosterior(weights, mean, covariance, some, part, weights @ unlearned))
-    return found
+        if first.last and first.noisy and first.glance.far is not None and part is not None:
+            mean, covariance = first.glance.far.told(first.glance.look, part, mean, covariance)
+        result.append(LookPosterior(weights, mean, covariance, subset, part, weights @ unlearned))
+    return result
 
 
 def _weighed(evidence: Floats) -> Floats:
@@ -221,10 +221,10 @@ def _variation(
     directions: tuple[Floats, Floats] | None,
 ) -> Floats:
     """Return by how much scores vary, one for each guess: of themselves and, where it counts, by noise."""
-    looks, noisy = [one.glance.look for one in asked], asked[0].noisy
+    looks, noisy = [item.glance.look for item in asked], asked[0].noisy
     J = information if imagined is None or directions is None else imagined.variation(looks, directions)
     word = looks[0].model.word
-    meats = [one.meat for one in asked if one.measured and one.meat is not None]
+    meats = [item.meat for item in asked if item.measured and item.meat is not None]
     if meats:
         J = _varies(
             J, word, *(_each(part, counts) for part in zip(*((m.meat, m.tau_meat) for m in meats), strict=True))
@@ -232,11 +232,11 @@ def _variation(
     else:
         J = J * _modelled(word)
     if noisy and asked[0].last and asked[0].glance.missed is not None:
-        J = J + _each((one.glance.missed for one in asked), counts)
+        J = J + _each((item.glance.missed for item in asked), counts)
     if noisy:
-        J = lifted(J, _each((one.glance.sigma**2 for one in asked), counts))
+        J = lifted(J, _each((item.glance.sigma**2 for item in asked), counts))
     if noisy and imagined is not None and asked[0].extra is not None:
-        J = J + np.concatenate([_unsure(part, one.extra) for part, one in zip(imagined.split(), asked, strict=True)])
+        J = J + np.concatenate([_unsure(part, item.extra) for part, item in zip(imagined.split(), asked, strict=True)])
     return J
 
 
@@ -306,8 +306,8 @@ def _varies(modelled: Floats, word: str, meat: Floats, tau: Floats) -> Floats:
 
 def _factor(ratios: Floats, noises: Floats, model: float | None) -> Floats:
     """Return the score's variation beside the model's; where noise hides it, what the model says if it says."""
-    told, sd = 1 / noises, 1 / np.sqrt((1 / noises).sum(axis=1))
-    middle = (ratios * told).sum(axis=1) / told.sum(axis=1)
+    shown, sd = 1 / noises, 1 / np.sqrt((1 / noises).sum(axis=1))
+    middle = (ratios * shown).sum(axis=1) / shown.sum(axis=1)
     for _ in range(2):  # directions differ by a part of the factor itself
         weights = 1 / (noises + (_PLAIN * middle[:, None]) ** 2)
         seen = (weights * ratios).sum(axis=1) / weights.sum(axis=1)

@@ -101,10 +101,10 @@ class Misspecification:
         noise = known @ before @ known + sigma**2 * np.eye(len(known))  # with it, how the response itself varies
         gap = len(off) if score is None else score - off @ known
         # Who trusts a formula more than others is told what looks tell of it as they would be.
-        told = taus = np.sqrt(mean_squares(max(self.tau, self.usual), moved, noise, gap))
+        shown = taus = np.sqrt(mean_squares(max(self.tau, self.usual), moved, noise, gap))
         if self.tau < self.usual:
-            taus = np.sqrt(mean_squares(self.tau, moved, noise, gap)) if self.tau else np.zeros_like(told)
-        return np.asarray(taus[:, None] * self.bent * taus + self.cut), float(told.max())
+            taus = np.sqrt(mean_squares(self.tau, moved, noise, gap)) if self.tau else np.zeros_like(shown)
+        return np.asarray(taus[:, None] * self.bent * taus + self.cut), float(shown.max())
 
 
 def thick(rows: Floats, records: Floats, encoding: Encoding, seen: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
@@ -120,16 +120,16 @@ def thick(rows: Floats, records: Floats, encoding: Encoding, seen: Callable[[Flo
     unit = np.maximum(records @ off**2 / records.sum(), 1e-300)
     aim = records @ (off**2 / unit).sum(axis=1) / records.sum()  # one for each number that varies at all
     low, high = (end[numbers] - middle[numbers] for end in encoding.ends)
-    found, longer = rows.copy(), 1.0
+    result, longer = rows.copy(), 1.0
     for _ in range(_TIMES if off.size else 0):
-        made = np.clip(longer * stretch[:, None] * off, low, high)
-        found[:, numbers] = middle[numbers] + made
-        told = many * seen(found)
-        size = told @ (made**2 / unit).sum(axis=1) / max(told.sum(), 1e-300)
+        built = np.clip(longer * stretch[:, None] * off, low, high)
+        result[:, numbers] = middle[numbers] + built
+        shown = many * seen(result)
+        size = shown @ (built**2 / unit).sum(axis=1) / max(shown.sum(), 1e-300)
         before, longer = longer, min(max(longer * math.sqrt(aim / max(size, 1e-300)), 1.0), _LONGEST)
         if longer == before:
             break
-    return found, many
+    return result, many
 
 
 def doubt(z: Floats, records: Floats, slopes: Floats, v: Floats) -> tuple[Floats, Floats, Floats]:
@@ -183,8 +183,8 @@ def learned(
     """Return the mean of τ² by gaps that have a variance of 1 + τ²·value: by each alone, or by all of them."""
     count, seen = (gap, gap) if isinstance(gap, int) else (len(gap), (gap**2).sum(axis=0))
     squares = np.exp(2 * (math.log(tau) - varies**2 + varies * _PLACES))
-    whole = 1 + squares[:, None] * np.maximum(values, 0.0)
-    log = -(count * np.log(whole) + seen / whole) / 2
+    full = 1 + squares[:, None] * np.maximum(values, 0.0)
+    log = -(count * np.log(full) + seen / full) / 2
     log = (log.sum(axis=1, keepdims=True) if together else log) - _PLACES[:, None] ** 2 / 2
     weights = np.exp(log - log.max(axis=0))
     return np.asarray(squares @ weights / weights.sum(axis=0))
@@ -206,9 +206,9 @@ def lost(sd: Any, cap: Any, most: Any) -> Any:
 def _stretches(rows: int) -> tuple[Floats, Floats]:
     """Return by what each imagined row is made longer, and for how much it counts: always the same."""
     half = (rows + 1) // 2
-    left = 1 - (np.random.default_rng(11).permutation(half) + 0.5) / half
-    counts = _OFTEN * left ** (_OFTEN - 1)
+    remaining = 1 - (np.random.default_rng(11).permutation(half) + 0.5) / half
+    counts = _OFTEN * remaining ** (_OFTEN - 1)
     # Squared lengths over those of a normal law are ν/χ²; the chance of longer ones is left³.
-    found = np.sqrt((_TAIL - 2) / 2 / special.gammaincinv(_TAIL / 2, left**_OFTEN))
-    counts, found = (np.tile(part, 2)[:rows] for part in (counts, found))
-    return found, counts / counts.mean()
+    result = np.sqrt((_TAIL - 2) / 2 / special.gammaincinv(_TAIL / 2, remaining**_OFTEN))
+    counts, result = (np.tile(part, 2)[:rows] for part in (counts, result))
+    return result, counts / counts.mean()

@@ -79,7 +79,7 @@ class MomentSamples:
         """
         know(glances)
         known = [glance.levelled if last else glance.known for glance in glances]
-        averages = [glance.averaged(one) for glance, one in zip(glances, known, strict=True)]
+        averages = [glance.averaged(item) for glance, item in zip(glances, known, strict=True)]
         # What noise hides is asked as at every other look: knowing what groups are makes no column harder to see.
         hidden = [
             out_of_sight(glance) if several else np.zeros(len(average), dtype=bool)
@@ -87,8 +87,8 @@ class MomentSamples:
         ]
         stretches = _stretches(glances, averages, hidden, max(at_least, care.guesses), care.fewer)
         return [
-            cls._of(glance, one, average, veiled, stretches.get(place), several, at_least)
-            for place, (glance, one, average, veiled) in enumerate(zip(glances, known, averages, hidden, strict=True))
+            cls._of(glance, item, average, veiled, stretches.get(place), several, at_least)
+            for place, (glance, item, average, veiled) in enumerate(zip(glances, known, averages, hidden, strict=True))
         ]
 
     @classmethod
@@ -107,15 +107,15 @@ class MomentSamples:
         K, d = look.model.outputs, look.encoding.size
         back = glance.back
         if stretch is None:
-            mean, whole = np.repeat(average[None], count, axis=0), np.repeat(known[None], count, axis=0)
+            mean, full = np.repeat(average[None], count, axis=0), np.repeat(known[None], count, axis=0)
         else:
             turned = stretch.transpose(0, 2, 1)
             mean = stretch @ average @ turned
-            whole = np.zeros((len(stretch), K * d, K * d))
+            full = np.zeros((len(stretch), K * d, K * d))
             for k in range(K):
                 for m in range(K):
                     block = known[k * d : (k + 1) * d, m * d : (m + 1) * d]
-                    whole[:, k * d : (k + 1) * d, m * d : (m + 1) * d] = stretch @ block @ turned
+                    full[:, k * d : (k + 1) * d, m * d : (m + 1) * d] = stretch @ block @ turned
         middle, weight = None, None
         if glance.constant is not None:
             weight = whole_weight(mean, back[glance.constant])[:, None]
@@ -123,7 +123,7 @@ class MomentSamples:
         spread = _spreads(mean, back, glance, weight)
         if not several:  # what is not sure to be narrow is not taken for it
             spread = np.asarray(np.sqrt(np.minimum(np.square(spread) + _blur(average, back, glance), 1.0)))
-        return cls(whole, mean, middle, spread, hidden)
+        return cls(full, mean, middle, spread, hidden)
 
 
 def _stretches(
@@ -138,13 +138,13 @@ def _stretches(
     bound = np.any(glances[0].look.encoding.empty != 0, axis=0)
     own = {place: columns & ~bound for place, columns in enumerate(hidden)}
     places = sorted((place for place in own if own[place].any()), key=lambda place: -turns(own[place]))
-    found: dict[int, Floats] = {}
+    result: dict[int, Floats] = {}
     many = max(_TOGETHER // count, 1)
-    for some in (places[start : start + many] for start in range(0, len(places), many)):
-        seen = [(glances[k], averages[k], _weight(glances[k], averages[k])) for k in some]
-        lifted = MomentGibbsSampler.over(seen, [own[k] for k in some], count, fewer).lifted(count)
-        found |= dict(zip(some, lifted, strict=True))
-    return found
+    for subset in (places[start : start + many] for start in range(0, len(places), many)):
+        seen = [(glances[k], averages[k], _weight(glances[k], averages[k])) for k in subset]
+        lifted = MomentGibbsSampler.over(seen, [own[k] for k in subset], count, fewer).lifted(count)
+        result |= dict(zip(subset, lifted, strict=True))
+    return result
 
 
 def _weight(glance: NoisyScoreInformation, average: Floats) -> float:
@@ -166,8 +166,8 @@ def out_of_sight(glance: NoisyScoreInformation) -> NDArray[np.bool_]:
     hidden = seen < _CERTAIN * noise
     centred = glance.back
     if glance.constant is not None:
-        one = centred[glance.constant]
-        centred = centred - np.outer(centred @ average @ one / max(float(one @ average @ one), 1e-300), one)
+        item = centred[glance.constant]
+        centred = centred - np.outer(centred @ average @ item / max(float(item @ average @ item), 1e-300), item)
     shown = glance.averaged(np.asarray(glance.information))
     varies = np.einsum("ia,ab,ib->i", centred, shown, centred) < _CERTAIN * glance.noise * (centred**2).sum(axis=1)
     return np.asarray(
@@ -234,9 +234,9 @@ def _most(glance: NoisyScoreInformation, seen: Any) -> Any:
 
 def _blur(average: Floats, back: Floats, glance: NoisyScoreInformation) -> Floats:
     """Return by how much the variance of each entry may be larger than it seems, by noise."""
-    one = None if glance.constant is None else back[glance.constant]
-    if one is None:
+    item = None if glance.constant is None else back[glance.constant]
+    if item is None:
         count = max(float(_most(glance, np.diagonal(back @ average @ back.T).max())), 1e-300)
     else:
-        count = max(float(one @ average @ one), 1e-300)
+        count = max(float(item @ average @ item), 1e-300)
     return np.asarray(glance.noise * (back**2).sum(axis=1) / count)

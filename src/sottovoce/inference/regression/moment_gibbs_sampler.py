@@ -98,26 +98,26 @@ class MomentGibbsSampler:
         """
         constant = seen[0][0].constant
         looks, guesses = [], []
-        for (glance, average, whole), columns in zip(seen, hidden, strict=True):
+        for (glance, average, full), columns in zip(seen, hidden, strict=True):
             T = glance.look.matrix
             back = np.linalg.inv(T)
-            moments = back @ average @ back.T / whole
+            moments = back @ average @ back.T / full
             means = np.zeros(len(T)) if constant is None else moments[constant].copy()
             covariances = moments - np.outer(means, means)
             if constant is not None:
                 means[constant] = 1.0
                 covariances[constant] = covariances[:, constant] = 0.0
             assert glance.information is not None
-            left = glance.averaged(glance.information) - average
+            remaining = glance.averaged(glance.information) - average
             about = back if constant is None else back - np.outer(means, back[constant])
-            told = np.diag(about @ (average + left) @ about.T)
-            alone = columns & (told < _CERTAIN * glance.noise * (about**2).sum(axis=1))
+            shown = np.diag(about @ (average + remaining) @ about.T)
+            alone = columns & (shown < _CERTAIN * glance.noise * (about**2).sum(axis=1))
             covariances = _sound(covariances, constant)
             apart = np.where((alone | alone[:, None]) & ~np.eye(len(T), dtype=bool), 0.0, covariances)
             rows = _parted(covariances, apart, means, alone, constant)
             metric = T.T @ T
-            seems = T.T @ left @ T + whole * metric @ (covariances + np.outer(means, means)) @ metric
-            looks.append((T, metric, glance.noise, whole, seems[None]))
+            seems = T.T @ remaining @ T + full * metric @ (covariances + np.outer(means, means)) @ metric
+            looks.append((T, metric, glance.noise, full, seems[None]))
             guesses.append((means, apart, rows))
         each = (np.repeat(np.array(part)[:, None], count, axis=1) for part in zip(*guesses, strict=True))
         return cls(constant, hidden, fewer, *map(np.array, zip(*looks, strict=True)), *each)
@@ -135,14 +135,14 @@ class MomentGibbsSampler:
         """
         looks = [_turns(tuple(columns.tolist()), self.constant, count, self.fewer) for columns in self.hidden]
         for place in range(max(map(len, looks))):
-            some = [turns[place] for turns in looks if place < len(turns)]
-            drawn = _Drawn(self, np.array([turn.column for turn in some]))
-            for shared in zip(*(turn.shared for turn in some), strict=True):
+            subset = [turns[place] for turns in looks if place < len(turns)]
+            drawn = _Drawn(self, np.array([turn.column for turn in subset]))
+            for shared in zip(*(turn.shared for turn in subset), strict=True):
                 others, places = zip(*shared, strict=True)
                 drawn.share(np.array(others), np.array(places))
             if self.constant is not None:
-                drawn.move(np.array([turn.middle for turn in some]))
-            drawn.spread(np.array([turn.spread for turn in some]))
+                drawn.move(np.array([turn.middle for turn in subset]))
+            drawn.spread(np.array([turn.spread for turn in subset]))
         return np.asarray(self.shape[:, None] @ self.rows @ np.linalg.inv(self.shape)[:, None])
 
 
@@ -172,20 +172,20 @@ class _Turn:
 @functools.lru_cache(maxsize=32)
 def _turns(hidden: tuple[bool, ...], constant: int | None, count: int, fewer: int) -> list[_Turn]:
     """Return what a look draws, one hidden column after the other, again and again; always the same."""
-    rng, columns = np.random.default_rng(11), [k for k, one in enumerate(hidden) if one]
-    rest = {j: [k for k in range(len(hidden)) if k not in (j, constant)] for j in columns}
-    others = {j: itertools.cycle(rng.permutation(rest[j]).tolist()) for j in columns}
+    rng, columns = np.random.default_rng(11), [k for k, first in enumerate(hidden) if first]
+    remainder = {j: [k for k in range(len(hidden)) if k not in (j, constant)] for j in columns}
+    others = {j: itertools.cycle(rng.permutation(remainder[j]).tolist()) for j in columns}
 
     def evenly() -> Floats:
         return np.asarray((rng.permutation(count) + 0.5) / count)
 
-    found = []
+    result = []
     for _ in range(max(_times(len(columns)) // fewer, 1)):
         for column in rng.permutation(columns).tolist():
-            some = itertools.islice(others[column], min(max(_SHARED // fewer, 1), len(rest[column])))
-            shared = [(other, rng.random(count)) for other in some]
-            found.append(_Turn(column, shared, np.empty(0) if constant is None else evenly(), evenly()))
-    return found
+            subset = itertools.islice(others[column], min(max(_SHARED // fewer, 1), len(remainder[column])))
+            shared = [(other, rng.random(count)) for other in subset]
+            result.append(_Turn(column, shared, np.empty(0) if constant is None else evenly(), evenly()))
+    return result
 
 
 class _Drawn:
@@ -196,9 +196,9 @@ class _Drawn:
 
     def __init__(self, veil: MomentGibbsSampler, column: NDArray[np.intp]) -> None:
         self.veil, self.column, self.look = veil, column, np.arange(len(column))
-        some = slice(len(column))
-        self.metric, self.whole, self.noise = veil.metric[some], veil.whole[some, None], veil.noise[some, None]
-        self.means, self.covariances, self.rows = veil.means[some], veil.covariances[some], veil.rows[some]
+        subset = slice(len(column))
+        self.metric, self.whole, self.noise = veil.metric[subset], veil.whole[subset, None], veil.noise[subset, None]
+        self.means, self.covariances, self.rows = veil.means[subset], veil.covariances[subset], veil.rows[subset]
         self.along = self.metric[self.look, column]
         self.told = veil.told[self.look, :, column]
 
@@ -207,11 +207,11 @@ class _Drawn:
         C, look, column = self.covariances, self.look, self.column
         p = C.shape[2] - (self.veil.constant is not None)
         unit = np.sqrt(C[look, :, other, other])  # the other is measured in its own spread
-        rest = C[look, :, other] / unit[:, :, None]
-        own, best = C[look, :, column, column], -rest[look, :, column]
-        left = np.maximum(own - best**2, 1e-9 * own)
-        wide = np.sqrt(left / p)
-        change = self._change(rest, np.ones(places.shape))
+        remainder = C[look, :, other] / unit[:, :, None]
+        own, best = C[look, :, column, column], -remainder[look, :, column]
+        remaining = np.maximum(own - best**2, 1e-9 * own)
+        wide = np.sqrt(remaining / p)
+        change = self._change(remainder, np.ones(places.shape))
         grids = self.veil.grids
         tails = _reached(grids.tails, (-1 - best) / wide, (1 - best) / wide)
         grid = np.concatenate([_line(best, wide, tails), change.near(grids.line, wide)], axis=2)
@@ -219,7 +219,7 @@ class _Drawn:
         grid.sort(axis=2, kind="stable")  # two sorted halves are merged
         squares = grid - best[:, :, None]
         squares *= squares
-        squares += left[:, :, None]
+        squares += remaining[:, :, None]
         beyond = np.maximum(squares, 1.0)
         beyond *= 1e3
         logs = np.log(squares, out=squares)
@@ -228,8 +228,8 @@ class _Drawn:
         logs += change.fits(grid)
         b = _drawn(places, grid, logs)
         self._add(b / unit, other)
-        row = C[look, :, column] + b[:, :, None] * rest
-        row[look, :, column] = left + (b - best) ** 2
+        row = C[look, :, column] + b[:, :, None] * remainder
+        row[look, :, column] = remaining + (b - best) ** 2
         C[look, :, column] = C[look, :, :, column] = row
 
     def move(self, places: Floats) -> None:
@@ -265,20 +265,20 @@ class _Drawn:
         self.rows[self.look, :, self.column] += b[:, :, None] * row
 
     def _change(self, functional: Floats, size: Floats) -> _Change:
-        whole, (look, column) = self.whole, (self.look, self.column)
-        lean = whole[:, :, None] * (functional @ self.metric)
+        full, (look, column) = self.whole, (self.look, self.column)
+        lean = full[:, :, None] * (functional @ self.metric)
         # What guesses have of it now, which is not kept: to bring all of that up to date would take far longer.
         along, means = self.along[:, :, None], self.means
         shares = self.covariances.reshape(len(look), -1, means.shape[2]) @ along
         now = shares.reshape(means.shape) + means * (means @ along)
-        left = self.told - whole[:, :, None] * (now @ self.metric)
+        remaining = self.told - full[:, :, None] * (now @ self.metric)
         return _Change(
             self.along[look, column, None],
             lean[look, :, column],
-            whole * np.einsum("kgi,kgi->kg", functional, lean),
-            whole * np.einsum("kgi,kgi->kg", functional, left),
-            left[look, :, column],
-            whole * size,
+            full * np.einsum("kgi,kgi->kg", functional, lean),
+            full * np.einsum("kgi,kgi->kg", functional, remaining),
+            remaining[look, :, column],
+            full * size,
             self.noise,
         )
 
@@ -287,12 +287,12 @@ def _sound(covariances: Floats, constant: int | None) -> Floats:
     """Return covariances that some rows have: no spread is next to none, no column is but a sum of others."""
     sd = np.sqrt(np.clip(np.diag(covariances), NARROWEST**2, 1.0))
     values, vectors = np.linalg.eigh(np.clip(covariances / np.outer(sd, sd), -1.0, 1.0))
-    found = (vectors * np.maximum(values, _NONE)) @ vectors.T
-    near = np.sqrt(np.maximum(np.diag(found), _NONE))
-    found = found / np.outer(near, near) * np.outer(sd, sd)
+    result = (vectors * np.maximum(values, _NONE)) @ vectors.T
+    near = np.sqrt(np.maximum(np.diag(result), _NONE))
+    result = result / np.outer(near, near) * np.outer(sd, sd)
     if constant is not None:
-        found[constant] = found[:, constant] = 0.0
-    return np.asarray(found)
+        result[constant] = result[:, constant] = 0.0
+    return np.asarray(result)
 
 
 def _parted(
@@ -300,11 +300,11 @@ def _parted(
 ) -> Floats:
     """Return by what rows are multiplied that have other covariances then, of some columns alone."""
     order = [k for k in np.argsort(alone, kind="stable") if k != constant]
-    some = np.ix_(order, order)
+    subset = np.ix_(order, order)
     rows = np.eye(len(means))
-    rows[some] = np.linalg.cholesky(apart[some]) @ np.linalg.inv(np.linalg.cholesky(covariances[some]))
+    rows[subset] = np.linalg.cholesky(apart[subset]) @ np.linalg.inv(np.linalg.cholesky(covariances[subset]))
     if constant is not None:
-        rows[order, constant] = means[order] - rows[some] @ means[order]
+        rows[order, constant] = means[order] - rows[subset] @ means[order]
     return rows
 
 
@@ -339,11 +339,11 @@ class _Change:
         """Return the logarithm of how well each b fits what was seen."""
         scale = -0.5 / self.noise**2
         second = 2 * (self.along * self.aside + self.both**2 - self.size * self.own)
-        found: Floats = ((self.size * self.along) ** 2 * scale)[:, :, None] * b
+        result: Floats = ((self.size * self.along) ** 2 * scale)[:, :, None] * b
         for part in (4 * self.size * self.along * self.both, second, -4 * self.seen):
-            found += (part * scale)[:, :, None]
-            found *= b
-        return found
+            result += (part * scale)[:, :, None]
+            result *= b
+        return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -364,9 +364,9 @@ class _Grids:
 
 def _line(middle: Floats, wide: Floats, points: Floats) -> Floats:
     """Return such points of every guess, so wide and about such a middle."""
-    found: Floats = wide[:, :, None] * points
-    found += middle[:, :, None]
-    return found
+    result: Floats = wide[:, :, None] * points
+    result += middle[:, :, None]
+    return result
 
 
 def _reached(points: Floats, low: Floats, high: Floats) -> Floats:

@@ -119,9 +119,9 @@ class NoisyScoreInformation:
     def dispersion(self) -> float:
         """How much the score varies beside the information, or more: two deviations of its noise are added."""
         assert self.meat is not None
-        whole = max(float(self.known.trace()), 1e-300)
-        noise = self.tau_meat * np.sqrt(len(self.meat)) / whole
-        return max(float(self.meat.trace()) / whole, 0.0) + 2 * float(noise)
+        full = max(float(self.known.trace()), 1e-300)
+        noise = self.tau_meat * np.sqrt(len(self.meat)) / full
+        return max(float(self.meat.trace()) / full, 0.0) + 2 * float(noise)
 
     @property
     def back(self) -> Floats:
@@ -136,13 +136,13 @@ class NoisyScoreInformation:
 
 def know(glances: Sequence[NoisyScoreInformation]) -> None:
     """Find what is `known` of several looks of one regression, where it was not found before, at once."""
-    some = [glance for glance in glances if glance.tau and "known" not in glance.__dict__]
-    if some:
-        seen = np.array([glance.averaged(np.asarray(glance.information)) for glance in some])
-        apart = None if some[0].constant is None else np.array([glance.apart for glance in some])
-        shared = denoised(seen, np.array([glance.noise for glance in some]), apart)
-        for glance, found in zip(some, shared, strict=True):
-            glance.__dict__["known"] = glance._kept(_crossed(glance, found))
+    subset = [glance for glance in glances if glance.tau and "known" not in glance.__dict__]
+    if subset:
+        seen = np.array([glance.averaged(np.asarray(glance.information)) for glance in subset])
+        apart = None if subset[0].constant is None else np.array([glance.apart for glance in subset])
+        shared = denoised(seen, np.array([glance.noise for glance in subset]), apart)
+        for glance, result in zip(subset, shared, strict=True):
+            glance.__dict__["known"] = glance._kept(_crossed(glance, result))
 
 
 def _crossed(glance: NoisyScoreInformation, shared: Floats) -> Floats:
@@ -157,12 +157,12 @@ def _crossed(glance: NoisyScoreInformation, shared: Floats) -> Floats:
     information = np.asarray(glance.information)
     turned = np.einsum("kimj,ij->km", information.reshape(K, d, K, d), shared) / (shared * shared).sum()
     values, vectors = np.linalg.eigh((turned + turned.T) / 2)
-    found = np.kron((vectors * np.maximum(values, 0.05)) @ vectors.T, shared)
+    result = np.kron((vectors * np.maximum(values, 0.05)) @ vectors.T, shared)
     edge = glance.tau * np.sqrt(2 * K * d)
-    values, vectors = np.linalg.eigh(information - found)
+    values, vectors = np.linalg.eigh(information - result)
     out = np.sign(values) * (np.abs(values) + np.sqrt(np.maximum(values**2 - edge**2, 0.0))) / 2
-    found = found + (vectors * np.where(np.abs(values) > edge, out, 0.0)) @ vectors.T
-    (kept,) = _more(found[None], np.array([glance.tau]))
+    result = result + (vectors * np.where(np.abs(values) > edge, out, 0.0)) @ vectors.T
+    (kept,) = _more(result[None], np.array([glance.tau]))
     return np.asarray(kept)
 
 
@@ -179,34 +179,34 @@ def _levelled(glance: NoisyScoreInformation) -> Floats:
     would have rare levels weigh as much as their mean, and those columns too.
     """
     assert glance.information is not None
-    blocks = [np.array(whole) for whole in glance.look.encoding.wholes if len(whole) > 1]
+    blocks = [np.array(full) for full in glance.look.encoding.wholes if len(full) > 1]
     if not blocks:  # a group of one level
         return glance.known
     T, constant = glance.look.matrix, glance.constant
     back = glance.back
-    seen, made = (back @ part @ back.T for part in (glance._kept(glance.information), glance.known))
+    seen, built = (back @ part @ back.T for part in (glance._kept(glance.information), glance.known))
     lengths = back @ back.T
     noise = glance.tau**2 / 2 * (np.outer(lengths.diagonal(), lengths.diagonal()) + lengths**2)
-    rest = np.setdiff1d(np.arange(len(T)), np.concatenate([*blocks, [-1 if constant is None else constant]]))
+    remainder = np.setdiff1d(np.arange(len(T)), np.concatenate([*blocks, [-1 if constant is None else constant]]))
     weights = [_positive(seen[block, block], np.sqrt(noise[block, block])) for block in blocks]
     # All levels together are a constant.
-    beside = _beside(glance, np.vstack([back[blocks[0]].sum(axis=0), back[rest]]))
+    beside = _beside(glance, np.vstack([back[blocks[0]].sum(axis=0), back[remainder]]))
     total, means = float(beside[0, 0]), np.zeros(len(T))
     for block, own in zip(blocks, weights, strict=True):
         means[block] = own * (total / own.sum())
-    means[rest] = beside[0, 1:]
-    made[rest[:, None], rest] = beside[1:, 1:]
+    means[remainder] = beside[0, 1:]
+    built[remainder[:, None], remainder] = beside[1:, 1:]
     for place, block in enumerate(blocks):
-        made[block[:, None], block] = np.diag(means[block])
-        for others in (*blocks[place + 1 :], rest):
+        built[block[:, None], block] = np.diag(means[block])
+        for others in (*blocks[place + 1 :], remainder):
             at = (block[:, None], others)
             expected = np.outer(means[block], means[others]) / total
-            made[at] = expected + _differ(seen[at] - expected, noise[at], means[block, None])
-            made[others[:, None], block] = made[at].T
+            built[at] = expected + _differ(seen[at] - expected, noise[at], means[block, None])
+            built[others[:, None], block] = built[at].T
     if constant is not None:
-        made[constant] = made[:, constant] = means
-        made[constant, constant] = total
-    (kept,) = _more((T @ made @ T.T)[None], np.array([glance.tau]))
+        built[constant] = built[:, constant] = means
+        built[constant, constant] = total
+    (kept,) = _more((T @ built @ T.T)[None], np.array([glance.tau]))
     return np.asarray(kept)
 
 
@@ -215,22 +215,24 @@ def _beside(glance: NoisyScoreInformation, some: Floats) -> Floats:
     root = np.linalg.cholesky(some @ some.T)
     across = np.linalg.solve(root, some)
     seen = across @ np.asarray(glance.information) @ across.T
-    (found,) = denoised(seen[None], np.array([glance.tau]), np.eye(len(some))[:1])
-    return np.asarray(root @ found @ root.T)
+    (result,) = denoised(seen[None], np.array([glance.tau]), np.eye(len(some))[:1])
+    return np.asarray(root @ result @ root.T)
 
 
 def _differ(seen: Floats, noise: Floats, weights: Floats) -> Floats:
     """Return by how much levels differ from the mean of a column, a column each: of rare ones noise tells nothing."""
     squares = weights**2 * np.maximum((seen**2 - noise).sum(axis=0) / (weights**2).sum(), 0.0)
-    found = seen * squares / (squares + noise)
-    return np.asarray(found - weights * found.sum(axis=0) / weights.sum())  # all levels together have the column's mean
+    result = seen * squares / (squares + noise)
+    return np.asarray(
+        result - weights * result.sum(axis=0) / weights.sum()
+    )  # all levels together have the column's mean
 
 
 def _positive(seen: Floats, noise: Floats) -> Floats:
     """Return what weights are on average that were seen with so much noise, of which none is below zero."""
     far = np.maximum(seen / noise, -30.0)
-    found: Floats = seen + noise * np.exp(-far * far / 2 - special.log_ndtr(far)) / np.sqrt(2 * np.pi)
-    return np.asarray(np.maximum(found, np.maximum(1e-3 * noise, 1e-9 * np.abs(seen).max())))
+    result: Floats = seen + noise * np.exp(-far * far / 2 - special.log_ndtr(far)) / np.sqrt(2 * np.pi)
+    return np.asarray(np.maximum(result, np.maximum(1e-3 * noise, 1e-9 * np.abs(seen).max())))
 
 
 def denoised(matrices: Floats, taus: Floats, apart: Floats | None = None) -> Floats:
@@ -252,7 +254,7 @@ def _freed(values: Floats, taus: Floats) -> Floats:
     """Return the eigenvalues that such matrices have without their noise."""
     tau = taus[:, None]
     edge = tau * np.sqrt(2 * values.shape[1])
-    middle = np.array([_inside(*one) for one in zip(values, edge[:, 0], strict=True)])[:, None]
+    middle = np.array([_inside(*item) for item in zip(values, edge[:, 0], strict=True)])[:, None]
     middle = np.maximum(middle, tau / np.sqrt(values.shape[1]))
     off = values - middle
     shrunk = np.sign(off) * (np.abs(off) + np.sqrt(np.maximum(off**2 - edge**2, 0.0))) / 2
@@ -264,10 +266,10 @@ def _inside(values: Floats, edge: float) -> float:
     """Return the mean of the eigenvalues that lie within the edge around it."""
     middle = np.add.reduce(values) / len(values)
     for _ in range(3):
-        some = values[np.abs(values - middle) <= edge]
-        if not len(some):
+        subset = values[np.abs(values - middle) <= edge]
+        if not len(subset):
             break
-        middle = np.add.reduce(some) / len(some)
+        middle = np.add.reduce(subset) / len(subset)
     return float(middle)
 
 

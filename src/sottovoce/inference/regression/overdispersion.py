@@ -110,9 +110,9 @@ class Overdispersion:
         look = glance.look
         family = look.model
         assert isinstance(family, PoissonFamily)
-        told = slice(None) if glance.constant is None else slice(glance.constant, glance.constant + 1)
-        varies, sums = (float(np.diag(part)[told].sum()) for part in (glance.meat, glance.information))
-        sizes = math.sqrt(len(np.diag(glance.meat)[told]))
+        shown = slice(None) if glance.constant is None else slice(glance.constant, glance.constant + 1)
+        varies, sums = (float(np.diag(part)[shown].sum()) for part in (glance.meat, glance.information))
+        sizes = math.sqrt(len(np.diag(glance.meat)[shown]))
         z = rows @ look.matrix.T
         squares = (z * z).sum(axis=1)
         v, t = look.weights(squares), z @ look.predictors[0]
@@ -124,16 +124,16 @@ class Overdispersion:
         middles, varied = family.means_and_variances(t + off[:, None], tried)
         each = (varied + (middles - mean) ** 2) @ weights + missed
         places = np.linspace(0.0, 1.0, _PLACES)
-        found = _MOST * places**3
-        ratios = np.interp(found, tried, each)
+        result = _MOST * places**3
+        ratios = np.interp(result, tried, each)
         expected = ratios * max(sums, glance.tau * sizes)
         noise = (glance.tau_meat * sizes) ** 2 + (ratios * glance.tau * sizes) ** 2 + (missed * sums) ** 2
         noise = noise + expected**2 * (_ROUGH**2 + _TAILS / max(float(records.sum()), 1.0))
-        logs = -4 * np.log1p(found) - (varies - expected) ** 2 / (2 * noise)
+        logs = -4 * np.log1p(result) - (varies - expected) ** 2 / (2 * noise)
         mass = places**2 * np.exp(logs - logs.max())
         mass = mass / mass.sum()
-        middle = float(mass @ found)
-        return cls(middle, math.sqrt(float(mass @ (found - middle) ** 2)))
+        middle = float(mass @ result)
+        return cls(middle, math.sqrt(float(mass @ (result - middle) ** 2)))
 
 
 def _elsewhere(before: PoissonFamily, t: Floats, weights: Floats, tried: Floats) -> Floats:
@@ -152,9 +152,9 @@ def _elsewhere(before: PoissonFamily, t: Floats, weights: Floats, tried: Floats)
         under = means <= seen
         low, below = np.where(under, middle, low), np.where(under, means, below)
         high, above = np.where(under, high, middle), np.where(under, above, means)
-    for found, place in ((below, places[0]), (above, places[-1])):
-        if (none := np.isnan(found)).any():  # few α lead to either end
-            found[none] = logit(before.means(t + place, tried))[none]
+    for result, place in ((below, places[0]), (above, places[-1])):
+        if (none := np.isnan(result)).any():  # few α lead to either end
+            result[none] = logit(before.means(t + place, tried))[none]
     part = np.where(below < seen, (seen - below) / np.maximum(above - below, 1e-300), below == above)
     return np.asarray(places[low] + np.clip(part, 0.0, 1.0) * (places[high] - places[low]))
 

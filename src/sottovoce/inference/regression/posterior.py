@@ -193,12 +193,14 @@ class _Chains(RegressionMechanism):
         """Return what a release of each of several tables lets out; chains of small tables run side by side."""
         if not are_few(len(tables), self.n * self.design.dimension):
             return super().each(tables, rng)
-        found: list[Any] = []
+        result: list[Any] = []
         centre, place = np.zeros((LOT, self.draws, self.design.dimension)), Placement(precision=self.precision)
-        for some in (tables[done : done + LOT] for done in range(0, len(tables), LOT)):
-            X, y = (np.resize(part, (LOT, *np.shape(part[0]))) for part in ([t.X for t in some], [t.y for t in some]))
-            found += list(self.draw(X, y, centre, rng, placement=place)[: len(some)])
-        return found
+        for subset in (tables[done : done + LOT] for done in range(0, len(tables), LOT)):
+            X, y = (
+                np.resize(part, (LOT, *np.shape(part[0]))) for part in ([t.X for t in subset], [t.y for t in subset])
+            )
+            result += list(self.draw(X, y, centre, rng, placement=place)[: len(subset)])
+        return result
 
     def draw(
         self,
@@ -232,11 +234,11 @@ class _Chains(RegressionMechanism):
 
     def describe(self) -> str:
         """Return the mechanism in one line, with how far its chain is from the posterior it samples."""
-        found = f"{super().describe()}; converged, its variance is up to {self.chain.spread:.3g} times the posterior's"
+        result = f"{super().describe()}; converged, its variance is up to {self.chain.spread:.3g} times the posterior's"
         if math.isfinite(self.design.radius):
             part = math.sqrt(2 * self.chain.step * self.design.dimension) / self.design.radius
-            found += f", and a step's noise is {part:.2g} of the ball's radius, on whose sphere what leaves it is put"
-        return found
+            result += f", and a step's noise is {part:.2g} of the ball's radius, on whose sphere what leaves it is put"
+        return result
 
     def numbers(self) -> dict[str, Any]:
         """Return the numbers of one chain."""
@@ -289,14 +291,14 @@ class DiffusedRegression(_Chains):
         """
         check_design(design)
         prior = prior_of(design, prior_precision, prior_scale)
-        made = cls(design, n, prior, 1e-300, draws, n_steps, None, precision, stride)
+        built = cls(design, n, prior, 1e-300, draws, n_steps, None, precision, stride)
         rho = largest_keeping(
-            lambda weight: replace(made, data_weight=weight).profile,
+            lambda weight: replace(built, data_weight=weight).profile,
             target,
             high=largest_weight,
             name="data_weight",
         )
-        return replace(made, data_weight=rho)
+        return replace(built, data_weight=rho)
 
 
 @dataclass(frozen=True, eq=False)
@@ -334,8 +336,8 @@ class ConcentratedRegression(_Chains):
         """Return the mechanism with the least m ≥ m₀ that keeps `target`, the prior as for the diffused."""
         check_design(design)
         least = prior_of(design, prior_precision, prior_scale)
-        made = cls(design, n, least, data_weight, draws, n_steps, None, precision, stride)
+        built = cls(design, n, least, data_weight, draws, n_steps, None, precision, stride)
         variance = largest_keeping(
-            lambda v: replace(made, prior_precision=1 / v).profile, target, high=1 / least, name="prior variance"
+            lambda v: replace(built, prior_precision=1 / v).profile, target, high=1 / least, name="prior variance"
         )
-        return replace(made, prior_precision=1 / variance)
+        return replace(built, prior_precision=1 / variance)

@@ -109,9 +109,9 @@ class Potential(Loss):
         each = jax.vmap(jax.grad(self.function), in_axes=(None, 0, 0))
 
         def total(w: jax.Array) -> jax.Array:
-            found = jnp.nan_to_num(each(w, X, y), nan=0.0, posinf=0.0, neginf=0.0)
-            norm = jnp.sqrt(jnp.sum(found * found, axis=1, keepdims=True))
-            return jnp.sum(jnp.where(norm > self.lipschitz, found * (self.lipschitz / norm), found), axis=0)
+            result = jnp.nan_to_num(each(w, X, y), nan=0.0, posinf=0.0, neginf=0.0)
+            norm = jnp.sqrt(jnp.sum(result * result, axis=1, keepdims=True))
+            return jnp.sum(jnp.where(norm > self.lipschitz, result * (self.lipschitz / norm), result), axis=0)
 
         every: jax.Array = jax.lax.map(total, W)
         return every

@@ -107,12 +107,12 @@ def rarely(formula: Formula, imagined: AssumedDistribution | None = None) -> Ass
     """
     said = AssumedDistribution() if imagined is None else imagined
     response = formula.parsed.response
-    found = {name: _little(formula.facts[name]) for name in formula.encoding.names}
+    result = {name: _little(formula.facts[name]) for name in formula.encoding.names}
     if isinstance(formula.model, PoissonFamily):
-        found[response] = _RARE
+        result[response] = _RARE
     elif isinstance(formula.response, Category):
-        found[response] = _little(formula.response)
-    unsaid = {name: value for name, value in found.items() if value is not None and name not in said.columns}
+        result[response] = _little(formula.response)
+    unsaid = {name: value for name, value in result.items() if value is not None and name not in said.columns}
     return replace(said, share=_RARE, columns={**said.columns, **unsaid})
 
 
@@ -182,14 +182,14 @@ def foresee_all(
     sorts = [_Records.of(mechanism.system, whole("n", count, 1), said, pause) for said in imagined]
     much = _APART if mechanism.system.model.curved and not mechanism.system.groups else _ALIKE
     with one_thread():
-        walks = [one.walks(mechanism, level) for one in sorts]
-        found = iter(together([each for parts in walks for some in parts for each in some]))
-        told = [[[next(found) for _ in some] for some in parts] for parts in walks]
-        doubted = [place for place, (_, several) in enumerate(told) if len(several) == 2 and _apart(*several) > much]
+        walks = [item.walks(mechanism, level) for item in sorts]
+        result = iter(together([each for parts in walks for subset in parts for each in subset]))
+        shown = [[[next(result) for _ in subset] for subset in parts] for parts in walks]
+        doubted = [place for place, (_, several) in enumerate(shown) if len(several) == 2 and _apart(*several) > much]
         more = iter(together([each for place in doubted for each in sorts[place].pair(mechanism, 1, level)]))
     for place in doubted:
-        told[place][1] += [next(more), next(more)]
-    return [_told(mechanism.system, *each) for each in told]
+        shown[place][1] += [next(more), next(more)]
+    return [_told(mechanism.system, *each) for each in shown]
 
 
 def _apart(one: Floats, other: Floats) -> float:
@@ -240,8 +240,8 @@ class _Records:
             name: np.arange(many) * pow(_LATTICES[many], place, many) % many
             for place, name in enumerate(formula.columns)
         }
-        found = [said.values(name, formula.facts[name], many)[orders[name]] for name in encoding.names]
-        rows, _ = encoding.rows(as_columns(encoding.columns, found), many)
+        result = [said.values(name, formula.facts[name], many)[orders[name]] for name in encoding.names]
+        rows, _ = encoding.rows(as_columns(encoding.columns, result), many)
         return cls(formula, said, rows, evenly(many)[orders[formula.parsed.response]], about / many, pause)
 
     @cached_property
@@ -266,8 +266,8 @@ class _Records:
         return len(shares) == 2 and bool(abs(shares[0] - shares[1]) < _NEAR)
 
     def _responses(self, effect: float) -> Floats:
-        found = _response(self.formula, self.said, effect * self._moves, self.places)
-        return as_columns([self.formula.response], [found])[0]
+        result = _response(self.formula, self.said, effect * self._moves, self.places)
+        return as_columns([self.formula.response], [result])[0]
 
     @cached_property
     def _quick(self) -> Any:
@@ -285,10 +285,10 @@ class _Records:
         back = np.linalg.pinv(x.T @ x, rcond=1e-9, hermitian=True)
         if not model.curved:
             return [np.asarray(back @ (model.outcome(y) @ x)) for y in self.explained]
-        one, moves = back @ x.sum(axis=0), back @ (self._moves @ x)
+        item, moves = back @ x.sum(axis=0), back @ (self._moves @ x)
         middle, slopes = _predictors(self.formula, self.said)
         return [
-            np.concatenate([m * one + side * s * moves for m, s in zip(middle, slopes, strict=True)])
+            np.concatenate([m * item + side * s * moves for m, s in zip(middle, slopes, strict=True)])
             for side in (_EFFECT, -_EFFECT)
         ]
 
@@ -298,7 +298,7 @@ class _Records:
         """
         answers = list(zip(self._answers(), self.explained, strict=True))[: 1 if self._even else 2]
         quiet = [(answer, self._quiet(mechanism, answer, y)) for answer, y in answers]
-        seen = [self._seen(mechanism, *one, level) for one in quiet]
+        seen = [self._seen(mechanism, *item, level) for item in quiet]
         heard = _heard(mechanism, quiet[0][1])
         if self._even and loudest(heard) < _CLEAR:
             return seen, [self._walked(mechanism, self.explained[0], np.zeros, level)]
@@ -350,8 +350,8 @@ class _Records:
     def _halves(self, belief: LookPosterior, level: float) -> Floats:
         """Return half the width of every interval."""
         A, b = self.formula.units
-        found = Coefficients.from_belief(self.formula, belief.mapped(A, b), np.zeros(len(A)))
-        return np.asarray(np.diff(found.interval(level, _NEAR), axis=1)[:, 0] / 2)
+        result = Coefficients.from_belief(self.formula, belief.mapped(A, b), np.zeros(len(A)))
+        return np.asarray(np.diff(result.interval(level, _NEAR), axis=1)[:, 0] / 2)
 
 
 def _heard(mechanism: AdaptiveLooks, quiet: NoisyScoreInformation) -> NoisyScoreInformation:
@@ -391,5 +391,5 @@ def _response(formula: Formula, said: AssumedDistribution, t: Floats, places: Fl
         rate = real(name, said.columns.get(name, 1.0))
         return counted(places, rate * np.exp(t), column.high)  # type: ignore[attr-defined]
     scale = scale_of(column, centred=True)
-    found = said.values(name, column, len(places))[np.floor(places * len(places)).astype(np.intp)]
-    return found + (scale.high - scale.low) * said.spread_of(name, column) * t
+    result = said.values(name, column, len(places))[np.floor(places * len(places)).astype(np.intp)]
+    return result + (scale.high - scale.low) * said.spread_of(name, column) * t

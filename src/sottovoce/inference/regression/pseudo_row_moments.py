@@ -79,16 +79,16 @@ class PseudoRowMoments:
         ones = look.encoding.ones & (last | ~np.any(look.encoding.empty != 0, axis=0))
         T = np.repeat([glance.look.matrix for glance in glances], counts, axis=0)
         mean = np.concatenate(means)
-        whole = np.trace(mean, axis1=1, axis2=2)
+        full = np.trace(mean, axis1=1, axis2=2)
         wholes, skewed = look.encoding.wholes, False
         if not wholes:
             norm = np.repeat([glance.look.norm for glance in glances], counts)
-            spread = mean * (norm**2 / np.maximum(whole, 1e-300))[:, None, None]
+            spread = mean * (norm**2 / np.maximum(full, 1e-300))[:, None, None]
         else:
             back = np.repeat([glance.back for glance in glances], counts, axis=0)
-            one = back[:, wholes[0]].sum(axis=1)  # of every row it makes 1
-            weight = whole_weight(mean, one)[:, None]
-            middle = (mean @ one[:, :, None])[:, :, 0] / weight
+            item = back[:, wholes[0]].sum(axis=1)  # of every row it makes 1
+            weight = whole_weight(mean, item)[:, None]
+            middle = (mean @ item[:, :, None])[:, :, 0] / weight
             spread = mean / weight[:, :, None] - middle[:, :, None] * middle[:, None, :]
             centres, covariances = (back @ middle[:, :, None])[:, :, 0], back @ spread @ back.transpose(0, 2, 1)
             sds = np.sqrt(np.maximum(np.diagonal(covariances, axis1=1, axis2=2), 0.0))
@@ -96,19 +96,19 @@ class PseudoRowMoments:
             skewed = bool(skews.any())
         if skewed or (wholes and ones.any()):
             sorts = [skews, more_skewed(skews)] if more and skewed else [skews]
-            made, odds = flagged_rows(centres, covariances, ones, noise, np.array(sorts), counts)
-            made = made @ T.transpose(0, 2, 1)
+            built, odds = flagged_rows(centres, covariances, ones, noise, np.array(sorts), counts)
+            built = built @ T.transpose(0, 2, 1)
         else:
-            made = (noise @ _root(spread) + (middle[:, None] if wholes else 0.0))[None]
-            odds = np.ones(made.shape[1:3])
-        found = []
-        for rows in made:
+            built = (noise @ _root(spread) + (middle[:, None] if wholes else 0.0))[None]
+            odds = np.ones(built.shape[1:3])
+        result = []
+        for rows in built:
             weights = odds
             if last and skewed:
                 seen = _seen(rows, [glance.look for glance in glances], counts)
                 weights = np.where(np.any(skews != 0, axis=1, keepdims=True), odds * seen, odds)
-            found.append(cls._weighed(glances, rows, weights, whole, counts, skewed))
-        return found
+            result.append(cls._weighed(glances, rows, weights, full, counts, skewed))
+        return result
 
     @classmethod
     def _weighed(
@@ -123,13 +123,13 @@ class PseudoRowMoments:
         """Return rows that are met so often, each for as many records as its slope says: all weigh `whole` together."""
         total = whole / np.maximum(((rows**2).sum(axis=2) * odds).mean(axis=1), 1e-300)
         centre = np.repeat([glance.look.predictors for glance in glances], counts, axis=0)
-        found = cls(rows, odds, total, centre, tuple(glance.look.model for glance in glances), counts, skewed)
-        slopes = found._there[1]
+        result = cls(rows, odds, total, centre, tuple(glance.look.model for glance in glances), counts, skewed)
+        slopes = result._there[1]
         if centre.shape[1] > 1:
             slopes = np.diagonal(slopes, axis1=-2, axis2=-1).mean(axis=-1)
         slopes = np.maximum(slopes, slopes.max(axis=1, keepdims=True) / _RAREST)
-        weighed = replace(found, weights=odds / slopes)
-        weighed.__dict__["_there"] = found._there
+        weighed = replace(result, weights=odds / slopes)
+        weighed.__dict__["_there"] = result._there
         return weighed
 
     def split(self) -> list[Self]:
@@ -150,9 +150,9 @@ class PseudoRowMoments:
         """Return the rows of some of the guesses."""
         arrays = {name: getattr(self, name)[kept] for name in ("rows", "weights", "total", "centre")}
         counts = [int(part.sum()) for part in np.split(kept, np.cumsum(self.counts)[:-1])]
-        found = replace(self, **arrays, counts=tuple(counts))
-        found.__dict__["_here"], found.__dict__["_back"] = tuple(part[kept] for part in self._here), self._back[kept]
-        return found
+        result = replace(self, **arrays, counts=tuple(counts))
+        result.__dict__["_here"], result.__dict__["_back"] = tuple(part[kept] for part in self._here), self._back[kept]
+        return result
 
     @property
     def predictors(self) -> Floats:
@@ -201,10 +201,10 @@ class PseudoRowMoments:
         directions
             Of the information: its eigenvalues and eigenvectors.
         """
-        told = self._here[1]
+        shown = self._here[1]
         v = _seen(self.rows, looks, self.counts)
         varies = _bent(self._slopes(self._varied, self.weights * v * (1 + _ROUGH * (1 - v))))
-        sides = _power(*directions, 0.5) @ _power(*axes(told), -0.5)
+        sides = _power(*directions, 0.5) @ _power(*axes(shown), -0.5)
         return np.asarray(sides @ varies @ sides.transpose(0, 2, 1))
 
     @cached_property
@@ -217,7 +217,7 @@ class PseudoRowMoments:
         """By how much what a record of each row pulls with varies at the centre."""
         ends = np.cumsum(self.counts)[:-1]
         each = (np.split(part, ends) for part in (_squeezed(self.predictors), self._there[1]))
-        return np.concatenate([family.varies(*some) for family, *some in zip(self.families, *each, strict=True)])
+        return np.concatenate([family.varies(*subset) for family, *subset in zip(self.families, *each, strict=True)])
 
     @cached_property
     def _here(self) -> tuple[Floats, Floats]:
@@ -268,7 +268,7 @@ def _bent(slopes: Floats) -> Floats:
 def _seen(rows: Floats, looks: Sequence[Look], counts: Sequence[int]) -> Floats:
     """Return how much of each row its look sees: long ones are cut."""
     squares = np.split((rows**2).sum(axis=2), np.cumsum(counts)[:-1])
-    return np.concatenate([look.weights(some) for look, some in zip(looks, squares, strict=True)])
+    return np.concatenate([look.weights(subset) for look, subset in zip(looks, squares, strict=True)])
 
 
 def _squeezed(t: Floats) -> Floats:

@@ -134,8 +134,8 @@ class RefinedRegression(RegressionMechanism):
         if statistics:
             first = NoisyMoments(unit, n, mu * math.sqrt(statistics), default_precision(unit, prior_scale))
         scales = tuple(scales or ()) or public_scales(n, design.dimension, mu, statistics=statistics > 0)
-        rest = mu * math.sqrt(1 - flatten - statistics)
-        phases = plan_phases(unit, n, rest, scales, draws, n_steps, precision)
+        remainder = mu * math.sqrt(1 - flatten - statistics)
+        phases = plan_phases(unit, n, remainder, scales, draws, n_steps, precision)
         return cls(design, n, Flattening(design, mu * math.sqrt(flatten)), first, phases, draws)
 
     @property
@@ -174,11 +174,11 @@ class RefinedRegression(RegressionMechanism):
         maps, X, centre = self._first_looks(rows, labels, rng, lot)
         centre = np.repeat(centre, self.draws, axis=1)
         if lot == 1:
-            found = run_phases(self.phases, X[0], labels, centre[0], rng)[None]
+            result = run_phases(self.phases, X[0], labels, centre[0], rng)[None]
         else:  # as many as a compiled program is for; what is too many is thrown away
             X, centre = np.resize(X, (LOT, *X.shape[1:])), np.resize(centre, (LOT, *centre.shape[1:]))
-            found = run_phases(self.phases, X, labels, centre, rng)[:lot]
-        return _back(found, maps).reshape(-1, self.design.dimension)
+            result = run_phases(self.phases, X, labels, centre, rng)[:lot]
+        return _back(result, maps).reshape(-1, self.design.dimension)
 
     def _first_looks(
         self, rows: Floats, labels: Floats, rng: np.random.Generator, lot: int

@@ -75,11 +75,11 @@ class RegressionPlan:
     def rows(self) -> list[dict[str, Any]]:
         """A row a term: half the width of its interval, if values are even and if rare, and without privacy."""
         if self.rare is None:
-            return [{"term": one.term, "known_to": one.width, "no_privacy": one.plain} for one in self.terms]
+            return [{"term": item.term, "known_to": item.width, "no_privacy": item.plain} for item in self.terms]
         return [
-            {"term": one.term, "if_even": one.width, "if_rare": few.width}
-            | {"no_privacy": one.plain, "no_privacy_if_rare": few.plain}
-            for one, few in zip(self.terms, self.rare, strict=True)
+            {"term": item.term, "if_even": item.width, "if_rare": few.width}
+            | {"no_privacy": item.plain, "no_privacy_if_rare": few.plain}
+            for item, few in zip(self.terms, self.rare, strict=True)
         ]
 
     @property
@@ -92,10 +92,10 @@ class RegressionPlan:
     def lines(self) -> tuple[list[str], list[list[str]]]:
         """Return the heads of a table of text, and a line a term."""
         if self.rare is None:
-            body = [[one.term, one.told, f"± {one.plain:.3g}"] for one in self.terms]
+            body = [[item.term, item.told, f"± {item.plain:.3g}"] for item in self.terms]
             return ["term", "known to", "no privacy"], body
         pairs = zip(self.terms, self.rare, strict=True)
-        body = [[one.term, one.told, few.told, f"± {one.plain:.3g} to {few.plain:.3g}"] for one, few in pairs]
+        body = [[item.term, item.told, few.told, f"± {item.plain:.3g} to {few.plain:.3g}"] for item, few in pairs]
         return ["term", "if even", "if rare", "no privacy"], body
 
     def footing(self, hint: Callable[[Sequence[str]], str]) -> str:
@@ -136,8 +136,8 @@ class RegressionPlan:
             "level": self.level,
             "mechanism": dict(self.mechanism),
             "looks": list(self.looks),
-            "terms": [one.to_dict() for one in self.terms],
-            "rare": None if self.rare is None else [one.to_dict() for one in self.rare],
+            "terms": [item.to_dict() for item in self.terms],
+            "rare": None if self.rare is None else [item.to_dict() for item in self.rare],
             "assumed": self.assumed,
             "unsaid": list(self.unsaid),
             "hints": list(self.hints),
@@ -157,8 +157,8 @@ class RegressionPlan:
                 level=given["level"],
                 mechanism=given["mechanism"],
                 looks=tuple(given["looks"]),
-                terms=tuple(PrecisionForecast(**one) for one in given["terms"]),
-                rare=None if few is None else tuple(PrecisionForecast(**one) for one in few),
+                terms=tuple(PrecisionForecast(**item) for item in given["terms"]),
+                rare=None if few is None else tuple(PrecisionForecast(**item) for item in few),
                 assumed=given["assumed"],
                 unsaid=tuple(given["unsaid"]),
                 hints=tuple(given["hints"]),

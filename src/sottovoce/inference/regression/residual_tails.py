@@ -105,10 +105,10 @@ class ResidualTail:
         >>> tail.farther.round(2), np.sqrt(tail.left).round(5), np.sqrt(tail.before + tail.after).round(5)
         (array([1.13, 2.  ]), array([0.00198, 0.     ]), array([0.006, 0.   ]))
         """
-        whole, after = ((size * np.maximum(1 / at - 1 / most, 0.0)) ** 2 for at in (cap[:, None], cuts))
-        found = cls(cap[:, None], cuts, np.maximum(whole - after, 0.0), (noise * (cuts - cap[:, None])) ** 2, after)
-        best = (np.arange(len(cap)), found.left.argmin(axis=1))
-        return cls(cap, *(part[best] for part in (cuts, found.before, found.noise, found.after)))
+        full, after = ((size * np.maximum(1 / at - 1 / most, 0.0)) ** 2 for at in (cap[:, None], cuts))
+        result = cls(cap[:, None], cuts, np.maximum(full - after, 0.0), (noise * (cuts - cap[:, None])) ** 2, after)
+        best = (np.arange(len(cap)), result.left.argmin(axis=1))
+        return cls(cap, *(part[best] for part in (cuts, result.before, result.noise, result.after)))
 
     def at(self, place: int) -> Self:
         """Return what there is of one cut."""
@@ -151,8 +151,8 @@ class ResidualTail:
             Whether λ is learned from what was seen, or from what noise alone shows on average.
         """
         turn, size = look.matrix @ back, len(one)
-        made = rows.rows @ turn.T
-        tells = turn @ rows.squares(look.weights((made * made).sum(axis=1)))  # what b adds to the sums
+        built = rows.rows @ turn.T
+        tells = turn @ rows.squares(look.weights((built * built).sum(axis=1)))  # what b adds to the sums
         once = rows.squares(rows.weights)
         bare = np.linalg.inv(once + _FLAT * np.trace(once) * np.eye(size))
         varies, level = bare @ rows.squares(rows.weights**2) @ bare, np.outer(one, one)
@@ -168,19 +168,19 @@ class ResidualTail:
         on = 1 + self.goes_on
         extra = on * (2 * self.cap + on * (self.farther - self.cap)) * lost
         keeps = np.eye(size) - gain @ tells
-        left = on**2 * (keeps @ prior @ keeps.T + noise**2 * gain @ gain.T) + extra * varies
-        left = left + times * self.after * guess
-        return on * mean, floored((once @ (left + left.T) @ once / 2)[None], np.zeros(1))[0]
+        remaining = on**2 * (keeps @ prior @ keeps.T + noise**2 * gain @ gain.T) + extra * varies
+        remaining = remaining + times * self.after * guess
+        return on * mean, floored((once @ (remaining + remaining.T) @ once / 2)[None], np.zeros(1))[0]
 
 
 def tail_look(system: Formula, n: int | None, look: Look, rows: Weighed, farther: float) -> Look:
     """Return a look about the centre of another at what that cuts off, up to a farther cut, and nothing else."""
-    (whole, *_), size = system.encoding.wholes, look.encoding.size
+    (full, *_), size = system.encoding.wholes, look.encoding.size
     across = np.linalg.qr(np.column_stack([rows.middle, np.eye(size)]))[0][:, 1:]  # of the middle row they make none
     aside = rows.records @ ((rows.rows @ across) ** 2).sum(axis=1) / rows.many
     least = 1e-6 * float(rows.middle @ rows.middle) / rows.many**2
     small = math.sqrt(_ASIDE / max(float(aside), least, 1e-300))
-    shape = np.vstack([np.isin(np.arange(size), whole), small * across.T @ look.matrix])
+    shape = np.vstack([np.isin(np.arange(size), full), small * across.T @ look.matrix])
     centre = look.matrix.T @ look.predictors[0]
     norm = math.sqrt(1 + 2 * _ASIDE * (size > 1))
     return system.look_at(n, centre, shape, norm, ("score",), farther, beyond=look.cap)

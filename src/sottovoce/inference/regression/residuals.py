@@ -84,10 +84,10 @@ class Classes(ScoreFamily):
         Q = contrasts(self.classes)
         # A row a class: there are few of them, and sums of whole rows are quicker than rows of short sums.
         p = softmax(Q @ turned(predictors), axis=-2)
-        left = -p
-        left[..., y.astype(np.intp), np.arange(y.size)] += 1.0
-        longest = np.sqrt(1 - 2 * p.min(axis=-2) + _squares(p) if consistent else _squares(left))
-        return np.asarray(turned(left * np.minimum(1.0, bound / np.maximum(longest, 1e-12)[..., None, :])) @ Q)
+        remaining = -p
+        remaining[..., y.astype(np.intp), np.arange(y.size)] += 1.0
+        longest = np.sqrt(1 - 2 * p.min(axis=-2) + _squares(p) if consistent else _squares(remaining))
+        return np.asarray(turned(remaining * np.minimum(1.0, bound / np.maximum(longest, 1e-12)[..., None, :])) @ Q)
 
     def factor(self, centre: Floats, variance: Any, *, consistent: bool) -> Any:
         """Return E[K·tr(Q′(diag p − pp′)Q)/(K−1)] of what is left of the residuals."""
@@ -120,9 +120,9 @@ class Probits(ScoreFamily):
     def residuals(self, predictors: Floats, y: Floats, bound: Any, *, consistent: bool) -> Floats:
         """Return residuals shortened to the bound; or weighed by that of the less likely class: no label is needed."""
         p = special.ndtr(predictors)
-        left = y[:, None] - p
-        longest = np.maximum(p, 1 - p) if consistent else np.abs(left)
-        return np.asarray(left * np.minimum(1.0, bound / np.maximum(longest, 1e-12)))
+        remaining = y[:, None] - p
+        longest = np.maximum(p, 1 - p) if consistent else np.abs(remaining)
+        return np.asarray(remaining * np.minimum(1.0, bound / np.maximum(longest, 1e-12)))
 
     def factor(self, centre: Floats, variance: Any, *, consistent: bool) -> Any:
         """Return E[φ(t)/φ(0)] of what is left of the residuals; shortened ones do not move."""

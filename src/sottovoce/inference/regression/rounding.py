@@ -51,8 +51,8 @@ def step_error(design: Design, n: int, data_weight: float, convexity: float, ste
 
 def gradient_error(design: Design, n: int, radius: float, u: float) -> float:
     """Return by how much a computed sum of n gradients may be off within a ball, added up in any order."""
-    one = design.loss.gradient_error(design.dimension, design.data_norm, design.constants, radius, u)
-    return n * one + _gamma(n + 2, u) * n * design.data_norm * design.constants.lipschitz
+    item = design.loss.gradient_error(design.dimension, design.data_norm, design.constants, radius, u)
+    return n * item + _gamma(n + 2, u) * n * design.data_norm * design.constants.lipschitz
 
 
 def arithmetic_error(dimension: int, radius: float, longest: float, u: float) -> float:

@@ -53,11 +53,11 @@ def skewed(noise: Floats, skews: Floats) -> Floats:
     """
     if not skews.any():
         return np.broadcast_to(noise, (len(skews), *noise.shape))
-    some, gamma = skews[:, None] != 0, np.where(skews == 0, 1.0, skews)[:, None]
-    found = (np.maximum(1 + gamma * noise / 6 - gamma**2 / 36, 0.0) ** 3 - 1) * 2 / gamma
-    found = found - found.mean(axis=1, keepdims=True)
-    found = found / np.maximum(found.std(axis=1, keepdims=True), 1e-300)
-    return np.asarray(np.where(some, found, noise))
+    subset, gamma = skews[:, None] != 0, np.where(skews == 0, 1.0, skews)[:, None]
+    result = (np.maximum(1 + gamma * noise / 6 - gamma**2 / 36, 0.0) ** 3 - 1) * 2 / gamma
+    result = result - result.mean(axis=1, keepdims=True)
+    result = result / np.maximum(result.std(axis=1, keepdims=True), 1e-300)
+    return np.asarray(np.where(subset, result, noise))
 
 
 def _beyond(sds: Floats, room: Floats) -> Floats:

@@ -60,13 +60,13 @@ def contrasts(classes: int) -> Floats:
     [[-0.707], [0.707]]
     """
     # Helmert's: the j-th column sets class j + 1 against those before it.
-    found = np.zeros((classes, classes - 1))
+    result = np.zeros((classes, classes - 1))
     for j in range(classes - 1):
-        found[: j + 1, j] = -1.0
-        found[j + 1, j] = j + 1.0
-        found[:, j] /= math.sqrt((j + 1.0) * (j + 2.0))
-    found.flags.writeable = False
-    return found
+        result[: j + 1, j] = -1.0
+        result[j + 1, j] = j + 1.0
+        result[:, j] /= math.sqrt((j + 1.0) * (j + 2.0))
+    result.flags.writeable = False
+    return result
 
 
 def softmax(predictors: Floats, axis: int = -1) -> Floats:
@@ -96,8 +96,8 @@ class SoftmaxPosterior:
     def sd(self) -> Floats:
         """The standard deviation of each coefficient."""
         classes = len(self.mean)
-        one = np.sqrt(np.diag(self.covariance) * (1 - 1 / classes))
-        return np.broadcast_to(one, self.mean.shape).copy()
+        item = np.sqrt(np.diag(self.covariance) * (1 - 1 / classes))
+        return np.broadcast_to(item, self.mean.shape).copy()
 
     def interval(self, level: float = 0.95) -> Floats:
         """Refuse: the spread is for predictions."""

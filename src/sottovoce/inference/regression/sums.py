@@ -108,7 +108,7 @@ def ask(
 
 def log_ratio(steps: Steps, pair: tuple[Any, Any], answers: Floats) -> Floats:
     """Return log of the weight of answers, a row a release, under the first records over that under the second."""
-    found, place = np.zeros(answers.shape[:-1]), 0
+    result, place = np.zeros(answers.shape[:-1]), 0
     try:
         question = next(steps)
         while True:
@@ -116,7 +116,7 @@ def log_ratio(steps: Steps, pair: tuple[Any, Any], answers: Floats) -> Floats:
             first, second = (question.of(seen) / reach for seen in pair)
             answer = answers[..., place : place + first.shape[-1]]
             place += first.shape[-1]
-            found = found + question.mu**2 * np.sum((first - second) * (answer - (first + second) / 2), axis=-1)
+            result = result + question.mu**2 * np.sum((first - second) * (answer - (first + second) / 2), axis=-1)
             question = steps.send(answer)
     except StopIteration:
-        return found
+        return result

@@ -77,9 +77,9 @@ class UnitRows:
 
     def _rows(self, seen: Rows) -> tuple[Floats, Floats]:
         """Return u in whole steps, and the lengths of z."""
-        for rows, *found in self._known:
+        for rows, *result in self._known:
             if rows is seen:
-                return found[0], found[1]
+                return result[0], result[1]
         z = seen.X @ self.matrix
         length = self.lengths(z)
         u = z * (self.steps / length)[..., None]
@@ -122,9 +122,9 @@ class UnitRows:
             u, length = self._rows(seen)
             p = special.expit(seen.X @ (self.matrix @ centre[..., None]))[..., 0]
             held = np.minimum(length, LONGEST)
-            left = np.rint((seen.y - p) * (self.steps * held / length))
+            remaining = np.rint((seen.y - p) * (self.steps * held / length))
             q = u * np.sqrt(4 * p * (1 - p) * held / LONGEST)[..., None]
-            return np.concatenate([(turned(u) @ left[..., None])[..., 0], *_parts(np.rint(q, out=q))], axis=-1)
+            return np.concatenate([(turned(u) @ remaining[..., None])[..., 0], *_parts(np.rint(q, out=q))], axis=-1)
 
         return Sum(of, ((self.width, score), *self._gram_blocks(gram)), mu)
 
@@ -140,12 +140,12 @@ class UnitRows:
 
     def _look(self, seen: Rows, family: ScoreFamily, centre: Floats, bound: Any, *, consistent: bool) -> Floats:
         bound = np.asarray(bound)[..., None, None]
-        left = family.residuals(seen.X @ (self.matrix @ centre), seen.y, bound, consistent=consistent)
-        left = np.rint(left * (self.steps / bound))
-        score = turned(self.rows(seen)) @ left
+        remaining = family.residuals(seen.X @ (self.matrix @ centre), seen.y, bound, consistent=consistent)
+        remaining = np.rint(remaining * (self.steps / bound))
+        score = turned(self.rows(seen)) @ remaining
         parts = [score.reshape(*score.shape[:-2], -1)]
         if family.square:
-            parts.append(np.sum(left * left, axis=(-2, -1))[..., None])
+            parts.append(np.sum(remaining * remaining, axis=(-2, -1))[..., None])
         return np.concatenate(parts, axis=-1)
 
 

@@ -129,11 +129,11 @@ class DirichletCategorical(Conjugate):
         homes = [k for k in range(min(self.alpha.size, 3)) if k not in (i, j)][:1] or [i, j]
         pairs = []
         for home in homes:
-            rest = np.zeros(self.alpha.size)
-            rest[home] = n - 1
+            remainder = np.zeros(self.alpha.size)
+            remainder[home] = n - 1
             ends = []
             for touched in (i, j):
-                counts = rest.copy()
+                counts = remainder.copy()
                 counts[touched] += 1
                 ends.append(self.posterior(Statistics(n, counts), data_weight, prior_weight))
             pairs += [(ends[0], ends[1]), (ends[1], ends[0])]
@@ -159,9 +159,9 @@ class DirichletCategorical(Conjugate):
         """
         if n is None:
             least = int(np.argmin(self.alpha))
-            rest, more = np.zeros((2, self.alpha.size))
-            rest[(least + 1) % self.alpha.size], more[least] = FAR, 1.0
-            return [(Statistics(FAR + 1, rest + more), Statistics(FAR, rest))]
+            remainder, more = np.zeros((2, self.alpha.size))
+            remainder[(least + 1) % self.alpha.size], more[least] = FAR, 1.0
+            return [(Statistics(FAR + 1, remainder + more), Statistics(FAR, remainder))]
         pairs = self.worst_pairs(n)[::2]
         counts = [tuple(np.rint(end.alpha - self.alpha) for end in pair) for pair in pairs]
         return [(Statistics(n, first), Statistics(n, second)) for first, second in counts]

@@ -65,7 +65,7 @@ def _inside(cell: Cell) -> float:
 
 def _constants(event: Condition, *, text: bool) -> list[Value]:
     """Return every value an event compares x with; refuse what is no event of x."""
-    found = []
+    result = []
     for leaf in event.leaves():
         columns = [side.name for side in leaf.sides if isinstance(side, ColumnTerm)]
         if isinstance(leaf, IsMissing):
@@ -80,8 +80,8 @@ def _constants(event: Condition, *, text: bool) -> list[Value]:
             raise InvalidValue(f"{said}. Got {leaf.sign!r}")
         if len(columns) != 1:
             raise InvalidValue("an event compares x with a value")
-        found += [_check_value(side.value, text=text) for side in leaf.sides if isinstance(side, Literal)]
-    return found
+        result += [_check_value(side.value, text=text) for side in leaf.sides if isinstance(side, Literal)]
+    return result
 
 
 def _check_value(value: Value, *, text: bool) -> Value:

@@ -206,13 +206,13 @@ class ExponentialFamily(Conjugate):
 
     def _profile(self, n: int, data_weight: float, prior_weight: float) -> Profile:
         given = n, data_weight, prior_weight
-        found = self._known.get(given)
-        if found is None:
-            found = self._claimed(self._search(*given))
+        result = self._known.get(given)
+        if result is None:
+            result = self._claimed(self._search(*given))
             if len(self._known) >= _KEPT:
                 self._known.clear()
-            self._known[given] = found
-        return found
+            self._known[given] = result
+        return result
 
     def _claimed(self, search: _Search) -> Profile:
         if math.isfinite(search.pole):
@@ -223,12 +223,12 @@ class ExponentialFamily(Conjugate):
         with precision(self.bits):
             if search.bent():
                 raise InvalidValue(f"the normalizer of {self.word} is not convex, so it is none; check its formula")
-            kept = [one for one in map(search.worst, orders) if math.isfinite(one.bound)]
+            kept = [item for item in map(search.worst, orders) if math.isfinite(item.bound)]
         claims: list[Profile] = []
         if kept:
             # A Rényi curve never falls: what holds at a later order holds before it.
-            bounds = np.minimum.accumulate([one.bound for one in kept][::-1])[::-1]
-            claims.append(RenyiProfile(tuple(one.order for one in kept), tuple(np.maximum(bounds, 0.0).tolist())))
+            bounds = np.minimum.accumulate([item.bound for item in kept][::-1])[::-1]
+            claims.append(RenyiProfile(tuple(item.order for item in kept), tuple(np.maximum(bounds, 0.0).tolist())))
         if self.natural is not None:
             claims.append(BoundedRangeProfile(self._window(search.last - search.first)))
         if not claims:
@@ -250,10 +250,10 @@ class ExponentialFamily(Conjugate):
     ) -> tuple[tuple[Distribution, Distribution], ...]:
         """Return the pairs among which the largest divergence of order 1.5 (or nearer to 1) was attained."""
         pole = self.lambda_star(n, data_weight, prior_weight)
-        found = self.worst(n, min(1.5, 1 + (pole - 1) / 2), data_weight, prior_weight)
+        result = self.worst(n, min(1.5, 1 + (pole - 1) / 2), data_weight, prior_weight)
         nu = self._natural_of(Fraction(0), n, data_weight, prior_weight)[1]
         search = self._search(n, data_weight, prior_weight)
-        b = Fraction(found.where)
+        b = Fraction(result.where)
         pair = (self.distribution(b + search.first, nu), self.distribution(b + search.last, nu))
         return (pair, pair[::-1])
 
@@ -313,8 +313,8 @@ class _Search:
         both = []
         for rising in (True, False):
             p, q = (self.first, self.last) if rising else (self.last, self.first)
-            found = supremum(partial(self._over, order, p, q), self.low, self.high, rtol=_NEAR)
-            both.append((found, rising))
+            result = supremum(partial(self._over, order, p, q), self.low, self.high, rtol=_NEAR)
+            both.append((result, rising))
         (attained, _, where), rising = max(both, key=lambda one: one[0][0])
         return Worst(order, attained, max(one[0][1] for one in both), float(where), rising)
 

@@ -53,8 +53,8 @@ class GammaRate(Conjugate):
         """Return both orders of the pair: all records 0, or one of them `high`."""
         if checked_n(n) == 0:
             return ()
-        none, one = (self.posteriors(n, total, data_weight, prior_weight) for total in (0.0, float(self.high)))
-        return (none, one), (one, none)
+        none, item = (self.posteriors(n, total, data_weight, prior_weight) for total in (0.0, float(self.high)))
+        return (none, item), (item, none)
 
     def _with_prior(self, prior: Gamma) -> Self:
         return replace(self, shape=prior.shape, rate=prior.rate)

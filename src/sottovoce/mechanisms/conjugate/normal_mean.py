@@ -313,8 +313,8 @@ def clipped_normal_characteristic(mean: Floats, spread: Any, bounds: tuple[float
     a, b = ((end - mean) / spread for end in bounds)
     low, high = (np.exp(1j * end * t) for end in bounds)
     # Where the mean lies within, the two tails leave the whole of the normal law between them.
-    whole = np.where((a < 0) & (b >= 0), np.exp(1j * mean * t - s * s / 2), 0.0)
-    return low * (special.ndtr(a) + _tail(a, s)) + high * (special.ndtr(-b) - _tail(b, s)) + whole
+    full = np.where((a < 0) & (b >= 0), np.exp(1j * mean * t - s * s / 2), 0.0)
+    return low * (special.ndtr(a) + _tail(a, s)) + high * (special.ndtr(-b) - _tail(b, s)) + full
 
 
 def _bell(z: Floats) -> Floats:

@@ -79,8 +79,8 @@ class _Bernoulli(_OnTheLine):
 
     def _mass(self, theta: Floats, cell: Cell) -> tuple[Floats, Floats]:
         first, last = _whole(cell)
-        one = theta * (first <= 1 <= last)
-        return one + (1 - theta) * (first <= 0 <= last), one
+        item = theta * (first <= 1 <= last)
+        return item + (1 - theta) * (first <= 0 <= last), item
 
     def quantile(self, theta: Floats, level: float) -> Floats:
         return np.where(1 - theta >= level, 0.0, 1.0)
@@ -98,9 +98,9 @@ class _Poisson(_OnTheLine):
         return _poisson(theta, first, last), theta * _poisson(theta, first - 1, last - 1)
 
     def quantile(self, theta: Floats, level: float) -> Floats:
-        found = np.ceil(special.pdtrik(level, theta))
-        below = np.maximum(found - 1, 0.0)  # where a rounding carried it over a whole number
-        return np.where(special.pdtr(below, theta) >= level, below, found)
+        result = np.ceil(special.pdtrik(level, theta))
+        below = np.maximum(result - 1, 0.0)  # where a rounding carried it over a whole number
+        return np.where(special.pdtr(below, theta) >= level, below, result)
 
     def draw(self, theta: Floats, rng: np.random.Generator) -> Floats:
         return rng.poisson(np.minimum(theta, 1e15)).astype(np.float64)

@@ -102,9 +102,9 @@ def supremum(
     """
     best, where, boxes = -math.inf, low, []
     for a, b in [(low, low), (high, high), (low, high)] if low < high else [(low, low)]:
-        found, most = over(a, b)
-        if found > best:
-            best, where = found, (a + b) / 2
+        result, most = over(a, b)
+        if result > best:
+            best, where = result, (a + b) / 2
         boxes.append((-most, a, b))
     heapq.heapify(boxes)
     for k in range(_BOXES):
@@ -116,9 +116,9 @@ def supremum(
         _, a, b = heapq.heappop(boxes)
         middle = (a + b) / 2
         for left, right in ((a, middle), (middle, b)):
-            found, most = over(left, right)
-            if found > best:
-                best, where = found, (left + right) / 2
+            result, most = over(left, right)
+            if result > best:
+                best, where = result, (left + right) / 2
             heapq.heappush(boxes, (-most, left, right))
     return best, -boxes[0][0], where
 

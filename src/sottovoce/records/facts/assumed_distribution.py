@@ -67,11 +67,11 @@ class AssumedDistribution:
     @property
     def texts(self) -> list[str]:
         """What is said of single columns, in the words that `parse_imagined` reads."""
-        found = []
+        result = []
         for name, said in self.columns.items():
             parts = said if isinstance(said, Mapping) else {None: said}
-            found += [f"{name}{'' if level is None else f':{level}'}={part!r}" for level, part in parts.items()]
-        return found
+            result += [f"{name}{'' if level is None else f':{level}'}={part!r}" for level, part in parts.items()]
+        return result
 
     def check(self, facts: Mapping[str, Column]) -> None:
         """Refuse what is said of a column that the facts do not name, or that it cannot be."""
@@ -101,10 +101,10 @@ class AssumedDistribution:
                 f"Got {unknown[0]!r}"
             )
         parts = {level: real(f"the share of {name}", part) for level, part in given.items()}
-        left, others = 1 - sum(parts.values()), len(levels) - len(parts)
-        if min(parts.values(), default=0) < 0 or left < -1e-9 or (not others and left > 1e-9):
+        remaining, others = 1 - sum(parts.values()), len(levels) - len(parts)
+        if min(parts.values(), default=0) < 0 or remaining < -1e-9 or (not others and remaining > 1e-9):
             raise InvalidValue(f"the shares of {name!r} must add up to one")
-        return np.array([parts.get(level, max(left, 0.0) / max(others, 1)) for level in levels])
+        return np.array([parts.get(level, max(remaining, 0.0) / max(others, 1)) for level in levels])
 
     def spread_of(self, name: str, column: Column) -> float:
         """Return the standard deviation of a number or of counts, as a part of the range."""
@@ -146,13 +146,13 @@ class AssumedDistribution:
         parts = np.ones(1)
         for name, column in columns.items():
             parts = np.outer(parts, self.shares(name, column)).ravel()
-        found = np.zeros(len(parts))
+        result = np.zeros(len(parts))
         places = list(range(len(parts)) if met is None else met)
-        found[places] = parts[places] / (1 if len(places) == len(parts) else max(parts[places].sum(), 1e-300))
+        result[places] = parts[places] / (1 if len(places) == len(parts) else max(parts[places].sum(), 1e-300))
         if self.smallest is not None and len(places) > 1:
             first = min(self.smallest, 1 / len(places))
-            found[places] = [first, *[(1 - first) / (len(places) - 1)] * (len(places) - 1)]
-        return n * self.kept * found
+            result[places] = [first, *[(1 - first) / (len(places) - 1)] * (len(places) - 1)]
+        return n * self.kept * result
 
 
 def evenly(count: int) -> Floats:
@@ -175,19 +175,19 @@ def counted(places: Floats, mean: Any, high: int) -> Floats:
     """
     rate = np.maximum(mean, 1e-9)
     if np.max(rate, initial=0.0) > _LARGE:
-        found = np.nan_to_num(special.pdtrik(places, rate))  # no number where there are none
-        return np.asarray(np.clip(np.ceil(found), 0.0, high))
-    found = np.zeros(np.broadcast_shapes(np.shape(places), np.shape(rate)))
+        result = np.nan_to_num(special.pdtrik(places, rate))  # no number where there are none
+        return np.asarray(np.clip(np.ceil(result), 0.0, high))
+    result = np.zeros(np.broadcast_shapes(np.shape(places), np.shape(rate)))
     mass = np.exp(-rate)
     below = np.asarray(mass)
     for count in range(1, high + 1):
         more = places > below
         if not more.any():
             break
-        found += more
+        result += more
         mass = mass * rate / count
         below = below + mass
-    return found
+    return result
 
 
 def parse_imagined(texts: Iterable[str], facts: Mapping[str, Column], **others: Any) -> AssumedDistribution:
@@ -196,7 +196,7 @@ def parse_imagined(texts: Iterable[str], facts: Mapping[str, Column], **others: 
     >>> parse_imagined(["ward:C=5%"], {"ward": Category(["A", "B", "C"])}).columns
     {'ward': {'C': 0.05}}
     """
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for text in texts:
         if not isinstance(text, str):
             raise InvalidValue(f"imagine columns in words like smoker=20%, age=0.1 or ward:C=5%. Got {text!r}")
@@ -205,19 +205,19 @@ def parse_imagined(texts: Iterable[str], facts: Mapping[str, Column], **others: 
             number = read_share("a share", right)
         except InvalidValue:
             raise InvalidValue(f"imagine columns like smoker=20%, age=0.1 or ward:C=5%. Got {text!r}") from None
-        name = max((one for one in facts if f"{left}:".startswith(f"{one}:")), key=len, default=left)
+        name = max((item for item in facts if f"{left}:".startswith(f"{item}:")), key=len, default=left)
         word = left[len(name) + 1 :]
         if name in facts and isinstance(facts[name], Category):
-            level = next((one for one in levels_of(facts[name]) or () if str(one) == word), word)
-            said, key = found.setdefault(name, {}), level
+            level = next((item for item in levels_of(facts[name]) or () if str(item) == word), word)
+            said, key = result.setdefault(name, {}), level
         else:
-            said, key = found, left
+            said, key = result, left
         if key in said:
             raise InvalidValue(f"{left!r} is imagined twice")
         said[key] = number
-    made = AssumedDistribution(columns=found, **others)
-    made.check(facts)
-    return made
+    built = AssumedDistribution(columns=result, **others)
+    built.check(facts)
+    return built
 
 
 def imagined_of(said: AssumedDistribution | Iterable[str] | None, facts: Mapping[str, Column]) -> AssumedDistribution:
@@ -244,5 +244,5 @@ def split_imagined(text: str) -> list[str]:
     >>> split_imagined("smoker=20%, ward:North, old=5%")
     ['smoker=20%', 'ward:North, old=5%']
     """
-    found = [part.strip(" ,") for part in re.findall(r"[^=]*=[^,]*,?|[^=]+$", text)]
-    return [part for part in found if part]
+    result = [part.strip(" ,") for part in re.findall(r"[^=]*=[^,]*,?|[^=]+$", text)]
+    return [part for part in result if part]

@@ -90,7 +90,7 @@ def group_texts(given: tuple[str, ...] | Cells, facts: Facts) -> tuple[str, ...]
     (('age: 2 bands',), ('age: 2 bands',))
     """
     if not isinstance(given, Cells):
-        split = (split_group(one, facts) for one in given)
+        split = (split_group(item, facts) for item in given)
         return tuple(f"{name}: {' '.join(said.split())}" if said else name for name, said in split)
     if given.missing != "out":
         raise InvalidValue("groups have no cell of missing values: by=Cells(facts, {...}), without missing='cell'")
@@ -119,9 +119,9 @@ def split_group(text: str, facts: Facts) -> tuple[str, str]:
         raise InvalidValue(f"bands in words may have {_LONGEST} characters. Got {len(text)}")
     bare = text.strip()
     for name in sorted(facts, key=len, reverse=True):
-        for whole, written in ((text, name), *((bare, f"{mark}{name}{mark}") for mark in ("", "`", "'", '"'))):
-            if whole.startswith(written) and (rest := whole[len(written) :].lstrip()).startswith(":"):
-                if said := rest[1:].strip():
+        for full, written in ((text, name), *((bare, f"{mark}{name}{mark}") for mark in ("", "`", "'", '"'))):
+            if full.startswith(written) and (remainder := full[len(written) :].lstrip()).startswith(":"):
+                if said := remainder[1:].strip():
                     return name, said
                 raise InvalidValue(f"{_how(name, facts[name])}. Got {text[:80]!r}")
     facts[text.partition(":")[0].strip()[:80]]  # which says that there is no such column
@@ -131,9 +131,9 @@ def split_group(text: str, facts: Facts) -> tuple[str, str]:
 def _how(name: str, column: Column) -> str:
     """Return how bands of this column can be said."""
     low, high = column.bounds if isinstance(column, Number | Count) else (0.0, 110.0)
-    whole = isinstance(column, Count)
-    few = int(min(12, high + 1)) if whole else 12
-    middle = _short(math.ceil(low / 2 + high / 2) if whole or high - low >= 2 else low / 2 + high / 2)
+    full = isinstance(column, Count)
+    few = int(min(12, high + 1)) if full else 12
+    middle = _short(math.ceil(low / 2 + high / 2) if full or high - low >= 2 else low / 2 + high / 2)
     bands = "under 18, 18-64, 65+" if low < 18 and high >= 65 else f"under {middle}, {middle}+"
     return f"say bands, such as '{name}: {bands}' or '{name}: {few} bands'"
 
@@ -189,7 +189,7 @@ def _bands(name: str, column: Column, said: str) -> Iterator[tuple[float, float,
     for text in (part.strip() for part in said.split(",")):
         if not _ONE.fullmatch(text):
             raise InvalidValue(f"{text[:40]!r} is no band of {name!r}; {_how(name, column)}")
-        numbers = [float(re.sub(_DASH, "-", one)) + 0.0 for one in _numbers(text)]  # no zero is below zero
+        numbers = [float(re.sub(_DASH, "-", item)) + 0.0 for item in _numbers(text)]  # no zero is below zero
         if not all(map(math.isfinite, numbers)):
             raise InvalidValue(f"{text[:40]!r} is no band of {name!r}: its ends are finite; the last may be '65+'")
         words = text.lower()
@@ -209,8 +209,8 @@ def _numbers(text: str) -> list[str]:
     """Return the numbers of a band; a minus between two is none of the second."""
     first = re.search(_NUMBER, text)
     assert first is not None
-    rest = re.sub(rf"^\s*(?:{_DASH}|to(?:\s+under)?)\s*", "", text[first.end() :], flags=re.IGNORECASE)
-    second = re.match(_NUMBER, rest)
+    remainder = re.sub(rf"^\s*(?:{_DASH}|to(?:\s+under)?)\s*", "", text[first.end() :], flags=re.IGNORECASE)
+    second = re.match(_NUMBER, remainder)
     return [first[0], *([second[0]] if second else [])]
 
 
@@ -223,8 +223,8 @@ def _labels(marks: Sequence[float], whole: bool, *, exact: bool = False) -> tupl
     if whole:
         starts = [0, *map(int, inner)]
         ends = [int(edge) - 1 for edge in inner]
-        found = [str(a) if a == b else f"{a} to {b}" for a, b in zip(starts, ends, strict=False)]
-        return (*found, f"{starts[-1]} and over")
+        result = [str(a) if a == b else f"{a} to {b}" for a, b in zip(starts, ends, strict=False)]
+        return (*result, f"{starts[-1]} and over")
     between = [f"{a} to under {b}" for a, b in itertools.pairwise(texts)]
     return (f"under {texts[0]}", *between, f"{texts[-1]} and over")
 

@@ -167,12 +167,12 @@ class Cells:
         (11, 2, 3)
         """
         said: dict[str, Any] = {}
-        for part in filter(None, (one.strip() for one in text.split(";"))):
+        for part in filter(None, (item.strip() for item in text.split(";"))):
             name, _, parts = part.rpartition("=")
             if name not in columns or name in said:
                 raise InvalidValue(f"a cut names a column that is asked about, once, such as age=12. Got {part[:80]!r}")
             try:
-                said[name] = [float(one) for one in parts.split(",")] if "," in parts else int(parts)
+                said[name] = [float(item) for item in parts.split(",")] if "," in parts else int(parts)
             except ValueError:
                 raise InvalidValue(
                     f"a column is cut into a number of cells, or at edges, such as days=0,7,30,inf. Got {part[:80]!r}"

@@ -32,8 +32,8 @@ def unquoted(text: str) -> str:
     >>> unquoted("`blood pressure`: 12 bands"), unquoted('"5"" pipe"'), unquoted("sbp")
     ('blood pressure: 12 bands', '5" pipe', 'sbp')
     """
-    found = re.match(_IN_QUOTES, text)
-    if found is None:
+    result = re.match(_IN_QUOTES, text)
+    if result is None:
         return text
     mark = text[0]
-    return found[0][1:-1].replace(2 * mark, mark) + text[found.end() :]
+    return result[0][1:-1].replace(2 * mark, mark) + text[result.end() :]

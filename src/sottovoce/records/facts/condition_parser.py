@@ -157,14 +157,14 @@ class _Parser(TokenReader):
         closing = {"(": ")", "[": "]"}.get(self.token)
         if closing is None or not self.accept("(", "["):
             self.fail("expected a list such as ('a', 'b')")
-        found = []
+        result = []
         while True:
             value = self.operand()
             if not isinstance(value, Literal):
                 self.fail("a list holds values, not columns; expected a value before this")
-            found.append(value)
+            result.append(value)
             if self.accept(closing):
-                return tuple(found)
+                return tuple(result)
             if not self.accept(","):
                 self.fail(f"expected ',' or {closing!r}")
 
@@ -188,10 +188,10 @@ class _Parser(TokenReader):
 
 def _number(token: str) -> int | float:
     if re.fullmatch(r"[-+]?\d+", token):
-        whole = int(token) if len(token) <= 400 else 2**64  # Python reads no more than some thousand digits
-        if not -(2**63) <= whole < 2**64:  # with a sign, or without one
+        full = int(token) if len(token) <= 400 else 2**64  # Python reads no more than some thousand digits
+        if not -(2**63) <= full < 2**64:  # with a sign, or without one
             raise InvalidValue(f"whole numbers in a condition have 64 bits. Got {token}")
-        return whole
+        return full
     value = float(token)
     if value in (float("inf"), float("-inf")):
         raise InvalidValue(f"numbers in a condition are finite. Got {token}")
@@ -260,7 +260,7 @@ def _check_day(name: str, sign: str, text: str, fact: Day) -> None:
     except ValueError:
         return
     nearest = min(max(day, fact.first), fact.last)
-    if not any(SIGNS[sign](one, day) for one in (fact.first, nearest, fact.last)):
+    if not any(SIGNS[sign](item, day) for item in (fact.first, nearest, fact.last)):
         raise InvalidValue(f"the facts say that {name!r} is from {fact.first} to {fact.last}. Got {sign} '{text}'")
 
 

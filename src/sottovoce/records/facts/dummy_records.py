@@ -45,21 +45,21 @@ def dummy_columns(
     n, share = whole("n", n, 0, _MOST), real("missing", missing)
     if share > 1:
         raise InvalidValue(f"missing is a share of the values, from 0 to 1. Got {share:g}")
-    rng, made = seeded_rng(seed), {}
+    rng, built = seeded_rng(seed), {}
     for name, column in facts.items():
         for part, values in _values(column, name, n, rng).items():
             holes = rng.random(n) < share if not isinstance(column, Person) else np.zeros(n, dtype=bool)
-            made[part] = [None if hole else value for value, hole in zip(values, holes, strict=True)]
-    return made
+            built[part] = [None if hole else value for value, hole in zip(values, holes, strict=True)]
+    return built
 
 
 def dummy_csv(facts: Mapping[str, Column], n: int = 100, seed: int = 0, missing: float = 0.0) -> str:
     """Return `dummy_columns` as the text of a CSV file; what is missing is empty."""
-    made = dummy_columns(facts, n, seed, missing)
+    built = dummy_columns(facts, n, seed, missing)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(made)
-    writer.writerows([_written(value) for value in row] for row in zip(*made.values(), strict=True))
+    writer.writerow(built)
+    writer.writerows([_written(value) for value in row] for row in zip(*built.values(), strict=True))
     return text.getvalue()
 
 

@@ -124,8 +124,8 @@ class Encoding:
     def empty(self) -> Floats:
         """Combinations of entries that are zero in every row, one a row: what adds up to one, less what does too."""
         ones = np.zeros((len(self.wholes), self.size))
-        for row, whole in zip(ones, self.wholes, strict=True):
-            row[whole] = 1.0
+        for row, full in zip(ones, self.wholes, strict=True):
+            row[full] = 1.0
         return ones[1:] - ones[:1] if len(ones) > 1 else np.zeros((0, self.size))
 
     @cached_property
@@ -136,8 +136,8 @@ class Encoding:
     @cached_property
     def ends(self) -> tuple[Floats, Floats]:
         """The least and the largest value of every entry, a product of numbers within their bounds and of levels."""
-        found = np.array([self._ends(entry) for entry in self.entries])
-        return found[:, 0], found[:, 1]
+        result = np.array([self._ends(entry) for entry in self.entries])
+        return result[:, 0], result[:, 1]
 
     def _ends(self, entry: tuple[tuple[int, int], ...]) -> tuple[float, float]:
         low = high = 1.0
@@ -146,7 +146,7 @@ class Encoding:
             if level == -1:
                 scale = self.scale(place)
                 first, last = ((end - scale.middle) / scale.half for end in (scale.low, scale.high))
-            corners = [one * other for one in (low, high) for other in (first, last)]
+            corners = [item * other for item in (low, high) for other in (first, last)]
             low, high = min(corners), max(corners)
         return low, high
 
@@ -169,20 +169,20 @@ class Encoding:
         """
         n = (len(values[0]) if values else 0) if n is None else n
         known = np.ones(n, dtype=bool)
-        whole: list[Floats] = []
+        full: list[Floats] = []
         for place, (column, given) in enumerate(zip(self.columns, values, strict=True)):
-            found = np.asarray(given, dtype=np.float64)
-            absent = found < 0 if isinstance(column, Category) else np.isnan(found)
+            result = np.asarray(given, dtype=np.float64)
+            absent = result < 0 if isinstance(column, Category) else np.isnan(result)
             default = self.default(place)
             if default is None:
                 known &= ~absent
-            found = np.where(absent, 0.0 if default is None else default, found)
-            whole.append((found != 0).astype(np.float64) if isinstance(column, Flag) else found)
+            result = np.where(absent, 0.0 if default is None else default, result)
+            full.append((result != 0).astype(np.float64) if isinstance(column, Flag) else result)
         rows = np.ones((self.size, n)).T  # every entry's numbers side by side
-        scaled = {place: self.scale(place)(whole[place]) for entry in self.entries for place, k in entry if k < 0}
+        scaled = {place: self.scale(place)(full[place]) for entry in self.entries for place, k in entry if k < 0}
         for i, entry in enumerate(self.entries):
             for place, level in entry:
-                rows[:, i] *= scaled[place] if level < 0 else whole[place] == level
+                rows[:, i] *= scaled[place] if level < 0 else full[place] == level
         rows[~known] = 0.0
         return rows, known
 

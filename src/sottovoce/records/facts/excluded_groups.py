@@ -49,8 +49,8 @@ def groups_kept(where: str | None, axes: Sequence[Axis]) -> list[int]:
         return list(places)
     tree = parse_predicate(where)
     named = set(columns_of(tree))
-    told = [[_known(axis, place) if axis.name in named else {} for place in range(axis.size)] for axis in axes]
-    groups = zip(places, itertools.product(*told), strict=True)
+    shown = [[_known(axis, place) if axis.name in named else {} for place in range(axis.size)] for axis in axes]
+    groups = zip(places, itertools.product(*shown), strict=True)
     return [place for place, parts in groups if _outcomes(tree, {k: v for part in parts for k, v in part.items()})[0]]
 
 
@@ -67,8 +67,8 @@ def _known(axis: Axis, place: int) -> dict[str, Value | _Band]:
 def _outcomes(condition: Condition, known: _Known) -> _Outcomes:
     match condition:
         case And(parts):
-            found = [_outcomes(part, known) for part in parts]
-            return all(hold for hold, _ in found), any(fail for _, fail in found)
+            result = [_outcomes(part, known) for part in parts]
+            return all(hold for hold, _ in result), any(fail for _, fail in result)
         case Or(parts):
             return _opposite(_outcomes(And(tuple(Not(part) for part in parts)), known))
         case Not(part):
@@ -88,8 +88,8 @@ def _of_one(leaf: Leaf, known: Value | _Band) -> _Outcomes:
         case IsMissing(_, negated):
             return negated, not negated
         case OneOf(_, values, negated):
-            found = [_compared("=", known, value.value) for value in values]
-            either = any(hold for hold, _ in found), all(fail for _, fail in found)
+            result = [_compared("=", known, value.value) for value in values]
+            either = any(hold for hold, _ in result), all(fail for _, fail in result)
             return _opposite(either) if negated else either
         case Compare(sign, _, right):
             return _compared(sign, known, right.value) if isinstance(right, Literal) else _EITHER
@@ -103,7 +103,7 @@ def _compared(sign: str, known: Value | _Band, value: Value) -> _Outcomes:
         return _opposite(_compared("=", known, value))
     if isinstance(known, tuple):
         return _EITHER if isinstance(value, str | bool) or abs(value) >= _WHOLE else _banded(sign, *known, value)
-    kinds = {str if isinstance(one, str) else bool if isinstance(one, bool) else float for one in (known, value)}
+    kinds = {str if isinstance(item, str) else bool if isinstance(item, bool) else float for item in (known, value)}
     if len(kinds) > 1 or (sign != "=" and kinds != {float}):
         return _EITHER
     holds = bool(SIGNS[sign](known, value))

@@ -27,7 +27,7 @@ def read_facts(path: str | os.PathLike[str]) -> Facts:
     state = toml_file(place)
     for name, column in state.items():
         if isinstance(column, Mapping):
-            if column and "kind" not in column and all(isinstance(one, Mapping) for one in column.values()):
+            if column and "kind" not in column and all(isinstance(item, Mapping) for item in column.values()):
                 first = next(iter(column))
                 raise InvalidValue(f"{place}: a column is a table of its own: write [{first}], not [{name}.{first}]")
             open_ = [key for key, value in column.items() if value in (_FILL, [_FILL])]

@@ -87,7 +87,7 @@ def _parsed(text: str, facts: Facts) -> ParsedFormula:
         raise InvalidValue(f'a formula reads "response ~ terms", such as "smoker ~ age + C(ward)". Got {shown(text)}')
     if response not in facts:
         raise InvalidValue(f"the facts name no column {shown(response)} to be explained; they name {', '.join(facts)}")
-    groups = [found["name"].strip("`") for found in _GROUP.finditer(right)]
+    groups = [result["name"].strip("`") for result in _GROUP.finditer(right)]
     fixed = _GROUP.sub(" ", right).strip().lstrip("+").strip()
     if not (fixed or groups):
         raise InvalidValue(f'nothing explains {response!r}: name a column, or write "~ 1" for the intercept alone')
@@ -131,19 +131,19 @@ def _plain(fixed: str, facts: Facts) -> dict[str, str] | None:
 
     Most formulas are one, and to load what reads all of them takes longer than most plans.
     """
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     texts = [text.strip() for text in fixed.split("+")]
     for text in texts[texts[0] == "1" :]:
         term = _TERM.fullmatch(text)
         name = (term["name"] or term["levels"]) if term else ""
-        if not term or name in found.values():
+        if not term or name in result.values():
             return None
         levels = levels_of(facts[name])  # which says so where there is no such column
         number = isinstance(facts[name], Number | Count) and not term["levels"]
         if not number and (levels is None or len(levels) < 2):
             return None
-        found[text] = name
-    return found
+        result[text] = name
+    return result
 
 
 def _plain_entries(
@@ -219,17 +219,17 @@ def _factors(fixed: str, facts: Facts) -> tuple[list[str], dict[str, tuple[str, 
 
 def _values(columns: Sequence[Column]) -> list[Floats]:
     """Return imagined records, a column each, categories as their places: all levels are among them."""
-    rng, found = np.random.default_rng(1), []
+    rng, result = np.random.default_rng(1), []
     for column in columns:
         levels = levels_of(column)
         if isinstance(column, Category) and levels is not None:
-            found.append(np.concatenate([np.arange(len(levels)), rng.integers(len(levels), size=_ROWS)])[:_ROWS])
+            result.append(np.concatenate([np.arange(len(levels)), rng.integers(len(levels), size=_ROWS)])[:_ROWS])
         elif isinstance(column, Flag):
-            found.append(np.append([False, True], rng.random(_ROWS - 2) < 0.5))
+            result.append(np.append([False, True], rng.random(_ROWS - 2) < 0.5))
         else:
             scale = scale_of(column, centred=True)
-            found.append(rng.uniform(scale.low, scale.high, _ROWS))
-    return [np.asarray(column, dtype=np.float64) for column in found]
+            result.append(rng.uniform(scale.low, scale.high, _ROWS))
+    return [np.asarray(column, dtype=np.float64) for column in result]
 
 
 def _frame(names: Sequence[str], columns: Sequence[Column], values: Sequence[Floats]) -> Any:
@@ -263,15 +263,15 @@ def _entries(
     for part in matrix.model_spec.structure:
         patterns = []
         for scoped in part.scoped_terms:
-            found = [exprs[one.factor.expr] + (one.factor.expr,) for one in scoped.factors]
+            result = [exprs[item.factor.expr] + (item.factor.expr,) for item in scoped.factors]
             level = r"\[(T\.)?(l\d+|False|True)\]"
-            text = ":".join(re.escape(expr) + (level if coded else "") for _, coded, expr in found)
-            patterns.append((re.compile(f"^{text or 'Intercept'}$"), found))
+            text = ":".join(re.escape(expr) + (level if coded else "") for _, coded, expr in result)
+            patterns.append((re.compile(f"^{text or 'Intercept'}$"), result))
         for name in part.columns:
-            matched, found = next((m, f) for p, f in patterns if (m := p.match(name)) is not None)
+            matched, result = next((m, f) for p, f in patterns if (m := p.match(name)) is not None)
             coded_levels = iter(matched.groups())
             entry, named = [], []
-            for column, coded, expr in found:
+            for column, coded, expr in result:
                 at = place[column]
                 if not coded:  # a flag is what C(flag) is: its one level, set
                     entry.append((at, 1 if isinstance(columns[at], Flag) else -1))

@@ -46,13 +46,13 @@ def _split(text: str, columns: Mapping[str, Column]) -> dict[str, str]:
     if len(text) > LONGEST:
         raise InvalidValue(f"a row in words may have {LONGEST} characters. Got {len(text)}")
     names = "|".join(re.escape(name) for name in sorted(columns, key=len, reverse=True))
-    found = list(re.finditer(rf"(?:^|,)\s*(`?)({names})\1\s*=", text)) if columns else []
-    if text[: found[0].start() if found else None].strip():
+    result = list(re.finditer(rf"(?:^|,)\s*(`?)({names})\1\s*=", text)) if columns else []
+    if text[: result[0].start() if result else None].strip():
         reads = "a row to predict for reads like age=70, ward=Surgery"
         raise InvalidValue(f"{reads}; {_wanted(columns)}. Got {text[:80]!r}")
     given: dict[str, str] = {}
-    ends = [*(match.start() for match in found[1:]), len(text)]
-    for match, end in zip(found, ends, strict=False):
+    ends = [*(match.start() for match in result[1:]), len(text)]
+    for match, end in zip(result, ends, strict=False):
         if match[2] in given:
             raise InvalidValue(f"a row says each column once. Got {match[2]!r} twice")
         said = given[match[2]] = text[match.end() : end].strip()
@@ -76,8 +76,8 @@ def _value(name: str, column: Column, said: Any) -> Any:
         for level in column.categories:
             if str(level) == said or (level == said and isinstance(level, bool) == isinstance(said, bool)):
                 return level
-        some = ", ".join(map(str, column.categories[:12])) + (", …" if len(column.categories) > 12 else "")
-        raise InvalidValue(f"{name!r} is one of {some}. Got {shown(said)}")
+        subset = ", ".join(map(str, column.categories[:12])) + (", …" if len(column.categories) > 12 else "")
+        raise InvalidValue(f"{name!r} is one of {subset}. Got {shown(said)}")
     if isinstance(column, Flag):
         word = (said if isinstance(said, str) else shown(said)).lower()
         if word not in _YES:

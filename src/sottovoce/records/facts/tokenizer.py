@@ -35,9 +35,9 @@ class TokenReader:
     def advance(self) -> None:
         """Take the token ahead and look at the next."""
         match = self.pattern.match(self.text, self.position)
-        rest = self.text[self.position :].strip()
-        if match is None and rest:
-            raise InvalidValue(f"a {self.language} cannot contain {rest[:10]!r} (character {self.position + 1})")
+        remainder = self.text[self.position :].strip()
+        if match is None and remainder:
+            raise InvalidValue(f"a {self.language} cannot contain {remainder[:10]!r} (character {self.position + 1})")
         self.start = self.position
         if match is None:
             self.kind, self.token = "end", ""

@@ -43,8 +43,8 @@ class Bands:
     def places(self, values: Any, other: int) -> NDArray[np.int64]:
         """Return the band of each value; `other` where it is no number."""
         numbers = as_numbers(values)
-        found = np.searchsorted(np.array(self.edges, dtype=np.float64), numbers, side="right")
-        return np.where(np.isnan(numbers), other, found).astype(np.int64)
+        result = np.searchsorted(np.array(self.edges, dtype=np.float64), numbers, side="right")
+        return np.where(np.isnan(numbers), other, result).astype(np.int64)
 
     @property
     def typical(self) -> tuple[float, ...]:

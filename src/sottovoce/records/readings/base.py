@@ -313,10 +313,10 @@ class Reading(ABC):
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> Reading:
         """Read a reading from `to_dict`'s form."""
-        rest = mapping("reading", state)
-        kind = READINGS[rest.pop("reading", None)]
+        remainder = mapping("reading", state)
+        kind = READINGS[remainder.pop("reading", None)]
         with restoring("a reading"):
-            reading: Reading = kind._from_state(rest)
+            reading: Reading = kind._from_state(remainder)
         return reading
 
     def _off(self) -> InvalidData:

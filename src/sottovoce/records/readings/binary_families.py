@@ -64,8 +64,8 @@ class _Binary(Family):
 
     def outcome(self, values: Floats) -> Floats:
         """Return 0 or 1."""
-        found = super().outcome(values)
-        return np.where(np.isnan(found), np.nan, (found != 0).astype(np.float64))
+        result = super().outcome(values)
+        return np.where(np.isnan(result), np.nan, (result != 0).astype(np.float64))
 
     def apart(self, near: float, far: float) -> float:
         r"""Return the diameter of all contributions x(1 − μ(x·θ)): −x with y = 0 gives what x with 1 does.
@@ -90,7 +90,7 @@ def _diameter(family: _Binary, near: float, far: float) -> float:
     ]
     # The diameter is the largest width; a width is the sum of how far the set goes in a direction and in its opposite,
     # which is as far as in the direction at the same angle to −θ.
-    width = max(float((one + other[::-1]).max()) for one, other in zip(far_off, reversed(far_off), strict=True))
+    width = max(float((item + other[::-1]).max()) for item, other in zip(far_off, reversed(far_off), strict=True))
     # The nearest direction tried is half a step off, and an end moves by no more than 1 + far·κ a radian.
     between = (1 + far * family.steepest) * math.pi / (_ANGLES - 1)
     return (width + between) / math.cos(math.pi / (_SIDES - 1) / 2)

@@ -78,7 +78,7 @@ class CategoryCounts(Reading):
     def plausible(self) -> list[list[float]]:
         """Return equal shares, and shares that halve from one category to the next, both ways."""
         falling = 0.5 ** np.arange(self.size)
-        return [self.middle(), *((one / falling.sum()).tolist() for one in (falling, falling[::-1]))]
+        return [self.middle(), *((item / falling.sum()).tolist() for item in (falling, falling[::-1]))]
 
     def _fits(self, mean: Floats) -> tuple[bool, str]:
         fits = mean.shape == (self.size,) and bool(np.all(mean >= 0)) and abs(mean.sum() - 1) < 1e-9
@@ -94,8 +94,8 @@ class CategoryCounts(Reading):
             return [(Statistics(2, first + last), Statistics(1, last))]
         if self.size < 2:
             return [(Statistics(n, n * first), Statistics(n, n * first))]
-        second, rest = self._alone(1), [last] if self.size > 2 else [first, last]
-        return [(Statistics(n, (n - 1) * r + first), Statistics(n, (n - 1) * r + second)) for r in rest]
+        second, remainder = self._alone(1), [last] if self.size > 2 else [first, last]
+        return [(Statistics(n, (n - 1) * r + first), Statistics(n, (n - 1) * r + second)) for r in remainder]
 
     def _alone(self, place: int) -> Floats:
         counts = np.zeros(self.size)

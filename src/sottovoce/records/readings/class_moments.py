@@ -161,13 +161,13 @@ class ClassMoments(Reading):
         """Return a record at one end of everything moved to the other end, into another class or within its own."""
         low, high = [b[0] for b in self.bounds], [b[1] for b in self.bounds]
         kinds = [(c[0], c[-1]) for c in self.categories]
-        rest = [self.classes[0], *(k[0] for k in kinds), *low]
-        found = []
+        remainder = [self.classes[0], *(k[0] for k in kinds), *low]
+        result = []
         for label in (self.classes[-1], self.classes[0]):
             last = [label, *(k[1] for k in kinds), *high]
-            columns = [[[a] * n, [a] * (n - 1) + [b]] for a, b in zip(rest, last, strict=True)]
-            found.append((self.read([c[0] for c in columns]), self.read([c[1] for c in columns])))
-        return found
+            columns = [[[a] * n, [a] * (n - 1) + [b]] for a, b in zip(remainder, last, strict=True)]
+            result.append((self.read([c[0] for c in columns]), self.read([c[1] for c in columns])))
+        return result
 
     def apart(self, gap: Floats) -> bool:
         """Say whether at most one record changed its cells, and its numbers by no more than their bounds allow."""

@@ -82,8 +82,8 @@ def label_array(labels: tuple[Hashable, ...]) -> NDArray[Any]:
     >>> label_array(("a", "b")).dtype.kind, label_array(("a", 1)).dtype.kind
     ('U', 'O')
     """
-    found = {str if isinstance(c, str) else int if isinstance(c, int | np.integer) else object for c in labels}
-    if found in ({str}, {int}) and not any(isinstance(c, bool) for c in labels):
+    result = {str if isinstance(c, str) else int if isinstance(c, int | np.integer) else object for c in labels}
+    if result in ({str}, {int}) and not any(isinstance(c, bool) for c in labels):
         array = np.array(labels)
         # NumPy drops NULs at the end of a text, and has no whole numbers beyond 64 bits.
         if array.dtype.kind in "iU" and array.tolist() == [*labels]:
@@ -124,11 +124,11 @@ def _plain(kind: type) -> bool:
 
 def _uniform_rows(rows: Any) -> NDArray[Any] | None:
     """Return a list of rows as an array of numbers, or None where any is no plain row of plain numbers."""
-    found = set(map(type, rows))
-    if found == {np.ndarray}:
+    result = set(map(type, rows))
+    if result == {np.ndarray}:
         plain = all(row.ndim == 1 and row.dtype.kind in "biuf" for row in rows)
     else:
-        plain = found <= {list, tuple} and all(map(_plain, {type(cell) for row in rows for cell in row}))
+        plain = result <= {list, tuple} and all(map(_plain, {type(cell) for row in rows for cell in row}))
     return _uniform_array(rows) if plain and len(set(map(len, rows))) == 1 else None
 
 

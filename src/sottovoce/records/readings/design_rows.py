@@ -199,9 +199,9 @@ class RowReading(Reading):
         state["features"] = tuple(map(Column.from_dict, state.get("features", ())))
         if state.get("label") is not None:
             state["label"] = Column.from_dict(state["label"])
-        made = super()._from_state(state)
-        assert isinstance(made, RowReading)
-        return made
+        built = super()._from_state(state)
+        assert isinstance(built, RowReading)
+        return built
 
 
 @dataclass(frozen=True)

@@ -50,5 +50,5 @@ def family_of(
 @functools.lru_cache(maxsize=256)
 def _family(word: str, response: Column, cap: float, extra: float, centred: bool, beyond: float) -> Family:
     """Return a family, made once: looks of other norms ask for the same sums of a law."""
-    found: Family = FAMILIES[word].of(response, cap, extra, beyond)
-    return found if centred else found.from_zero()
+    result: Family = FAMILIES[word].of(response, cap, extra, beyond)
+    return result if centred else result.from_zero()

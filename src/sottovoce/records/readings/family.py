@@ -82,9 +82,9 @@ class Family(ABC):
 
     def outcome(self, values: Floats) -> Floats:
         """Return what the response counts as: NaN where missing; categories come as places, −1 where missing."""
-        found = np.where(values < 0, np.nan, values) if isinstance(self.response, Category) else values
+        result = np.where(values < 0, np.nan, values) if isinstance(self.response, Category) else values
         default = self.default
-        return found if default is None else np.where(np.isnan(found), default, found)
+        return result if default is None else np.where(np.isnan(result), default, result)
 
     def uncut(self, values: Floats) -> Floats:
         """Return what the response counts as before any cap of a look."""
@@ -106,8 +106,8 @@ class Family(ABC):
     def moments(cls, families: Sequence[Self], counts: Sequence[int], t: Floats) -> tuple[Floats, Floats]:
         """Return both of several families, each with so many of the first places of t, one after the other."""
         parts = np.split(t, np.cumsum(counts)[:-1])
-        found = [family.mean_and_slope(part) for family, part in zip(families, parts, strict=True)]
-        return np.concatenate([mean for mean, _ in found]), np.concatenate([slope for _, slope in found])
+        result = [family.mean_and_slope(part) for family, part in zip(families, parts, strict=True)]
+        return np.concatenate([mean for mean, _ in result]), np.concatenate([slope for _, slope in result])
 
     def residual(self, y: Floats, t: Floats) -> Floats:
         """Return what a record pulls with."""

@@ -276,8 +276,8 @@ class GroupMoments(Reading):
         if n is None:
             if not self.counted:
                 raise InvalidValue("where n is a secret, records are counted")
-            one = Sensitivity(1.0, 1, STEPS, float(STEPS) ** 2)
-            moves = [Sensitivity(1.0, 1, 1, 1.0), *[one] * self.moments]
+            item = Sensitivity(1.0, 1, STEPS, float(STEPS) ** 2)
+            moves = [Sensitivity(1.0, 1, 1, 1.0), *[item] * self.moments]
             return tuple(Block(size, move) for size, move in zip(self.sizes, moves, strict=True))
         moves = [Sensitivity(1.0, 2, 1, 2.0)] if self.counted else []
         moves += [Sensitivity(1.0, 0, 0, 4.0 * STEPS**2)] * len(self.measures)
@@ -308,11 +308,11 @@ class GroupMoments(Reading):
         """
         last = self.cells - 1
         if n is None:
-            rest = [(last, 1), (last, -1)]
-            return [(self._of([one, *rest]), self._of(rest)) for one in ((0, 1), (0, -1), (-1, 1))]
-        rest = [(last, -1)] * (n - 1)
-        moved = (self._of([(0, 1), *rest]), self._of([(last if self.cells > 1 else -1, 1), *rest]))
-        turned = (self._of([(0, 1), *rest]), self._of([(0, -1), *rest]))
+            remainder = [(last, 1), (last, -1)]
+            return [(self._of([item, *remainder]), self._of(remainder)) for item in ((0, 1), (0, -1), (-1, 1))]
+        remainder = [(last, -1)] * (n - 1)
+        moved = (self._of([(0, 1), *remainder]), self._of([(last if self.cells > 1 else -1, 1), *remainder]))
+        turned = (self._of([(0, 1), *remainder]), self._of([(0, -1), *remainder]))
         return [moved, turned] if self.measures and self.counted else [turned] if self.measures else [moved]
 
     def _of(self, placed: list[tuple[int, int]]) -> Statistics:

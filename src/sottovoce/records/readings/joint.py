@@ -56,9 +56,9 @@ class Joint(Reading):
             part.read(item, filler, public=public)
             for part, item, filler in zip(self.parts, records, fillers, strict=True)
         ]
-        if len({one.n for one in seen}) != 1:
+        if len({first.n for first in seen}) != 1:
             raise InvalidData("every column must have one value a record; these have different lengths")
-        return Statistics(seen[0].n, np.concatenate([one.total for one in seen]))
+        return Statistics(seen[0].n, np.concatenate([first.total for first in seen]))
 
     def _each(self, statistics: Statistics) -> list[Statistics]:
         n, total = self._checked_total(statistics)
@@ -71,13 +71,13 @@ class Joint(Reading):
 
     def check(self, statistics: Statistics) -> Statistics:
         """Return statistics that every part allows."""
-        checked = [part.check(one) for part, one in zip(self.parts, self._each(statistics), strict=True)]
-        return Statistics(statistics.n, np.concatenate([one.total for one in checked]))
+        checked = [part.check(item) for part, item in zip(self.parts, self._each(statistics), strict=True)]
+        return Statistics(statistics.n, np.concatenate([item.total for item in checked]))
 
     def check_whole(self, statistics: Statistics) -> Statistics:
         """Return the statistics if the parts of whole records are whole."""
-        for part, one in zip(self.parts, self._each(statistics), strict=True):
-            part.check_whole(one)
+        for part, item in zip(self.parts, self._each(statistics), strict=True):
+            part.check_whole(item)
         return statistics
 
     def project(self, n: int, total: Floats) -> Floats:
@@ -98,7 +98,7 @@ class Joint(Reading):
 
     def steps(self, statistics: Statistics) -> Integers:
         """Return each part in steps of its own grid."""
-        return np.concatenate([p.steps(one) for p, one in zip(self.parts, self._each(statistics), strict=True)])
+        return np.concatenate([p.steps(item) for p, item in zip(self.parts, self._each(statistics), strict=True)])
 
     def from_steps(self, n: int, steps: Integers) -> Floats:
         """Return the totals of all parts."""
@@ -117,8 +117,8 @@ class Joint(Reading):
 
     def pairs(self, n: int) -> list[tuple[Statistics, Statistics]]:
         """Return the first pair of every part, moved together: one record may move them all."""
-        found = [part.pairs(n)[0] for part in self.parts]
-        first, second = (Statistics(n, np.concatenate([pair[i].total for pair in found])) for i in (0, 1))
+        result = [part.pairs(n)[0] for part in self.parts]
+        first, second = (Statistics(n, np.concatenate([pair[i].total for pair in result])) for i in (0, 1))
         return [(first, second)]
 
     @classmethod

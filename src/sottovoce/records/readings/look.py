@@ -126,10 +126,10 @@ class Look(LookMoves):
     @cached_property
     def model(self) -> Family:
         """The family with its response."""
-        made: Family = family_of(
+        built: Family = family_of(
             self.family, self.response, self.cap, self.extra, bool(self.encoding.wholes), self.beyond
         )
-        return made
+        return built
 
     @cached_property
     def _given(self) -> tuple[Floats, Floats]:
@@ -177,11 +177,11 @@ class Look(LookMoves):
         return self._but({"cap": cap, "extra": real("extra", extra, 0.0)}, "model")
 
     def _but(self, changed: dict[str, Any], *others: str) -> Self:
-        found = copy(self)
+        result = copy(self)
         for name in ("reach", "_far", "bound", "diameter", *others):
-            found.__dict__.pop(name, None)
-        found.__dict__.update(changed)
-        return found
+            result.__dict__.pop(name, None)
+        result.__dict__.update(changed)
+        return result
 
     @cached_property
     def _far(self) -> Any:
@@ -206,9 +206,9 @@ class Look(LookMoves):
         """The diameter, in units of c, of a box that has zero and all rows in it: a part of a row lies in it too."""
         low, high = (self.matrix * end for end in self.encoding.ends)
         least, most = np.minimum(low, high).sum(axis=1), np.maximum(low, high).sum(axis=1)
-        for whole in self.encoding.wholes:  # of a group's levels a row has one
-            one = np.isin(np.arange(self.encoding.size), whole)
-            most = np.where(np.all(self.matrix == one, axis=1), 1.0, most)
+        for full in self.encoding.wholes:  # of a group's levels a row has one
+            item = np.isin(np.arange(self.encoding.size), full)
+            most = np.where(np.all(self.matrix == item, axis=1), 1.0, most)
         sides = np.maximum(most, 0.0) - np.minimum(least, 0.0)
         return float(np.linalg.norm(sides)) / self.norm * (1 + 1e-9)
 
@@ -271,8 +271,8 @@ class Look(LookMoves):
         values = as_columns(self.columns, records)
         n, total = len(values[0]), np.zeros(self.size)
         for start in range(0, n, CHUNK):
-            *some, last = (column[start : start + CHUNK] for column in values)
-            total = total + self.of_rows(*self.encoding.rows(some, len(last)), self.model.outcome(last))
+            *subset, last = (column[start : start + CHUNK] for column in values)
+            total = total + self.of_rows(*self.encoding.rows(subset, len(last)), self.model.outcome(last))
         return Statistics(n, total)
 
     def of_rows(self, rows: Floats, known: NDArray[np.bool_], y: Floats) -> Floats:
@@ -317,18 +317,18 @@ class Look(LookMoves):
     def check(self, statistics: Statistics) -> Statistics:
         """Return a look that n records can give."""
         n, total = self._checked_total(statistics)
-        for part, found in self.split(total).items():
-            if float(np.linalg.norm(found)) > n * self.lengths[part] * (1 + 1e-9):
+        for part, result in self.split(total).items():
+            if float(np.linalg.norm(result)) > n * self.lengths[part] * (1 + 1e-9):
                 raise self._off()
         return statistics
 
     def project(self, n: int, total: Floats) -> Floats:
         """Return each part shortened to what n records can give."""
-        found = self.split(np.asarray(total, dtype=np.float64))
-        for part, value in found.items():
+        result = self.split(np.asarray(total, dtype=np.float64))
+        for part, value in result.items():
             most, size = n * self.lengths[part], float(np.linalg.norm(value))
-            found[part] = value if size <= most else value * (most / size)
-        return self.join(**found)
+            result[part] = value if size <= most else value * (most / size)
+        return self.join(**result)
 
     def statistics(self, n: int, total: Floats) -> Statistics:
         """Return the statistics nearest to a total, in whole steps towards zero."""
@@ -355,11 +355,11 @@ class Look(LookMoves):
     def farthest(self, most: int = 128) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return the two typical records whose contributions lie farthest apart, in units of `lengths`."""
         records = list(islice(product(*self.typical()), most))
-        whole = [dict(self.split(self.read(self.arranged([record])).total)) for record in records]
+        full = [dict(self.split(self.read(self.arranged([record])).total)) for record in records]
         scaled = np.array(
             [
                 np.concatenate([w[p].ravel() / self.lengths[p] * (2 if p == "score" else 1) for p in self.parts])
-                for w in whole
+                for w in full
             ]
         )
         gaps = np.linalg.norm(scaled[:, None] - scaled[None], axis=2)
@@ -374,9 +374,9 @@ class Look(LookMoves):
         first, second = self.farthest()
         if n is None:
             both = self._of([first, second])
-            return [(both, self._of([one])) for one in (first, second)]
-        rest = [second] * (n - 1)
-        return [(self._of([first, *rest]), self._of([second, *rest]))]
+            return [(both, self._of([item])) for item in (first, second)]
+        remainder = [second] * (n - 1)
+        return [(self._of([first, *remainder]), self._of([second, *remainder]))]
 
     def _of(self, records: Sequence[tuple[Any, ...]]) -> Statistics:
         return self.read([list(column) for column in zip(*records, strict=True)])
@@ -400,14 +400,14 @@ class Look(LookMoves):
 
 def _turned(matrix: Floats, rows: Floats) -> Floats:
     """Return matrix·rows, added from left to right: what a record becomes does not depend on its place."""
-    found = np.zeros((len(matrix), rows.shape[1]))
-    part = np.empty_like(found)
+    result = np.zeros((len(matrix), rows.shape[1]))
+    part = np.empty_like(result)
     for weights, row in zip(matrix.T, rows, strict=True):
         (places,) = np.nonzero(weights)
         if places.size:
-            some = slice(places[0], places[-1] + 1)
-            found[some] += np.multiply(weights[some, None], row, out=part[some])
-    return found
+            subset = slice(places[0], places[-1] + 1)
+            result[subset] += np.multiply(weights[subset, None], row, out=part[subset])
+    return result
 
 
 def _outer(left: Floats, right: Floats) -> Floats:

@@ -31,12 +31,12 @@ class LookParts:
     @cached_property
     def sizes(self) -> dict[str, int]:
         """The entries of each block."""
-        D, found = self.dimension, {}
+        D, result = self.dimension, {}
         for part in self.names:
-            found[part] = D
+            result[part] = D
             if part != "score" and D > 1:
-                found[f"{part} off"] = D * (D - 1) // 2
-        return found
+                result[f"{part} off"] = D * (D - 1) // 2
+        return result
 
     @property
     def size(self) -> int:

@@ -64,19 +64,19 @@ class LookMoves(Reading):
     @property
     def lengths(self) -> dict[str, float]:
         """The longest contribution of one record to each part, in steps, rounding included."""
-        one, off = 2.0**self.bits, self._rounding
-        square = (one + off) ** 2
+        item, off = 2.0**self.bits, self._rounding
+        square = (item + off) ** 2
         roots = self.model.outputs + 1
-        several = one**2 + 2 * off * one * math.sqrt(2 * roots) + roots * off**2
-        found = {"score": one + off, "information": square if roots == 2 else several, "meat": square}
-        return {part: found[part] for part in self.parts}
+        several = item**2 + 2 * off * item * math.sqrt(2 * roots) + roots * off**2
+        result = {"score": item + off, "information": square if roots == 2 else several, "meat": square}
+        return {part: result[part] for part in self.parts}
 
     @property
     def moves(self) -> dict[str, float]:
         """How far one replaced record moves each part alone, in steps; two PSD matrices never point apart."""
-        one, off = 2.0**self.bits, self._rounding
+        item, off = 2.0**self.bits, self._rounding
         moves = {part: math.sqrt(2) * length for part, length in self.lengths.items()}
-        return moves | ({"score": self.diameter * one + 2 * off} if "score" in self.parts else {})
+        return moves | ({"score": self.diameter * item + 2 * off} if "score" in self.parts else {})
 
     def added(self, scales: Mapping[str, float]) -> float:
         r"""Return how far one record added or removed moves all parts together, each in units of its noise.
@@ -98,14 +98,14 @@ class LookMoves(Reading):
 
         A shorter contribution moves less: for a fixed inner product every term grows with both lengths.
         """
-        one = 2.0**self.bits
-        score = one / scales["score"] if "score" in self.parts else 0.0
-        meat = one**2 / scales["meat"] if "meat" in self.parts else 0.0
-        information = one**2 / scales["information"] if "information" in self.parts else 0.0
+        item = 2.0**self.bits
+        score = item / scales["score"] if "score" in self.parts else 0.0
+        meat = item**2 / scales["meat"] if "meat" in self.parts else 0.0
+        information = item**2 / scales["information"] if "information" in self.parts else 0.0
         squares = max(self._squares(score**2, meat**2, information**2))
         # Between two points of the grid the sum, of slopes at most 2·score² + 4·(…)², rises by less than this.
         between = (2 * score**2 + 4 * meat**2 + 4 * information**2) / _STEPS
-        slack = {part: length - (one if part == "score" else one**2) for part, length in self.lengths.items()}
+        slack = {part: length - (item if part == "score" else item**2) for part, length in self.lengths.items()}
         rounding = math.sqrt(sum((2 * slack[part] / scales[part]) ** 2 for part in self.parts))
         return math.sqrt(squares + between) + rounding
 
@@ -126,12 +126,12 @@ class LookMoves(Reading):
     def blocks(self, n: int | None) -> tuple[Block, ...]:
         """Return each block as far as it can move alone."""
         moves = self.lengths if n is None else self.moves
-        found = []
+        result = []
         for name, size in self.layout.sizes.items():
             part = name.removesuffix(" off")
             half = 2.0 if name.endswith(" off") else 1.0  # what lies above the diagonal is half of what lies beside it
-            found.append(Block(size, Sensitivity(1.0, 0, 0, moves[part] ** 2 / half)))
-        return tuple(found)
+            result.append(Block(size, Sensitivity(1.0, 0, 0, moves[part] ** 2 / half)))
+        return tuple(result)
 
     def movement(self, n: int | None) -> Sensitivity:
         """Return how far everything moves together, in squares."""
@@ -152,5 +152,5 @@ class LookMoves(Reading):
         """Say whether one record can have moved every part this far."""
         moves = self.moves
         return all(
-            float(np.linalg.norm(found)) <= moves[part] * (1 + 1e-9) for part, found in self.layout.split(gap).items()
+            float(np.linalg.norm(result)) <= moves[part] * (1 + 1e-9) for part, result in self.layout.split(gap).items()
         )

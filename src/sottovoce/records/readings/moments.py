@@ -157,9 +157,9 @@ class Moments(RowReading):
             z[1] = math.sqrt(max(c * c - inner * inner, 0.0))
         low, high = self.labels
         end = high if turn < 0 else low  # a turned row or a turned label moves X'y alike
-        rest = (n - 1) * np.array([0.0] * (self.size - 1) + [self.neutral**2])
+        remainder = (n - 1) * np.array([0.0] * (self.size - 1) + [self.neutral**2])
         first, second = self.join(x[None], np.array([high])), self.join(z[None], np.array([end]))
-        return Statistics(n, first + rest), Statistics(n, second + rest)
+        return Statistics(n, first + remainder), Statistics(n, second + remainder)
 
     def apart(self, gap: Floats) -> bool:
         """Say whether one record can have moved the moments this far."""

@@ -54,8 +54,8 @@ class MultinomialFamily(Family):
 
     def reach(self, predictors: Floats, norm: float) -> Any:
         """Return how far the predictors of any two classes can lie apart, as a matrix; the first class' is zero."""
-        whole = np.concatenate([np.zeros((1, predictors.shape[1])), predictors])
-        return norm * np.linalg.norm(whole[:, None] - whole[None], axis=2) * (1 + 1e-12)
+        full = np.concatenate([np.zeros((1, predictors.shape[1])), predictors])
+        return norm * np.linalg.norm(full[:, None] - full[None], axis=2) * (1 + 1e-12)
 
     def bound(self, reach: Any) -> float:
         r"""Return the most that ‖e_y − p‖ can be; never above √2.

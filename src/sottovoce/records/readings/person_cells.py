@@ -152,8 +152,8 @@ class PersonPlaces(CellCounts):
 
     def statistics(self, n: int, total: Floats) -> Statistics:
         """Return the statistics nearest to a total, in whole places; what is cut off is in no cell."""
-        whole = np.floor(np.asarray(total, dtype=np.float64)[:-1] + 1e-6)
-        return self.gathered(n, whole, [])
+        full = np.floor(np.asarray(total, dtype=np.float64)[:-1] + 1e-6)
+        return self.gathered(n, full, [])
 
     def pairs(self, n: int | None) -> list[tuple[Statistics, Statistics]]:
         """Return the first person with all places in the first cell, and elsewhere; where n is None, there or not."""
@@ -162,9 +162,9 @@ class PersonPlaces(CellCounts):
             alone = np.zeros(self.cells)
             alone[0] = self.each
             return [(self.gathered(1, alone, []), self.gathered(0, 0 * alone, []))]
-        rest = np.zeros(self.cells)
-        rest[last] = (n - 1) * self.each
-        first, second = rest.copy(), rest.copy()
+        remainder = np.zeros(self.cells)
+        remainder[last] = (n - 1) * self.each
+        first, second = remainder.copy(), remainder.copy()
         first[0] += self.each
         if last > 0:
             second[last] += self.each

@@ -57,16 +57,16 @@ class PersonLook(Look):
         n, D = len(names), self.dimension
         rows, scores, informations = np.zeros(n, np.int64), np.zeros((n, D), np.int64), np.zeros((n, D, D), np.int64)
         for start in range(0, person.size, CHUNK):
-            some, whom = [column[start : start + CHUNK] for column in values], person[start : start + CHUNK]
-            x, known = self.encoding.rows(some[:-1], len(some[-1]))
-            y = self.model.outcome(some[-1])
+            subset, whom = [column[start : start + CHUNK] for column in values], person[start : start + CHUNK]
+            x, known = self.encoding.rows(subset[:-1], len(subset[-1]))
+            y = self.model.outcome(subset[-1])
             kept = known & ~np.isnan(y) & (whom >= 0)
             w, roots = self.contributions(x[kept], y[kept])
             np.add.at(rows, whom[kept], 1)
             np.add.at(scores, whom[kept], w.astype(np.int64))
             for u in roots:
-                whole = u.astype(np.int64)
-                np.add.at(informations, whom[kept], whole[:, :, None] * whole[:, None, :])
+                full = u.astype(np.int64)
+                np.add.at(informations, whom[kept], full[:, :, None] * full[:, None, :])
         return Statistics(n, self.of_averages(averages(scores, rows[:, None]), averages(informations, _spread(rows))))
 
     def of_averages(self, scores: Any, informations: Any) -> Floats:
@@ -88,10 +88,10 @@ class PersonLook(Look):
     @property
     def lengths(self) -> dict[str, float]:
         """The longest contribution of one person to each part, in steps, rounding included."""
-        found = super().lengths
+        result = super().lengths
         # Half a step an entry of the average.
-        return found | (
-            {"information": found["information"] + self._matrix_rounding} if "information" in self.parts else {}
+        return result | (
+            {"information": result["information"] + self._matrix_rounding} if "information" in self.parts else {}
         )
 
     @property
@@ -101,10 +101,10 @@ class PersonLook(Look):
     @property
     def moves(self) -> dict[str, float]:
         """How far one person replaced moves each part alone, in steps."""
-        found = super().moves
+        result = super().moves
         if "information" in self.parts:  # rounded, an average of positive matrices may point apart by a little
-            found = found | {"information": found["information"] + 2 * self._matrix_rounding}
-        return found
+            result = result | {"information": result["information"] + 2 * self._matrix_rounding}
+        return result
 
     def arranged(self, records: Sequence[tuple[Any, ...]]) -> Any:
         """Return records, each of a person of its own."""
@@ -136,6 +136,6 @@ def _persons_apart(first: HeldRecords, second: HeldRecords) -> int:
         for place, row in zip(places.tolist(), zip(*side.columns[:-1], strict=True), strict=True):
             if place >= 0:
                 rows[names[place]].append(repr(row))
-        sides.append({name: sorted(found) for name, found in rows.items()})
+        sides.append({name: sorted(result) for name, result in rows.items()})
     names_ = {*sides[0], *sides[1]}
     return sum(sides[0].get(name) != sides[1].get(name) for name in names_)

@@ -32,10 +32,10 @@ def whose(identifiers: Any) -> tuple[Whole, list[str]]:
     (array([ 0, -1,  1,  0,  1,  1]), ['a', '1'])
     """
     if isinstance(identifiers, np.ndarray) and identifiers.dtype.kind in "iuU" and identifiers.ndim == 1:
-        found, places = np.unique(identifiers, return_inverse=True)
-        return places.astype(np.int64), [str(one) for one in found.tolist()]
+        result, places = np.unique(identifiers, return_inverse=True)
+        return places.astype(np.int64), [str(item) for item in result.tolist()]
     known: dict[str, int] = {}
-    rows = np.fromiter((_place(one, known) for one in _listed(identifiers)), dtype=np.int64)
+    rows = np.fromiter((_place(item, known) for item in _listed(identifiers)), dtype=np.int64)
     return rows, list(known)
 
 

@@ -174,9 +174,9 @@ class PoissonFamily(Family):
         )
         s, e = _places(t, far, alpha if alpha.any() else 0.0)
         sums = []
-        for some in zip(*(family.powers for family in families), strict=True):
-            wide = max(map(len, some))
-            padded = np.array([(0.0,) * (wide - len(part)) + part for part in some])
+        for subset in zip(*(family.powers for family in families), strict=True):
+            wide = max(map(len, subset))
+            padded = np.array([(0.0,) * (wide - len(part)) + part for part in subset])
             sums.append(_polynomial(np.repeat(padded, counts, axis=0).T[:, :, None], s))
         return np.asarray(most - e * sums[0]), np.asarray(s * e * sums[1])
 
@@ -271,8 +271,8 @@ def _places(t: Floats, farthest: Any, extra: Any) -> tuple[Floats, Floats]:
 
 def _polynomial(powers: Sequence[float] | Floats, s: Floats) -> Floats:
     """Return a polynomial's values by Horner's rule, in one array; the highest power first."""
-    found = np.full_like(s, powers[0])
+    result = np.full_like(s, powers[0])
     for part in powers[1:]:
-        found *= s
-        found += part
-    return found
+        result *= s
+        result += part
+    return result

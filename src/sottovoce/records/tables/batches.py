@@ -59,7 +59,7 @@ def counted(dataset: Any, reading: Reading, names: Sequence[str]) -> QueryPlan |
 
     def decode(batches: Iterator[Any]) -> Statistics:
         n, total = 0, np.zeros(reading.size)
-        for batch in (some for whole in batches for some in _slices(whole)):
+        for batch in (subset for full in batches for subset in _slices(full)):
             columns = [_column(batch.column(name), kind) for name, kind in zip(names, kinds, strict=True)]
             seen = reading.read(columns[0] if isinstance(reading, CategoryCounts) else columns)
             n, total = n + seen.n, total + seen.total
@@ -123,10 +123,10 @@ def _tally(column: Any, categories: tuple[Hashable, ...]) -> Any:
         counts = np.zeros(size + 1, dtype=np.int64)
         np.add.at(counts, np.append(places, -1), np.bincount(stand, minlength=len(texts) + 1))
         return counts
-    stand, found = stand.astype(np.uint8) if len(texts) < _SMALL else stand, [0] * size
+    stand, result = stand.astype(np.uint8) if len(texts) < _SMALL else stand, [0] * size
     for at in np.flatnonzero(places >= 0).tolist():
-        found[places[at]] += np.count_nonzero(stand == at)
-    return np.array([*found, len(stand) - sum(found)])
+        result[places[at]] += np.count_nonzero(stand == at)
+    return np.array([*result, len(stand) - sum(result)])
 
 
 def _indices(column: Any, missing: int) -> Any:
@@ -154,12 +154,12 @@ def _kinds(reading: Reading) -> list[tuple[Hashable, ...] | None] | None:
 
 def _fits(kind: Any, categories: tuple[Hashable, ...] | None) -> bool:
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    whole = any(is_kind(kind) for is_kind in _WHOLE)
+    full = any(is_kind(kind) for is_kind in _WHOLE)
     if categories is None:
-        return whole or pa.types.is_float32(kind) or pa.types.is_float64(kind)
+        return full or pa.types.is_float32(kind) or pa.types.is_float64(kind)
     if pa.types.is_string(kind):
         return all(isinstance(category, str) for category in categories)
-    return whole and all(isinstance(category, int) and abs(category) < 2**53 for category in categories)
+    return full and all(isinstance(category, int) and abs(category) < 2**53 for category in categories)
 
 
 @dataclass(frozen=True)
@@ -177,15 +177,15 @@ def _column(column: Any, categories: tuple[Hashable, ...] | None) -> Any:
     if categories is None:
         return column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     if not pa.types.is_dictionary(column.type):
-        whole = column if pa.types.is_string(column.type) else column.cast(pa.int64())
-        return _Coded(categories, _places(whole, categories))
+        full = column if pa.types.is_string(column.type) else column.cast(pa.int64())
+        return _Coded(categories, _places(full, categories))
     places = np.append(_places(column.dictionary, categories), -1)
     return _Coded(categories, places.take(_indices(column, len(places) - 1), mode="clip"))
 
 
 def _places(values: Any, categories: tuple[Hashable, ...]) -> Any:
-    found = pc.index_in(values, value_set=_known(categories, values.type))
-    return found.fill_null(-1).to_numpy(zero_copy_only=False)
+    result = pc.index_in(values, value_set=_known(categories, values.type))
+    return result.fill_null(-1).to_numpy(zero_copy_only=False)
 
 
 @lru_cache

@@ -96,8 +96,8 @@ def steps_of(engine: Engine, value: Any, scale: MomentScale, filler: float | Non
         far = ibis.cases((value.isnan(), missing), *beyond, else_=missing)
         if filler is None:
             far = ibis.cases((value > number(scale.middle), STEPS), else_=-STEPS)
-        found = tried.coalesce(far.cast("int64"))
-        return ibis.greatest(ibis.least(found, STEPS), -STEPS).cast("int32")
+        result = tried.coalesce(far.cast("int64"))
+        return ibis.greatest(ibis.least(result, STEPS), -STEPS).cast("int32")
     inner = engine.integer(steps, "int32")
     ends = [(end - scale.middle) * scale.factor for end in (scale.low, scale.high)]
     if max(map(abs, ends)) > STEPS + 0.25:  # bounds so close together that their middle is rounded

@@ -98,8 +98,8 @@ def whole(engine: Engine, table: Any, name: str) -> Any:
     if kind.is_decimal() and kind.scale == 0 and kind.precision is not None and kind.precision < _WIDEST:
         known = ~column.cast("float64").isnan()  # as PostgreSQL's may be
         return ibis.cases((known, column.cast(WIDE)), else_=ibis.null(WIDE))
-    found = numeric(engine, table, name)
-    return found if found.type().is_integer() else None
+    result = numeric(engine, table, name)
+    return result if result.type().is_integer() else None
 
 
 def truth(text: Any) -> Any:

@@ -46,8 +46,8 @@ def written_days(table: Any, sign: str, column: ColumnTerm, right: Literal) -> A
     text = field(table, column.name)
     if not text.type().is_string():
         raise InvalidData(f"column {column.name!r} holds {kind_in_words(text.type())}, and {right.value!r} is a day")
-    found = ibis.cases((text.re_search(f"^{_WRITTEN}$"), text), else_=ibis.null("string"))
-    return SIGNS[sign](found, ibis.literal(_day(column.name, right.value).isoformat()))
+    result = ibis.cases((text.re_search(f"^{_WRITTEN}$"), text), else_=ibis.null("string"))
+    return SIGNS[sign](result, ibis.literal(_day(column.name, right.value).isoformat()))
 
 
 def _day(name: str, value: Any) -> datetime.date:

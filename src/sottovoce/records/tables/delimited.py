@@ -62,17 +62,17 @@ def header(path: str) -> list[str]:
         raise InvalidData(f"the lines of {name} end in carriage returns alone; save it with line feeds")
     line = line.translate(_LENT)
     try:
-        found = [cell.decode("utf-8").strip() for cell in cells(line, separator_of(path))]
+        result = [cell.decode("utf-8").strip() for cell in cells(line, separator_of(path))]
     except UnicodeDecodeError:
         raise InvalidData(f"the names in the first line of {name} are not UTF-8; save it as UTF-8") from None
-    if len(found) == 1 and (marks := [mark for mark in ";\t|" if mark in found[0]]):
+    if len(result) == 1 and (marks := [mark for mark in ";\t|" if mark in result[0]]):
         raise InvalidData(
             f"the first line of {name} is one name with {marks[0]!r} in it: save the file with commas between its "
             "cells and points, not commas, in its numbers"
         )
-    if all(_is_number(cell) for cell in found):
+    if all(_is_number(cell) for cell in result):
         raise InvalidData(f"the first line of {name} holds numbers; it must hold the names of the columns")
-    names = [cell or f"column{place}" for place, cell in enumerate(found, 1)]
+    names = [cell or f"column{place}" for place, cell in enumerate(result, 1)]
     distinct(names, f"the first line of {name}")
     return names
 
@@ -110,14 +110,14 @@ def line_batches(paths: Sequence[str], longest: int) -> Iterator[pa.RecordBatch]
 
 def _whole_lines(read: Callable[[int], bytes], longest: int) -> Iterator[bytes]:
     """Yield pieces of a file that end where a line ends, with a line feed at the end of every line."""
-    rest = b""
+    remainder = b""
     while chunk := read(_CHUNK):
-        lines, feed, rest = (rest + chunk).rpartition(b"\n")
+        lines, feed, remainder = (remainder + chunk).rpartition(b"\n")
         if feed:
             yield _tidy(lines + feed, longest)
-        rest = rest[: longest + 1]  # a carriage return may follow
-    if rest:
-        yield _tidy(rest + b"\n", longest)
+        remainder = remainder[: longest + 1]  # a carriage return may follow
+    if remainder:
+        yield _tidy(remainder + b"\n", longest)
 
 
 def _tidy(lines: bytes, longest: int) -> bytes:
@@ -138,7 +138,7 @@ def cells(line: bytes, separator: bytes) -> list[bytes]:
     >>> cells(b'a,"b ""c"" d"e,f"g,"h,i', b",")
     [b'a', b'b "c" de', b'f"g', b'h,i']
     """
-    found: list[bytes] = []
+    result: list[bytes] = []
     position = 0
     while True:
         cell = b""
@@ -147,12 +147,12 @@ def cells(line: bytes, separator: bytes) -> list[bytes]:
             close = _CLOSING.match(line, position + 1).end()  # type: ignore[union-attr]  # it fits every text
             cell = line[position + 1 : close].replace(b'""', b'"')
             if close == len(line):
-                return [*found, cell]
+                return [*result, cell]
             position = close + 1
         end = line.find(separator, position)
         if end < 0:
-            return [*found, cell + line[position:]]
-        found.append(cell + line[position:end])
+            return [*result, cell + line[position:]]
+        result.append(cell + line[position:end])
         position = end + 1
 
 

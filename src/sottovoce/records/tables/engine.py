@@ -224,11 +224,11 @@ def _told(connection: Any, text: str, fetch: Callable[[Any], T]) -> T:
     if connection.name == "duckdb":  # whose cursor is the connection itself
         with narrowed(connection, text):
             return fetch(connection.raw_sql(text))
-    found = connection.raw_sql(text)
+    result = connection.raw_sql(text)
     try:
-        return fetch(found)
+        return fetch(result)
     finally:
-        found.close()
+        result.close()
 
 
 def run_empty(connection: Any, records: Any, name: str) -> None:
@@ -248,10 +248,10 @@ def fetch_rows(connection: Any, query: Any, name: str) -> NDArray[np.int64]:
             rows = _by_spark(connection, query).collect()
             return np.array([[int(cell) for cell in row] for row in rows], dtype=np.int64)
         if isinstance(query, str):
-            found = _told(connection, query, lambda cursor: cursor.fetch_arrow_table())
+            result = _told(connection, query, lambda cursor: cursor.fetch_arrow_table())
         else:
-            found = connection.to_pyarrow_batches(query).read_all()
-        return np.stack([column.cast("int64").to_numpy() for column in found.columns], axis=1)
+            result = connection.to_pyarrow_batches(query).read_all()
+        return np.stack([column.cast("int64").to_numpy() for column in result.columns], axis=1)
 
     return guarded(run, _COMPLAINT.format(name))
 

@@ -57,10 +57,10 @@ def named_files(path: str) -> NamedFiles:
     if place.exists() or not glob.has_magic(path):
         return NamedFiles((path,))
     fixed = next(parent for parent in place.parents if not glob.has_magic(str(parent)))
-    found = glob.glob(path, recursive=True)  # noqa: PTH207 - Path.glob takes no pattern from the root
+    result = glob.glob(path, recursive=True)  # noqa: PTH207 - Path.glob takes no pattern from the root
     spelled = any(part.startswith(_HIDDEN) for part in place.relative_to(fixed).parts)
     return NamedFiles(
-        _each_once(file for file in found if Path(file).is_file() and (spelled or not _is_hidden(Path(file), fixed))),
+        _each_once(file for file in result if Path(file).is_file() and (spelled or not _is_hidden(Path(file), fixed))),
         fixed,
     )
 
@@ -91,10 +91,10 @@ def _lake(folder: Path) -> str | None:
 def file_place(path: str) -> tuple[int, int] | None:
     """Return what stays the same of a file by whatever name it is reached; None where there is none."""
     try:
-        found = Path(path).stat()
+        result = Path(path).stat()
     except (OSError, ValueError):
         return None
-    return found.st_dev, found.st_ino
+    return result.st_dev, result.st_ino
 
 
 def _each_once(paths: Iterable[str]) -> tuple[str, ...]:

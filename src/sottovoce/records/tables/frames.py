@@ -103,7 +103,8 @@ def _identifier(value: Any) -> Any:
     if isinstance(value, bool | np.bool_):
         return int(value)
     if isinstance(value, float | np.floating):
-        return value if abs(value) <= _WIDEST and value == math.floor(value) else None
+        number = float(value)
+        return value if abs(number) <= _WIDEST and number == math.floor(number) else None
     return value
 
 

@@ -29,9 +29,11 @@ def function_reading(asked: PlannedQuery, reading: FunctionReading) -> QueryPlan
 
     def decode(batches: Iterator[Any]) -> Aggregate:
         parts = [[floats(batch.column(name)) for name in columns] for batch in batches]
-        found = [np.concatenate(part) for part in zip(*parts, strict=True)] if parts else [np.zeros(0) for _ in columns]
-        kept = None if asked.kept is None else found.pop() == 1
-        seen: Aggregate = reading.seen(found, kept)
+        result = (
+            [np.concatenate(part) for part in zip(*parts, strict=True)] if parts else [np.zeros(0) for _ in columns]
+        )
+        kept = None if asked.kept is None else result.pop() == 1
+        seen: Aggregate = reading.seen(result, kept)
         return seen
 
     return QueryPlan(asked.records.select(**columns), decode, stream=True)

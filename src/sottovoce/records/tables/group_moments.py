@@ -104,15 +104,15 @@ def _rows_by_cell(
     rows = engine.stage(records.select(**columns))
     grouped = [name for name in columns if not name.startswith("t")]
     sums = {} if values else _sums(engine, rows, reading)
-    found = (rows.group_by(grouped) if grouped else rows).aggregate(records=rows.count(), **sums)
-    inside = ibis.cases((found.inside, 1), else_=0) if "inside" in columns else ibis.literal(1)
-    shown = {name: found[name].cast("int64").fill_null(-1) for name in grouped if name != "inside"}
-    query = found.select(**shown, inside=inside.cast("int64"), records=found.records, **{s: found[s] for s in sums})
+    result = (rows.group_by(grouped) if grouped else rows).aggregate(records=rows.count(), **sums)
+    inside = ibis.cases((result.inside, 1), else_=0) if "inside" in columns else ibis.literal(1)
+    shown = {name: result[name].cast("int64").fill_null(-1) for name in grouped if name != "inside"}
+    query = result.select(**shown, inside=inside.cast("int64"), records=result.records, **{s: result[s] for s in sums})
     if apart:
-        whole = asked.whole.aggregate(records=asked.whole.count())
+        full = asked.whole.aggregate(records=asked.whole.count())
         ends = {name: ibis.literal(-1).cast("int64") for name in [*shown, "inside"]}
         zeros = {name: ibis.literal("0") for name in sums}
-        query = query.union(whole.select(**ends, records=whole.records, **zeros))
+        query = query.union(full.select(**ends, records=full.records, **zeros))
 
     def decode(rows: NDArray[np.int64]) -> Statistics:
         rows = rows.reshape(-1, len(query.columns))

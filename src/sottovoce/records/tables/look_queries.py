@@ -114,8 +114,8 @@ def _outcome(engine: Any, value: str, reading: Look) -> str:
     if reading.family == "linear":
         return _scaled(engine, value, family.scale)
     if reading.family == "poisson":
-        whole = f"CAST(FLOOR({cut(value, float(family.beyond), float(family.most))}) AS DOUBLE)"
-        return f"({whole} - {double(float(family.beyond))})" if family.beyond else whole
+        full = f"CAST(FLOOR({cut(value, float(family.beyond), float(family.most))}) AS DOUBLE)"
+        return f"({full} - {double(float(family.beyond))})" if family.beyond else full
     return value
 
 
@@ -146,12 +146,12 @@ def _weighed(rows: SqlText, reading: Look, held: tuple[str, ...], along: tuple[s
             grown = f"({_ONE} + {double(family.extra)} * m)"
             s, e = f"m / {grown}", f"EXP(-LN({grown}) / {double(family.extra)})"
         rows = rows.select({"s": s, "e": e}, *held, "y", "v")
-        rest, so_far = family.powers, ("", "")
-        while len(rest[0]) > _DEEP:
-            parts = [_polynomial("s", part[:_DEEP], start) for part, start in zip(rest, so_far, strict=True)]
-            rest, so_far = tuple(part[_DEEP:] for part in rest), ("above", "below")
+        remainder, so_far = family.powers, ("", "")
+        while len(remainder[0]) > _DEEP:
+            parts = [_polynomial("s", part[:_DEEP], start) for part, start in zip(remainder, so_far, strict=True)]
+            remainder, so_far = tuple(part[_DEEP:] for part in remainder), ("above", "below")
             rows = rows.select(dict(zip(so_far, parts, strict=True)), *held, "y", "v", "s", "e")
-        above, below = (_polynomial("s", part, start) for part, start in zip(rest, so_far, strict=True))
+        above, below = (_polynomial("s", part, start) for part, start in zip(remainder, so_far, strict=True))
         slope, p = f"(s * e * {below})", f"({double(float(family.most))} - e * {above})"
     off = f"(y - {p})"
     if word == "linear" and reading.cap:
@@ -169,8 +169,8 @@ def _weighed(rows: SqlText, reading: Look, held: tuple[str, ...], along: tuple[s
 
 def _polynomial(x: str, coefficients: Sequence[float], so_far: str = "") -> str:
     """Return a polynomial by Horner's rule, the highest power first; what is `so_far` of it comes before them."""
-    value, *rest = [so_far] * bool(so_far) + [double(coefficient) for coefficient in coefficients]
-    for coefficient in rest:
+    value, *remainder = [so_far] * bool(so_far) + [double(coefficient) for coefficient in coefficients]
+    for coefficient in remainder:
         value = f"({value} * {x} + {coefficient})"
     return value
 
@@ -203,15 +203,15 @@ def _several(rows: SqlText, reading: Look, held: tuple[str, ...], along: tuple[s
 def sums_of(reading: Look, information: Callable[[int, int], str] | None = None) -> list[str]:
     """Return what is added up, in the order of the blocks: products of whole numbers, which no engine rounds."""
     D, squares = reading.dimension, information or (lambda i, j: product(reading, i, j))
-    found = []
+    result = []
     for name in reading.sizes:
         part = name.removesuffix(" off")
         if part == "score":
-            found += [f"w{i}" for i in range(D)]
+            result += [f"w{i}" for i in range(D)]
         else:
             pairs = places(D, off=name.endswith(" off"))
-            found += [f"w{i} * w{j}" if part == "meat" else squares(i, j) for i, j in pairs]
-    return found
+            result += [f"w{i} * w{j}" if part == "meat" else squares(i, j) for i, j in pairs]
+    return result
 
 
 def places(D: int, *, off: bool) -> list[tuple[int, int]]:

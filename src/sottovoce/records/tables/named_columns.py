@@ -101,10 +101,10 @@ def _text(engine: Engine, records: Any, name: str) -> Any:
         value = numeric(engine, records, name).cast("float64")
         inside = value.between(number(-_EXACT), number(_EXACT))
         there = ibis.cases((inside, value), else_=number(0.5))
-        whole = inside & (there == there.floor())
+        full = inside & (there == there.floor())
         return ibis.cases(
             (value.isnan(), ibis.null("string")),
-            (whole, there.floor().cast("int64").cast("string")),
+            (full, there.floor().cast("int64").cast("string")),
             else_=value.cast("string"),
         )
     plain = kind.is_string() or kind.is_date() or (kind.is_timestamp() and kind.scale == 6)

@@ -46,9 +46,9 @@ def person_of(records: Any, name: str) -> Any:
         # Of 16 bits DuckDB would hold the sums of all persons that there could be, in every thread.
         return column.cast("int32") if kind.is_integer() and kind.nbytes < 4 else column
     if kind.is_floating():
-        whole = column.cast("float64")
-        inside = whole.between(number(-(2.0**62)), number(2.0**62))
-        sure = ibis.cases((whole.isnan(), number(0.5)), (inside, whole), else_=number(0.5))
+        full = column.cast("float64")
+        inside = full.between(number(-(2.0**62)), number(2.0**62))
+        sure = ibis.cases((full.isnan(), number(0.5)), (inside, full), else_=number(0.5))
         return ibis.cases((sure == sure.floor().cast("float64"), sure.floor().cast("int64")), else_=ibis.null("int64"))
     if kind.is_nested() or kind.is_json() or kind.is_interval():
         raise InvalidData(f"column {name!r} holds {kind}, of which what is the same may be written in several ways")
@@ -107,10 +107,10 @@ def person_cells(asked: PlannedQuery, reading: PersonCells) -> QueryPlan:
         return QueryPlan(query, lambda row: reading.gathered(row[0], row[1:], []))
     by = placed.group_by("p", "cell").aggregate(rows=placed.count().cast("int64"))
     inside = by.filter(by.cell >= 0)
-    whole = inside["rows"].sum().over(ibis.window(group_by="p")).cast("int64")
-    each = _shares(engine, inside.mutate(whole=whole), ["rows"], "cell")
-    found = each.group_by("cell").aggregate(records=engine.total(each["rows"]))
-    return _with_persons(reading, found, by)
+    full = inside["rows"].sum().over(ibis.window(group_by="p")).cast("int64")
+    each = _shares(engine, inside.mutate(whole=full), ["rows"], "cell")
+    result = each.group_by("cell").aggregate(records=engine.total(each["rows"]))
+    return _with_persons(reading, result, by)
 
 
 def _number(holds: Any) -> Any:
@@ -138,8 +138,8 @@ def person_rows(asked: PlannedQuery, reading: PersonRows) -> QueryPlan:
     placed = asked.engine.stage(placed.filter(placed.p.notnull()))
     inside = placed.filter(placed.cell >= 0)
     kept = first_rows(asked.engine, inside, "p", ["cell"], reading.rows, reading.key)
-    found = kept.group_by("cell").aggregate(records=kept.count().cast("string"))
-    return _with_persons(reading, found, placed)
+    result = kept.group_by("cell").aggregate(records=kept.count().cast("string"))
+    return _with_persons(reading, result, placed)
 
 
 def _with_persons(reading: PersonPlaces, found: Any, placed: Any) -> QueryPlan:
@@ -241,9 +241,9 @@ def _best_of_few(engine: Engine, placed: Any, names: Sequence[str], cells: int) 
     def best(of: Any, other: Any) -> Any:
         return ibis.cases(*((each.most == each[f"k{k}"], of(k)) for k in range(cells)), else_=other)
 
-    some = each.most > cells  # where no row is in a cell, all that is left of a rank is the cell
+    subset = each.most > cells  # where no row is in a cell, all that is left of a rank is the cell
     return each.select(
-        cell=ibis.cases((some, best(lambda k: ibis.literal(k).cast("int64"), -1)), else_=-1).cast("int64"),
+        cell=ibis.cases((subset, best(lambda k: ibis.literal(k).cast("int64"), -1)), else_=-1).cast("int64"),
         rows=best(lambda k: each[f"r{k}"], 0).cast("float64"),
         **{name: best(lambda k, name=name: each[f"{name}_{k}"], number(0.0)) for name in names},
     )

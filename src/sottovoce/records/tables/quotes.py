@@ -85,11 +85,11 @@ def separated(lines: bytes, separator: bytes) -> bytes:
     )
     state = _states_before(kind + others)
     quoted = state == _QUOTED
-    made = text.copy()
-    made[place[(kind == _IS_SEPARATOR) & ~quoted]] = SEPARATOR[0]
+    built = text.copy()
+    built[place[(kind == _IS_SEPARATOR) & ~quoted]] = SEPARATOR[0]
     kept = np.ones(len(text), dtype=bool)
     kept[place[(kind == _IS_QUOTE) & (quoted | (state == _START))]] = False  # one that opens, or that may close
-    return made[kept].tobytes()
+    return built[kept].tobytes()
 
 
 def _states_before(codes: Any) -> Any:

@@ -39,7 +39,7 @@ def moments(asked: PlannedQuery, reading: Moments) -> QueryPlan:
     if asked.kept is not None:
         y = ibis.cases((asked.kept, y), else_=number(0.0))
     grids = [EngineGrid.covering(bound) for bound in reading.bounds()]
-    gram, cross, one, square = (grid.scale for grid in grids)
+    gram, cross, item, square = (grid.scale for grid in grids)
     rows = ball.project(
         engine,
         asked.records,
@@ -47,13 +47,13 @@ def moments(asked: PlannedQuery, reading: Moments) -> QueryPlan:
         fillers=fillers,
         bounded=bool(reading.features) and abs(reading.intercept) <= ball.huge,
         kept=asked.kept,
-        scale=one,
+        scale=item,
         y=y,
     )
     # Steps of every grid from few products: powers of two change no bit of them.
     places = range(reading.dimension)
-    scaled = {f"u{i}": rows[f"w{i}"] * number(gram / (one * one)) for i in places}
-    rows = engine.stage(rows.mutate(**scaled, v=rows.y * number(cross / one), z=rows.y * number(square)))
+    scaled = {f"u{i}": rows[f"w{i}"] * number(gram / (item * item)) for i in places}
+    rows = engine.stage(rows.mutate(**scaled, v=rows.y * number(cross / item), z=rows.y * number(square)))
     products = (
         [rows[f"w{i}"] * rows[f"u{j}"] for i, j in reading.places],
         [rows[f"w{i}"] * rows.v for i in places],
@@ -84,9 +84,9 @@ def clipped_rows(asked: PlannedQuery, reading: ClippedRows) -> QueryPlan:
     def decode(batches: Iterator[Any]) -> Rows:
         parts = []
         for batch in batches:
-            found = [floats(batch.column(name)) for name in columns]
-            kept = None if asked.kept is None else found.pop() == 1
-            parts.append(reading.seen(found[:-1], found[-1], kept))
+            result = [floats(batch.column(name)) for name in columns]
+            kept = None if asked.kept is None else result.pop() == 1
+            parts.append(reading.seen(result[:-1], result[-1], kept))
         if not parts:
             return Rows(0, np.zeros((0, reading.dimension)), np.zeros(0))
         X, y = np.concatenate([part.X for part in parts]), np.concatenate([part.y for part in parts])

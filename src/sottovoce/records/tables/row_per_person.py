@@ -115,13 +115,13 @@ def _one_row(asked: PlannedQuery, facts: Facts, names: Sequence[str], key: str) 
 
 def _columns(facts: Facts) -> dict[str, Column]:
     """Return what is public of every column of the table that the facts describe, those of vectors apart."""
-    found: dict[str, Column] = {}
+    result: dict[str, Column] = {}
     for name, column in facts.items():
         if isinstance(column, Vector):
-            found |= {part: Number(-column.radius, column.radius) for part in column.of}
+            result |= {part: Number(-column.radius, column.radius) for part in column.of}
         elif name != facts.person:
-            found[name] = column
-    return found
+            result[name] = column
+    return result
 
 
 def _held(asked: PlannedQuery, name: str, column: Column) -> Any:

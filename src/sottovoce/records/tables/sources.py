@@ -171,11 +171,11 @@ def _path(path: str, types: Mapping[str, str] | None, facts: Facts | None) -> Ta
         "CSV": lambda: _csv(connection, files, types or {}, None if facts is None else facts.person),
         "Arrow": lambda: Found(_register(connection, _arrow_files(paths)), untyped=frozenset(paths.keys)),
     }
-    found = _or_close(close, readers[kind], complaint)
+    result = _or_close(close, readers[kind], complaint)
     origin = replace(file_origin(path, files), is_text=kind == "CSV")
-    records, texts = found.records.unbind(), None if found.texts is None else found.texts.unbind()
-    counted = records if found.counted else None  # a Parquet file says how many records it has
-    return Table(name, records, connection, close, texts, found.untyped, origin, counted, found.batches)
+    records, texts = result.records.unbind(), None if result.texts is None else result.texts.unbind()
+    counted = records if result.counted else None  # a Parquet file says how many records it has
+    return Table(name, records, connection, close, texts, result.untyped, origin, counted, result.batches)
 
 
 def _unread(path: str, place: Path) -> str:

@@ -172,7 +172,7 @@ def _condition_count(asked: PlannedQuery, reading: ClippedSum | CategoryCounts) 
     asked.no_missing("a condition is 0 or 1 and never missing, so it takes no value for missing")
     if isinstance(reading, ClippedSum):
         low, high = _bounds(reading)
-        zero, one = (Fraction(min(max(value, low), high)) for value in (0, 1))
+        zero, item = (Fraction(min(max(value, low), high)) for value in (0, 1))
     elif {*reading.categories} != {0, 1}:
         raise InvalidValue(f"a condition is 0 or 1, so its categories are 0 and 1. Got {reading.categories!r}")
     query = table.aggregate(n=table.count().cast("string"), k=table.count(where=kept).cast("string"))
@@ -181,7 +181,7 @@ def _condition_count(asked: PlannedQuery, reading: ClippedSum | CategoryCounts) 
         n, ones = row
         if isinstance(reading, CategoryCounts):
             return Statistics(n, np.array([ones if category else n - ones for category in reading.categories]))
-        total = ones * one + (n - ones) * zero
+        total = ones * item + (n - ones) * zero
         return Statistics(n, np.array([float(total)]), float(total - n * Fraction(reading.low)), (total,))
 
     return QueryPlan(query, decode)

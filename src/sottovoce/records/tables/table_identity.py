@@ -53,11 +53,11 @@ class Origin:
         if not self.is_files:
             return {}
         try:
-            found = [os.stat(part) for part in self.parts]  # noqa: PTH116 - asked with every question, twice as fast
+            result = [os.stat(part) for part in self.parts]  # noqa: PTH116 - asked with every question, twice as fast
         except OSError as error:
             gone = Path(error.filename).name
             raise SourceUnavailable(f"the file {gone} is gone, or may not be read; nothing was spent") from None
-        return {"size": sum(file.st_size for file in found), "modified": max(file.st_mtime_ns for file in found)}
+        return {"size": sum(file.st_size for file in result), "modified": max(file.st_mtime_ns for file in result)}
 
 
 def _files(paths: Sequence[str]) -> set[tuple[int, int]]:
@@ -88,13 +88,13 @@ def database_origin(parts: SplitResult, table: str, schema: str | None) -> Origi
     'postgresql://localhost:5432/db?table=public.people'
     """
     scheme = scheme_of(parts)
-    whole = table if not schema else f"{schema}.{table}"
+    full = table if not schema else f"{schema}.{table}"
     if scheme in _FILES:
         path = os.path.realpath(f"{parts.netloc}{parts.path}")
-        identity = f"{scheme}://{path}?table={whole}"
+        identity = f"{scheme}://{path}?table={full}"
         return Origin(identity, (identity,), is_files=False)
     host = (parts.hostname or "localhost").lower()
     host = "localhost" if host in ("127.0.0.1", "::1") else host
     port = parts.port or _PORTS.get(scheme)
-    identity = f"{scheme}://{host}{'' if port is None else f':{port}'}{parts.path}?table={whole}"
+    identity = f"{scheme}://{host}{'' if port is None else f':{port}'}{parts.path}?table={full}"
     return Origin(identity, (identity,), is_files=False)

@@ -144,9 +144,9 @@ class Answer:
         for place, label in zip(self.question.places, self.question.labels, strict=True):
             row: dict[str, Any] = dict(zip(self.question.label_names, label, strict=True))
             low, high = map(float, ends[place])
-            told = not drowned(low, high, posterior.public_range)
-            row |= {"estimate": float(middle[place]) if told else None, "low": low, "high": high}
-            rows.append(row | {"privacy_share": float(1 - plain[place]) if told and low < high else None})
+            text = not drowned(low, high, posterior.public_range)
+            row |= {"estimate": float(middle[place]) if text else None, "low": low, "high": high}
+            rows.append(row | {"privacy_share": float(1 - plain[place]) if text and low < high else None})
         return rows
 
     @property
@@ -250,26 +250,26 @@ class Answer:
         return self._compared(f"{row_name(first)} / {row_name(second)}", first, second, _over)
 
     def _compared(self, what: str, first: Any, second: Any, made: Callable[[Any, Any], Any]) -> Comparison:
-        rows = [row_of(self.question, one) for one in (first, second)]
+        rows = [row_of(self.question, item) for item in (first, second)]
         draws, places = self._every_draw[:, rows], [self.question.places[row] for row in rows]
 
         def ends(level: float) -> Floats:
             return compared(made, draws, self.posterior.interval(level)[places], level)
 
         rises = made is np.subtract or draws.min() >= 0  # a ratio to what may be below zero has no such ends
-        told = all(self.rows[row]["estimate"] is not None for row in rows)
-        found = made(draws[:, 0], draws[:, 1]) if told else np.full(len(draws), math.nan)
-        return Comparison(f"{self.question.describe()}, {what}", found, self.level, ends if rises else None, told)
+        text = all(self.rows[row]["estimate"] is not None for row in rows)
+        result = made(draws[:, 0], draws[:, 1]) if text else np.full(len(draws), math.nan)
+        return Comparison(f"{self.question.describe()}, {what}", result, self.level, ends if rises else None, text)
 
     def probability(self, claim: str) -> float:
         """Return how likely a claim is, ``"A > B"`` or ``"A >= 0.3"``; NaN where noise hides a row that it names."""
-        found = _MARK.match(claim.strip()) if isinstance(claim, str) else None
-        if found is None:
+        result = _MARK.match(claim.strip()) if isinstance(claim, str) else None
+        if result is None:
             raise InvalidValue(f'a claim compares two rows, or a row and a number: "A > B". Got {claim!r}')
-        left, right = self._side(found["left"]), self._side(found["right"])
+        left, right = self._side(result["left"]), self._side(result["right"])
         if np.isnan(left).any() or np.isnan(right).any():
             return math.nan
-        return float(np.mean(_SIGNS[found["sign"]](left, right)))
+        return float(np.mean(_SIGNS[result["sign"]](left, right)))
 
     def _side(self, text: str) -> Any:
         try:
@@ -342,8 +342,8 @@ def _over(first: Any, second: Any) -> Any:
     """Return one number over another, as large as two of them can be added where the second is nothing beside it."""
     tiny = np.finfo(np.float64).tiny
     with np.errstate(over="ignore"):
-        found = first / np.where(np.abs(second) < tiny, tiny, second)
-    return np.where(np.abs(found) > _ENDLESS, np.copysign(_NO_END, found), found)
+        result = first / np.where(np.abs(second) < tiny, tiny, second)
+    return np.where(np.abs(result) > _ENDLESS, np.copysign(_NO_END, result), result)
 
 
 def _told(value: float) -> str:

@@ -106,9 +106,9 @@ class BudgetAccount(ABC):
         if not isinstance(name, str) or not name.strip():
             raise InvalidValue("a part is named after whoever holds it; the name must not be empty")
         promise = self.share(promise)
-        found = self._ledger.find_budget(f"{self.dataset}/{name}")
-        if found is not None and order is None and (found.promise, found.whole) == (promise, self.budget.id):
-            return found  # parts were once counted at the order of the whole
+        result = self._ledger.find_budget(f"{self.dataset}/{name}")
+        if result is not None and order is None and (result.promise, result.whole) == (promise, self.budget.id):
+            return result  # parts were once counted at the order of the whole
         facts: dict[str, Any] = {"n": self.budget.n, "schema": self.budget.schema, "order": order, "who": self.who}
         return self._ledger.open_budget(f"{self.dataset}/{name}", promise, whole=self.budget, **facts)
 

@@ -107,12 +107,12 @@ def card(
     """
     facts = getattr(ledger, "facts", None) if facts is None else facts
     dataset = getattr(ledger, "dataset", None) if dataset is None else dataset
-    found = ledger if isinstance(ledger, Ledger) else getattr(ledger, "ledger", getattr(ledger, "_ledger", None))
-    if not isinstance(found, Ledger):
+    result = ledger if isinstance(ledger, Ledger) else getattr(ledger, "ledger", getattr(ledger, "_ledger", None))
+    if not isinstance(result, Ledger):
         raise InvalidValue(f"a card is made from a ledger or a curator. Got a {type(ledger).__name__}")
-    head, budget = found.verify(), only_budget(found, dataset)
-    entries, words = found.entries(budget.dataset), texts(language)
-    told = explain(found, dataset=budget.dataset, baseline=baseline, language=language)
+    head, budget = result.verify(), only_budget(result, dataset)
+    entries, words = result.entries(budget.dataset), texts(language)
+    told = explain(result, dataset=budget.dataset, baseline=baseline, language=language)
     counted = [entry for entry in entries if entry.counts]
     releases = [_release(entry, budget) for entry in counted if entry.state is State.COMMITTED]
     unanswered = [_release(entry, budget) for entry in counted if entry.state is not State.COMMITTED]
@@ -122,8 +122,8 @@ def card(
     numbers["mechanisms"] = _listed([release["mechanism"] for release in releases])
     numbers["verbs"] = _listed([release["kind"] for release in releases])
     questions = [
-        {"topic": one["topic"], "answer": one["answer"].format(**numbers), "covered": one.get("covered", True)}
-        for one in words["card"]["questions"]
+        {"topic": first["topic"], "answer": first["answer"].format(**numbers), "covered": first.get("covered", True)}
+        for first in words["card"]["questions"]
     ]
     content = {
         "card": VERSION,
@@ -142,8 +142,8 @@ def card(
             "in_words": numbers["notion"],
         },
         "opened": {"at": budget.at[:10], "who": budget.who},
-        "spent": min(1.0, float(found.spent(budget)) / budget.limit) if budget.limit else 1.0,
-        "parts": sum(other.whole == budget.id for other in found.budgets()),
+        "spent": min(1.0, float(result.spent(budget)) / budget.limit) if budget.limit else 1.0,
+        "parts": sum(other.whole == budget.id for other in result.budgets()),
         "explanation": {k: v for k, v in told.to_dict().items() if k != "sentences"} | {"parts": dict(told.parts)},
         "releases": releases,
         "unanswered": unanswered,
@@ -270,10 +270,10 @@ def _facts(facts: Facts | None, entries: Sequence[Entry]) -> dict[str, Any]:
         if not isinstance(facts, Facts):
             raise InvalidValue(f"facts are Facts, or read by read_facts. Got {shown(facts)}")
         return dict(facts.to_dict())
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for entry in entries:
         mechanism = entry.request.get("mechanism")
         system = mechanism.get("system") if isinstance(mechanism, Mapping) else None
         if isinstance(system, Mapping) and isinstance(system.get("facts"), Mapping):
-            found |= system["facts"]
-    return found
+            result |= system["facts"]
+    return result

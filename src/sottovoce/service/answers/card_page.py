@@ -93,17 +93,17 @@ def _meaning(told: Mapping[str, Any], words: Mapping[str, Any]) -> str:
     )
     parts = told["parts"]
     warned = "".join(f'<p class="beware">{_text(parts[name])}</p>' for name in ("weak", "unproven") if name in parts)
-    rest = "".join(f"<p>{_text(parts[name])}</p>" for name in ("toss", "sure"))
+    remainder = "".join(f"<p>{_text(parts[name])}</p>" for name in ("toss", "sure"))
     first = parts["guess"]
     return (
         f'<p class="first">{_text(first)}</p>{warned}'
-        f'<figure>{dots.svg(first)}<figcaption><ul class="legend">{legend}</ul></figcaption></figure>{rest}'
+        f'<figure>{dots.svg(first)}<figcaption><ul class="legend">{legend}</ul></figcaption></figure>{remainder}'
     )
 
 
 def _budget(content: Mapping[str, Any], card: Mapping[str, Any]) -> str:
-    spent, told = float(content["spent"]), content["explanation"]
-    lines = [told["parts"][name] for name in ("whole", "spent", "so_far", "nothing") if name in told["parts"]]
+    spent, shown = float(content["spent"]), content["explanation"]
+    lines = [shown["parts"][name] for name in ("whole", "spent", "so_far", "nothing") if name in shown["parts"]]
     who = card["by"].format(who=content["opened"]["who"]) if content["opened"]["who"] else ""
     lines.append(card["opened"].format(at=content["opened"]["at"], who=who))
     lines += [card["parts"].format(count=content["parts"])] if content["parts"] else []
@@ -141,8 +141,8 @@ def _data(content: Mapping[str, Any], card: Mapping[str, Any]) -> str:
 def _public(fact: Mapping[str, Any], card: Mapping[str, Any]) -> str:
     """Return what is public of a column in a few words: its bounds, or its categories."""
     if "categories" in fact:
-        found = [str(one) for one in fact["categories"]]
-        return ", ".join(found[:12]) + (f" … ({len(found)})" if len(found) > 12 else "")
+        result = [str(item) for item in fact["categories"]]
+        return ", ".join(result[:12]) + (f" … ({len(result)})" if len(result) > 12 else "")
     if fact.get("kind") == "flag":
         return str(card["yes_no"])
     ends = [0] if fact.get("kind") == "count" else []
@@ -164,20 +164,25 @@ def _releases(content: Mapping[str, Any], card: Mapping[str, Any]) -> str:
 def _entries(entries: Iterable[Mapping[str, Any]], card: Mapping[str, Any]) -> str:
     """Return a table of what was charged: when, who, what, why, how much and on what it rests."""
     rows = []
-    for one in entries:
-        note = card.get(one["state"], "")
-        question = _text(one["question"]) + (f' <span class="soft">({_text(note)})</span>' if note else "")
-        purpose = _text(one["purpose"]) if one["purpose"] else f'<span class="soft">{_text(card["not_stated"])}</span>'
-        basis = _text(card["basis"].get(one["basis"], one["basis"]))
-        share = percent(one["share"])
-        rows.append((str(int(one["entry"])), _text(one["day"]), _text(one["who"]), question, purpose, share, basis))
+    for item in entries:
+        note = card.get(item["state"], "")
+        question = _text(item["question"]) + (f' <span class="soft">({_text(note)})</span>' if note else "")
+        purpose = (
+            _text(item["purpose"]) if item["purpose"] else f'<span class="soft">{_text(card["not_stated"])}</span>'
+        )
+        basis = _text(card["basis"].get(item["basis"], item["basis"]))
+        share = percent(item["share"])
+        rows.append((str(int(item["entry"])), _text(item["day"]), _text(item["who"]), question, purpose, share, basis))
     return _table(card["columns"]["releases"], rows, "entries")
 
 
 def _questions(content: Mapping[str, Any], card: Mapping[str, Any]) -> str:
     rows = [
-        (_text(one["topic"]), f'<span class="{"covered" if one["covered"] else "open"}">{_text(one["answer"])}</span>')
-        for one in content["questions"]
+        (
+            _text(item["topic"]),
+            f'<span class="{"covered" if item["covered"] else "open"}">{_text(item["answer"])}</span>',
+        )
+        for item in content["questions"]
     ]
     return _table(card["columns"]["nist"], rows, "asked")
 

@@ -102,12 +102,12 @@ class Argument:
         if self.kind == "choice":
             schema["enum"] = list(self.choices)
         if facts is not None and self.columns:
-            one: dict[str, Any] = {"type": "string", "enum": self.fitting(facts)}
+            item: dict[str, Any] = {"type": "string", "enum": self.fitting(facts)}
             if self.bands and (numbers := [name for name, column in facts.items() if isinstance(column, _NUMBERS)]):
                 words = f"Bands of a number, such as {numbers[0]}: 12 bands"
-                one = {"anyOf": [one, {"type": "string", "maxLength": _LONGEST, "description": words}]}
-            several = {"anyOf": [one, {"type": "array", "items": one}]}
-            schema = {"title": self.label} | (one if self.kind == "column" else several)
+                item = {"anyOf": [item, {"type": "string", "maxLength": _LONGEST, "description": words}]}
+            several = {"anyOf": [item, {"type": "array", "items": item}]}
+            schema = {"title": self.label} | (item if self.kind == "column" else several)
         return schema
 
     def checked(self, value: Any) -> Any:
@@ -182,11 +182,11 @@ class Verb:
                 f"{self.word} takes {', '.join(known)}, and as every verb spend, level and purpose. "
                 f"Got {', '.join(map(shown, unknown[:5]))}"
             )
-        found = {name: known[name].checked(value) for name, value in given.items() if value is not None}
+        result = {name: known[name].checked(value) for name, value in given.items() if value is not None}
         for name, argument in known.items():
-            if argument.needed and not found.get(name):
+            if argument.needed and not result.get(name):
                 raise InvalidValue(f"{self.word} needs {name}, {_WANTED[argument.kind]}")
-        return found
+        return result
 
     def schema(self, facts: Mapping[str, Column] | None = None) -> dict[str, Any]:
         """Return the JSON schema of the verb's arguments."""
@@ -206,20 +206,20 @@ class Verb:
             asked.setdefault("at", (0.25, 0.5, 0.75))
         if cut := asked.pop("cut", ""):
             asked["cells"] = Cells.parse(facts, [columns] if isinstance(columns, str) else columns, cut)
-        made = Question(self.word, columns, facts, **asked)
-        check_levels(made.where, facts)
-        return made
+        built = Question(self.word, columns, facts, **asked)
+        check_levels(built.where, facts)
+        return built
 
     def arguments_of(self, question: Any) -> dict[str, Any]:
         """Return the arguments that `question` makes this question of, in plain values for the wire."""
-        found: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         for argument in self.arguments:
             if argument.name in ("column", "columns"):
                 asked = list(question.columns_asked)
-                found[argument.name] = asked[0] if argument.name == "column" else asked
+                result[argument.name] = asked[0] if argument.name == "column" else asked
             elif value := getattr(question, argument.name):
-                found[argument.name] = list(value) if isinstance(value, tuple) else value
-        return found
+                result[argument.name] = list(value) if isinstance(value, tuple) else value
+        return result
 
     def mechanism(
         self,
@@ -267,12 +267,12 @@ def spend_of(given: Any) -> Promise | float:
     """
     if isinstance(given, Promise):
         return given
-    found = parse_spend(given) if isinstance(given, str) else given
-    if isinstance(found, str):
-        return parse_promise(found)
-    if not _number(found) or not 0 < found <= 1:
+    result = parse_spend(given) if isinstance(given, str) else given
+    if isinstance(result, str):
+        return parse_promise(result)
+    if not _number(result) or not 0 < result <= 1:
         raise InvalidValue(f"spend is a share of the budget above 0 and at most 1, or a promise. Got {shown(given)}")
-    return float(found)
+    return float(result)
 
 
 def _promise(found: Promise | None) -> Promise:

@@ -53,10 +53,10 @@ class RowContrast:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values: difference and factor with their ends, and which row is higher."""
-        told: dict[str, Any] = {"first": self.first, "second": self.second}
-        for name, one in (("difference", self.difference), ("ratio", self.factor)):
-            told[name] = None if one is None else one.row
-        return told | {"higher": self.higher, "level": self.difference.level}
+        text: dict[str, Any] = {"first": self.first, "second": self.second}
+        for name, item in (("difference", self.difference), ("ratio", self.factor)):
+            text[name] = None if item is None else item.row
+        return text | {"higher": self.higher, "level": self.difference.level}
 
     def _which(self) -> str:
         if self.higher is None:
@@ -86,16 +86,16 @@ def contrast(answer: Answer, first: int, second: int) -> RowContrast:
     labels = answer.question.labels
     if not (0 <= first < len(labels) and 0 <= second < len(labels)) or first == second:
         raise InvalidValue(f"a comparison needs two different rows of the {len(labels)} that this answer has")
-    one, other = (labels[place] for place in (first, second))
-    first_name, second_name = (" / ".join(map(shown, label)) for label in (one, other))
-    draws = [answer.draws(*label) for label in (one, other)]
+    item, other = (labels[place] for place in (first, second))
+    first_name, second_name = (" / ".join(map(shown, label)) for label in (item, other))
+    draws = [answer.draws(*label) for label in (item, other)]
     names = zip((first, second), (first_name, second_name), strict=True)
     hidden = tuple(name for place, name in names if answer.rows[place]["estimate"] is None)
-    factor = answer.ratio(one, other) if not hidden and min(part.min() for part in draws) > 0 else None
+    factor = answer.ratio(item, other) if not hidden and min(part.min() for part in draws) > 0 else None
     if factor is not None and factor.high > _MOST:
         factor = None
     higher = None if hidden else float(np.mean(draws[0] > draws[1]) + np.mean(draws[0] == draws[1]) / 2)
-    return RowContrast(first_name, second_name, answer.difference(one, other), factor, higher, hidden)
+    return RowContrast(first_name, second_name, answer.difference(item, other), factor, higher, hidden)
 
 
 def _percent(chance: float) -> str:

@@ -36,16 +36,16 @@ def parse_contrast(text: str, terms: Sequence[str]) -> dict[str, float]:
     weights: dict[str, float] = {}
     place = 0
     while place < len(text) or not weights:
-        found = part.match(text, place)
-        if found is None:
+        result = part.match(text, place)
+        if result is None:
             raise InvalidValue(
                 f"a contrast reads like age=10, sex=1 or 'A - B', of the terms {', '.join(terms[:20])}. "
                 f"Got {shown(text[place:].strip()[:80])}"
             )
-        if found[1] in weights:
-            raise InvalidValue(f"a contrast says the weight of a term once. Got {found[1]!r} twice")
-        weights[found[1]] = float(found[2] or 1.0)
-        place = found.end()
+        if result[1] in weights:
+            raise InvalidValue(f"a contrast says the weight of a term once. Got {result[1]!r} twice")
+        weights[result[1]] = float(result[2] or 1.0)
+        place = result.end()
     return weights
 
 

@@ -166,8 +166,8 @@ def scale_of(rows: Iterable[Mapping[str, Any]]) -> DisplayScale:
     Rows that noise hides are left out where there are others: all that there can be would leave these no room.
     """
     rows = list(rows)
-    told = [row for row in rows if row["estimate"] is not None] or rows
-    ends = [float(row[name]) for row in told for name in _NUMBERS if row[name] is not None]
+    text = [row for row in rows if row["estimate"] is not None] or rows
+    ends = [float(row[name]) for row in text for name in _NUMBERS if row[name] is not None]
     ends = [min(max(value, -_FAR), _FAR) for value in ends if math.isfinite(value)] or [0.0, 1.0]
     low, high = min(ends), max(ends)
     if low > 0 and low < 0.6 * high:
@@ -207,13 +207,13 @@ def drawn_rows(
     """
     names = list(itertools.takewhile(lambda name: name != _NUMBERS[0], rows[0] if rows else ()))
     scale = scale_of(rows)
-    found = []
+    result = []
     for row in rows:
         (estimate, low, high), noise = formatted(row, counts=counts), row.get("privacy_share")
         share = privacy_part(row) if "privacy_share" in row else ""
         labels = tuple(shown(row[name]) for name in names)
-        found.append(PlacedRow(labels, estimate, low, high, share, picture(row, scale, noise)))
-    return names, found, scale
+        result.append(PlacedRow(labels, estimate, low, high, share, picture(row, scale, noise)))
+    return names, result, scale
 
 
 def picture(
@@ -231,16 +231,16 @@ def picture(
     numbers = [math.nan if row[name] is None else float(row[name]) for name in _NUMBERS]
     if any(map(math.isnan, numbers[1:])):
         return ""
-    told = not math.isnan(numbers[0])
+    text = not math.isnan(numbers[0])
     middle, low, high = map(scale.place, numbers)
-    parts = [_line("rest" if told else "rest unknown", low, high, 2.5)]
+    parts = [_line("rest" if text else "rest unknown", low, high, 2.5)]
     if mark is not None:
         x = f"{scale.place(mark):.2f}%"
         parts.append(f'<line class="nothing" x1="{x}" x2="{x}" y1="0" y2="22" stroke="currentColor"/>')
-    if told and noise is not None and noise < 1:
+    if text and noise is not None and noise < 1:
         inner = [middle + (end - middle) * (1 - noise) for end in (low, high)]
         parts.append(_line("plain", inner[0], inner[1], 7))
-    if told:
+    if text:
         parts.append(f'<circle class="dot" cx="{middle:.2f}%" cy="11" r="5" fill="#1f5f8b"/>')
     return f'<svg class="interval" width="100%" height="22" aria-hidden="true">{"".join(parts)}</svg>'
 
@@ -275,12 +275,12 @@ def html_table(
     counts: bool = False,
 ) -> str:
     """Return rows with their intervals as a table for a notebook; no style sheet is needed."""
-    names, found, scale = drawn_rows(rows, counts=counts)
+    names, result, scale = drawn_rows(rows, counts=counts)
     left, right = 'style="text-align:left"', 'style="text-align:right"'
     head = "".join(f"<th {left}>{escape(name)}</th>" for name in names)
     head += f'<th {right}>estimate</th><th {left}>interval</th><th style="min-width:14em"></th><th {right}>{PART}</th>'
     body = []
-    for row in found:
+    for row in result:
         cells = "".join(f"<td>{escape(label)}</td>" for label in row.labels)
         cells += f"<td {right}><strong>{row.estimate}</strong></td><td {left}>{row.low} to {row.high}</td>"
         body.append(f"<tr>{cells}<td>{row.picture}</td><td {right}>{row.privacy}</td></tr>")

@@ -40,8 +40,8 @@ def left_out_note(posterior: CellsPosterior) -> str | None:
     if not posterior.reading.counted or question.rows > 1:  # whose places persons with few rows leave empty
         return None
     noisy, noise, room = posterior.noisy_counts()
-    inside, outside, one = float(noisy[:-1].sum()), float(noisy[-1]), math.sqrt(noise.variance)
-    sd = one if room is not None else one * math.sqrt(len(noisy) - 1)
+    inside, outside, item = float(noisy[:-1].sum()), float(noisy[-1]), math.sqrt(noise.variance)
+    sd = item if room is not None else item * math.sqrt(len(noisy) - 1)
     if room is not None:
         inside = room - outside  # one count knows it better than the sum of many
     total = inside + outside
@@ -53,10 +53,10 @@ def left_out_note(posterior: CellsPosterior) -> str | None:
             f"perhaps no record is meant, {most}: if that is a surprise, compare the words of the condition and of the "
             "facts with those in the data"
         )
-    if outside - _SURE * one <= _MANY * (total + _SURE * sd):
+    if outside - _SURE * item <= _MANY * (total + _SURE * sd):
         return None
-    whole = _all(posterior, total)
-    many = f"nearly all of {whole}" if outside >= _NEARLY * total else f"about {_about(outside)} of {whole}"
+    full = _all(posterior, total)
+    many = f"nearly all of {full}" if outside >= _NEARLY * total else f"about {_about(outside)} of {full}"
     return (
         f"{many} are in no row: {_columns(question)} is missing, or written otherwise than the facts say; if that is a "
         "surprise, compare their words with those in the data"

@@ -81,9 +81,9 @@ class Explanation:
         return icons(self.people, self.before, self.after)
 
     def _repr_html_(self) -> str:
-        told = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self.sentences)
+        shown = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self.sentences)
         drawn = self.icons.svg(self.sentences[0])
-        return f"<div><strong>{html.escape(self.title)}</strong>{drawn}{told}</div>"
+        return f"<div><strong>{html.escape(self.title)}</strong>{drawn}{shown}</div>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as plain values."""
@@ -141,10 +141,10 @@ def explain(
     people = _PEOPLE if chance >= 1 / _PEOPLE else 10 ** math.ceil(-math.log10(chance) - 1e-9)
     before = round(chance * people)
     chance = before / people  # as it is said: what follows is true of the numbers in the sentence
-    found = success(claim, chance)
-    after = _up(found, people, before)
+    result = success(claim, chance)
+    after = _up(result, people, before)
     right = min(100.0, math.ceil(500 * (1 + advantage(claim)) - 1e-9) / 10)
-    sure = _up(how_sure(found, 0.5, chance), 100, 50)
+    sure = _up(how_sure(result, 0.5, chance), 100, 50)
     numbers = {"people": f"{people:,}", "before": f"{before:,}", "after": f"{after:,}", "right": f"{right:g}"}
     fragments = words["relation"][str(claim.relation)]
     if unit is None and claim.relation.unit == "record" and not isinstance(what, Promise | Profile):
@@ -166,9 +166,9 @@ def explain(
         numbers |= paid | {"so_far": f"{so_far:,}"}
         parts += ["spent", "so_far"] if entries else ["nothing"]
     parts += ["who", "against", "public", "not_promised"]
-    told = {part: words[part].format(**numbers) for part in parts}
+    shown = {part: words[part].format(**numbers) for part in parts}
     title = words["title"].format(what=named)
-    return Explanation(title, told, people, before, after, right, sure, so_far, language)
+    return Explanation(title, shown, people, before, after, right, sure, so_far, language)
 
 
 @functools.lru_cache  # a card, a page and an explanation say it of the same entries
@@ -226,28 +226,28 @@ def _claim(
         return words["budget"].format(what=what.promise), what.promise, None
     from sottovoce.service.ledger import Ledger  # noqa: PLC0415 - opens a database
 
-    found: Any = what
+    result: Any = what
     ledger = what if isinstance(what, Ledger) else getattr(what, "ledger", getattr(what, "_ledger", None))
     if isinstance(ledger, Ledger):
         budget = what.budget if isinstance(getattr(what, "budget", None), Budget) else only_budget(ledger, dataset)
         share = min(1.0, float(ledger.spent(budget)) / budget.limit) if budget.limit else 1.0
         entries = [entry for entry in ledger.entries(budget.dataset) if entry.counts]
         return words["budget"].format(what=budget.promise), budget.promise, (share, entries)
-    found = getattr(what, "profile", getattr(what, "cost", None))
-    if not isinstance(found, Profile):
+    result = getattr(what, "profile", getattr(what, "cost", None))
+    if not isinstance(result, Profile):
         raise InvalidValue(f"explain takes a promise, a profile, a release or a ledger. Got a {type(what).__name__}")
-    return words["release"], found, None
+    return words["release"], result, None
 
 
 def only_budget(ledger: Ledger, dataset: str | None = None) -> Budget:
     """Return the budget of a data set, or the only one there is."""
     if dataset is not None:
         return ledger.budget(dataset)
-    found = [budget for budget in ledger.budgets() if budget.whole is None]
-    if len(found) != 1:
-        names = ", ".join(repr(budget.dataset) for budget in found[:12]) or "none"
-        raise InvalidValue(f"this ledger has {len(found)} budgets; say dataset=... ({names})")
-    return found[0]
+    result = [budget for budget in ledger.budgets() if budget.whole is None]
+    if len(result) != 1:
+        names = ", ".join(repr(budget.dataset) for budget in result[:12]) or "none"
+        raise InvalidValue(f"this ledger has {len(result)} budgets; say dataset=... ({names})")
+    return result[0]
 
 
 @functools.cache
@@ -258,5 +258,5 @@ def texts(language: str) -> dict[str, Any]:
     )
     if language not in known:
         raise InvalidValue(f"there are no texts in {language!r}; there are {', '.join(known)}")
-    found: dict[str, Any] = known[language]
-    return found
+    result: dict[str, Any] = known[language]
+    return result

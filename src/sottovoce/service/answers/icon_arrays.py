@@ -34,23 +34,23 @@ class Icons:
 
     def places(self) -> list[list[tuple[int, int]]]:
         """Return the column and the row of every dot, kind by kind."""
-        found, start = [], 0
+        result, start = [], 0
         for count in self.counts:
-            found.append([(p % _WIDE, p // _WIDE) for p in range(start, start + count)])
+            result.append([(p % _WIDE, p // _WIDE) for p in range(start, start + count)])
             start += count
-        return found
+        return result
 
     def legend(self, words: Mapping[str, str]) -> list[str]:
         """Return what each kind of dot means, in the words of a language."""
         numbers = (self.anyway * self.each, self.more * self.each, self.rest * self.each)
-        told = [
+        shown = [
             words[name].format(number=f"{n:,}") for name, n in zip(("anyway", "more", "rest"), numbers, strict=True)
         ]
         if self.left_out:
-            told[2] = words["left_out"].format(number=f"{self.left_out:,}")
+            shown[2] = words["left_out"].format(number=f"{self.left_out:,}")
         if self.each > 1:
-            told.append(words["each"].format(number=f"{self.each:,}"))
-        return told
+            shown.append(words["each"].format(number=f"{self.each:,}"))
+        return shown
 
     def lines(self) -> list[str]:
         """Return the dots as lines of text."""

@@ -43,7 +43,7 @@ def curator_html(purse: BudgetAccount, facts: Sequence[tuple[str, str]]) -> str:
     budget = purse.budget
     try:
         entries = [entry for entry in purse.history() if entry.state is not State.VOID]
-        share, left = purse.share_left(), purse.left()
+        share, remaining = purse.share_left(), purse.left()
     except (SottovoceError, ArithmeticError) as error:  # a curator that was closed still shows what it was
         return _card(purse.dataset, [*facts, ("ledger", str(error))], "", 0.0, [])
     costs = [budget.share(entry.whole_cost or entry.cost) for entry in entries[-5:]]
@@ -51,7 +51,7 @@ def curator_html(purse: BudgetAccount, facts: Sequence[tuple[str, str]]) -> str:
         (asked_in_words(entry.request), f"{percent(cost)} of the budget")
         for entry, cost in zip(entries[-5:], costs, strict=True)
     ]
-    return _card(purse.dataset, facts, left, share, asked[::-1])
+    return _card(purse.dataset, facts, remaining, share, asked[::-1])
 
 
 def _card(

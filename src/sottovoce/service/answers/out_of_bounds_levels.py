@@ -51,7 +51,9 @@ def beyond_note(posterior: Coefficients) -> str | None:
 
 def _levels(encoding: Any) -> tuple[list[str], Any]:
     """Return the levels there are, by their columns, and a row of each."""
-    leveled = [(place, levels) for place, one in enumerate(encoding.columns) if (levels := levels_of(one)) is not None]
+    leveled = [
+        (place, levels) for place, item in enumerate(encoding.columns) if (levels := levels_of(item)) is not None
+    ]
     names = [f"{encoding.names[place]} {shown(level)}" for place, levels in leveled for level in levels]
     values = []
     for place, column in enumerate(encoding.columns):

@@ -44,7 +44,7 @@ class PaidVerbs(Verbs, BudgetAccount):
         charged = [self.budget] if part is None else [self.budget, part]
 
         def share(profile: Profile) -> float:
-            return max(one.share(price(one, self.claimed(profile))) for one in charged)
+            return max(item.share(price(item, self.claimed(profile))) for item in charged)
 
         return NoisyCells.calibrate(question, budget.n, target, price=share)
 
@@ -61,8 +61,8 @@ class PaidVerbs(Verbs, BudgetAccount):
         check_options(getattr(Verbs, question.verb), options)
         level = checked_level(level)  # before anything is spent
         if (earlier := self._told_before(question, part, level, options)) is not None:
-            told: Answer = earlier
-            return told
+            text: Answer = earlier
+            return text
         mechanism = self.mechanism_for(question, spend, part)
         done = self.answered(mechanism, where=question.where, part=part, **options)
         budget = self.budget if part is None else part
@@ -87,8 +87,8 @@ class PaidVerbs(Verbs, BudgetAccount):
         check_options(Verbs.regress, options)
         level = checked_level(level)
         if (earlier := self._told_before(formula, part, level, options)) is not None:
-            told: Regression = earlier
-            return told
+            text: Regression = earlier
+            return text
         budget = self.budget if part is None else part
         mechanism = self.looks_for(formula, spend, part)
         done = self.answered(mechanism, where=formula.where, part=part, **options)
@@ -140,10 +140,10 @@ class PaidVerbs(Verbs, BudgetAccount):
     ) -> RegressionPlan:
         mechanism = self.looks_for(formula, spend, part)
         self.ensure_covered(mechanism, where=formula.where, part=part)
-        made: RegressionPlan = regression_room().plan_looks(
+        built: RegressionPlan = regression_room().plan_looks(
             mechanism, self.share(spend, part), records, checked_level(level), imagined
         )
-        return made
+        return built
 
     def _purse(self, part: Budget | None) -> tuple[PrivacyFilter, int | None]:
         budget = self.budget if part is None else self._part(part)

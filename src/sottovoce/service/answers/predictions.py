@@ -34,17 +34,17 @@ _DRAWS = 2000
 def predict(posterior: Coefficients, frame: Any, level: float, draws: int = _DRAWS) -> Any:
     """Return the expected response of each row of a frame, see `Regression.predict`."""
     rows, held = _rows(posterior, frame)
-    found = _means(posterior, rows, draws)
+    result = _means(posterior, rows, draws)
     import pandas as pd  # noqa: PLC0415 - an extra
 
     wanted = checked_level(level)
-    ends = np.quantile(found, [(1 - wanted) / 2, (1 + wanted) / 2], axis=0)
+    ends = np.quantile(result, [(1 - wanted) / 2, (1 + wanted) / 2], axis=0)
     middle = np.median if posterior.formula.model.boundless else np.mean
-    table = {"estimate": middle(found, axis=0), "low": ends[0], "high": ends[1]}
+    table = {"estimate": middle(result, axis=0), "low": ends[0], "high": ends[1]}
     note: dict[str, Any] = {"held": held} if any(held) else {}
-    if found.ndim == 2:
+    if result.ndim == 2:
         return pd.DataFrame(table | note)
-    n, levels = found.shape[1:]
+    n, levels = result.shape[1:]
     names = levels_of(posterior.formula.response)
     assert names is not None
     which = {"row": np.repeat(np.arange(n), levels), posterior.formula.parsed.response: list(names) * n}
@@ -70,13 +70,13 @@ def expected(posterior: Coefficients, rows: Sequence[Row], level: float) -> list
     if not given:
         return []
     names = posterior.formula.encoding.names
-    found = predict(posterior, {name: [row[name] for row in given] for name in names} if names else given, level)
-    told = [
-        {name: value for name, value in one.items() if name != "row" and (name != "held" or value)}
-        for one in found.to_dict("records")
+    result = predict(posterior, {name: [row[name] for row in given] for name in names} if names else given, level)
+    text = [
+        {name: value for name, value in item.items() if name != "row" and (name != "held" or value)}
+        for item in result.to_dict("records")
     ]
-    each = len(told) // len(given)
-    return [{"row": _in_words(row), "expected": told[each * i : each * (i + 1)]} for i, row in enumerate(rows)]
+    each = len(text) // len(given)
+    return [{"row": _in_words(row), "expected": text[each * i : each * (i + 1)]} for i, row in enumerate(rows)]
 
 
 def _in_words(row: Row) -> str:
@@ -85,13 +85,13 @@ def _in_words(row: Row) -> str:
 
 def sentence(response: str, level: float, said: Mapping[str, Any]) -> str:
     """Return what is expected of a row (`expected`), with its interval, in words."""
-    told = []
+    text = []
     for row in said["expected"]:
         estimate, low, high = formatted(row)
         name = f"{response} {shown(row[response])}" if response in row else response
-        told.append(f"{name} {estimate} ({percent(level)} interval {low} to {high})")
+        text.append(f"{name} {estimate} ({percent(level)} interval {low} to {high})")
     held = said["expected"][0].get("held")
-    return f"{said['row'] or 'any row'}: expected {', '.join(told)}" + (f"; with {held}" if held else "")
+    return f"{said['row'] or 'any row'}: expected {', '.join(text)}" + (f"; with {held}" if held else "")
 
 
 def _means(posterior: Coefficients, rows: Floats, draws: int) -> Floats:
@@ -105,8 +105,8 @@ def _means(posterior: Coefficients, rows: Floats, draws: int) -> Floats:
     if family.outputs == 1:
         return family.expected(thetas @ rows.T)
     t = np.einsum("skd,nd->snk", thetas.reshape(len(thetas), family.outputs, -1), rows)
-    rest = family.mean(t)
-    return np.concatenate([1 - rest.sum(axis=-1, keepdims=True), rest], axis=-1)
+    remainder = family.mean(t)
+    return np.concatenate([1 - remainder.sum(axis=-1, keepdims=True), remainder], axis=-1)
 
 
 def _rows(posterior: Coefficients, frame: Any) -> tuple[Floats, list[str]]:
@@ -127,12 +127,12 @@ def _rows(posterior: Coefficients, frame: Any) -> tuple[Floats, list[str]]:
     if not values:
         count = max(len(frame) if hasattr(frame, "__len__") else 1, 1)
         return encoding.rows([], count)[0], [""] * count
-    sizes = {name: len(v) for name, v, one in zip(encoding.names, values, ones, strict=True) if not one}
+    sizes = {name: len(v) for name, v, item in zip(encoding.names, values, ones, strict=True) if not item}
     if len(set(sizes.values())) > 1:
         said = ", ".join(f"{name} {size}" for name, size in sizes.items())
         raise InvalidData(f"to predict, give columns of one length, or one value for all rows. Got {said}")
     n = next(iter(sizes.values()), 1)
-    values = [np.repeat(v, n) if one else v for v, one in zip(values, ones, strict=True)]
+    values = [np.repeat(v, n) if item else v for v, item in zip(values, ones, strict=True)]
     rows, known = encoding.rows(values)
     if not known.all():
         where = _first(encoding, values)
@@ -183,19 +183,19 @@ def effect(posterior: Coefficients, column: str, at: Mapping[str, Any], level: f
         else:
             held[name] = levels[0] if levels is not None else (span.low + span.high) / 2  # type: ignore[union-attr]
     size = len(held[column])
-    found = predict(posterior, held, level)
+    result = predict(posterior, held, level)
     given = np.array(held[column], dtype=object)
-    times = len(found) // size
-    found.insert(0, column, pd.Series(np.repeat(given, times)).infer_objects())
-    return found.drop(columns=["row"], errors="ignore")
+    times = len(result) // size
+    result.insert(0, column, pd.Series(np.repeat(given, times)).infer_objects())
+    return result.drop(columns=["row"], errors="ignore")
 
 
 def plot_effect(posterior: Coefficients, column: str, at: Mapping[str, Any], level: float) -> Any:
     """Return a figure of `effect`."""
-    found = effect(posterior, column, at, level)
+    result = effect(posterior, column, at, level)
     response = posterior.formula.parsed.response
     drawing, axes = figure(width=5.6, height=3.6)
-    groups = [(None, found)] if response not in found else list(found.groupby(response, sort=False))
+    groups = [(None, result)] if response not in result else list(result.groupby(response, sort=False))
     numbers = not isinstance(posterior.formula.facts[column], Category | Flag)
     for k, (name, part) in enumerate(groups):
         x = part[column].to_numpy(dtype=float) if numbers else np.arange(len(part)) + 0.08 * k

@@ -56,10 +56,10 @@ def parse_question(text: str) -> dict[str, Any]:
     >>> parse_question("quantiles 0.1, 0.9 of `blood pressure`")
     {'verb': 'quantiles', 'columns': ('blood pressure',), 'at': (0.1, 0.9)}
     """
-    found = _GRAMMAR.fullmatch(text) if isinstance(text, str) else None
-    verb = found["verb"].lower() if found else ""
+    result = _GRAMMAR.fullmatch(text) if isinstance(text, str) else None
+    verb = result["verb"].lower() if result else ""
     known = _SAME.get(verb, verb)
-    if found is None and isinstance(text, str) and "~" in text:
+    if result is None and isinstance(text, str) and "~" in text:
         raise InvalidValue(
             f"a formula is planned by `plan` and asked by `regress`, not as a question. Got {shown(text)}"
         )
@@ -68,30 +68,30 @@ def parse_question(text: str) -> dict[str, Any]:
             f"how many there are is asked by the columns to tell them apart, as in 'counts of ward and sex' or "
             f"'counts of ward where age >= 40'. Got {shown(text)}"
         )
-    if found is None or known not in VERBS:
+    if result is None or known not in VERBS:
         bands = _BANDED if re.search("[:+]", str(text)) else ""
         raise InvalidValue(
             f"a question reads like 'mean of sbp by ward where age >= 40', with one of {', '.join(VERBS)}, and names "
             f"of several words in quotes, as in 'mean of \"blood pressure\"'{bands}. Got {shown(text)}"
         )
-    asked: dict[str, Any] = {"verb": known, "columns": _names(found["columns"])}
-    if found["at"]:
-        asked["at"] = tuple(_probability(part) for part in found["at"].split(","))
+    asked: dict[str, Any] = {"verb": known, "columns": _names(result["columns"])}
+    if result["at"]:
+        asked["at"] = tuple(_probability(part) for part in result["at"].split(","))
     elif known == "quantiles":
         asked["at"] = (0.5,) if verb in ("median", "medians") else (0.25, 0.5, 0.75)
-    groups = parse_groups(found["by"]) if found["by"] else ()
-    if found["per"]:
-        per = parse_groups(found["per"])
+    groups = parse_groups(result["by"]) if result["by"] else ()
+    if result["per"]:
+        per = parse_groups(result["per"])
         if known == "rate" and len(per) > 1:
-            raise InvalidValue(f"a rate is per one column; groups follow the word by. Got per {found['per']}")
+            raise InvalidValue(f"a rate is per one column; groups follow the word by. Got per {result['per']}")
         if known == "rate":
             asked["exposure"] = per[0]
         groups = groups if known == "rate" else (*per, *groups)
     if groups:
         asked["by"] = groups
-    if found["where"]:
-        asked["where"] = found["where"].rstrip()
-    if found["pool"]:
+    if result["where"]:
+        asked["where"] = result["where"].rstrip()
+    if result["pool"]:
         asked["pool"] = True
     return asked
 

@@ -37,15 +37,15 @@ class RegressVerb(Verb):
         """Return the formula, with the facts of the columns it names."""
         asked = self.checked(given)
         _check_size(asked["formula"], facts)
-        made = regression_room().Formula(asked.pop("formula"), facts, **asked)
-        check_levels(made.where, facts)
-        return made
+        built = regression_room().Formula(asked.pop("formula"), facts, **asked)
+        check_levels(built.where, facts)
+        return built
 
     def arguments_of(self, question: Any) -> dict[str, Any]:
         """Return what the formula was made of."""
-        found = {"formula": question.text, "family": question.family, "prior": question.prior, "where": question.where}
-        found["misses"] = question.stated
-        return {name: value for name, value in found.items() if value is not None}
+        result = {"formula": question.text, "family": question.family, "prior": question.prior, "where": question.where}
+        result["misses"] = question.stated
+        return {name: value for name, value in result.items() if value is not None}
 
     def mechanism(
         self,
@@ -58,8 +58,8 @@ class RegressVerb(Verb):
         """Return the mechanism that would fit it."""
         if not self.serves(allowed):
             raise InvalidValue(f"regress is answered by {_LOOKS}, which is not allowed here")
-        made: Mechanism = curator.looks_for(question, spend, part)
-        return made
+        built: Mechanism = curator.looks_for(question, spend, part)
+        return built
 
     def answer(self, release: Release, entry: int | None, share: float | None, level: float = 0.95) -> Any:
         """Return the regression: a table of terms, contrasts, predictions."""

@@ -147,15 +147,15 @@ class Regression:
         posterior, rows = self.posterior, []
         name = None if self.ratio is None else self.ratio.replace(" ", "_")
         for place, term in enumerate(posterior.terms):
-            one = np.zeros(len(posterior.terms))
-            one[place] = 1.0
-            median, sd, low, high = posterior.combined(one, self.level)
-            up = posterior.probability_positive(one)
+            item = np.zeros(len(posterior.terms))
+            item[place] = 1.0
+            median, sd, low, high = posterior.combined(item, self.level)
+            up = posterior.probability_positive(item)
             row: dict[str, Any] = {"term": term, "estimate": median, "low": low, "high": high, "sd": sd}
             plain = float(posterior.plain_sd[place]) / sd if sd > 0 else 0.0
             # Of groups that an earlier version released the part cannot be told.
-            told = 1 - min(plain, 1.0) if plain <= _APART else None  # NaN where noise hides the column
-            row |= {"probability": max(up, 1 - up), "privacy_share": told}
+            shown = 1 - min(plain, 1.0) if plain <= _APART else None  # NaN where noise hides the column
+            row |= {"probability": max(up, 1 - up), "privacy_share": shown}
             if name is not None:
                 ends = np.exp(np.clip([median, low, high], -_FAR, _FAR)).tolist()
                 row |= dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
@@ -210,41 +210,41 @@ class Regression:
 
     def _footnotes(self) -> list[str]:
         hidden = any("?" in line[-2:] for line in self.lines()[1])
-        told = ["? where noise hides too much to tell"] if hidden else []
-        return [*self.notes, *told, footing(self.level, self.share, self.entry)]
+        shown = ["? where noise hides too much to tell"] if hidden else []
+        return [*self.notes, *shown, footing(self.level, self.share, self.entry)]
 
     @property
     def notes(self) -> list[str]:
         """What one must know to read the coefficients, in words."""
-        question, cut, found = self.question, self.posterior.cut, []
+        question, cut, result = self.question, self.posterior.cut, []
         if question.modelled:
-            found.append(f"positive where {question.modelled} is likelier")
+            result.append(f"positive where {question.modelled} is likelier")
         if question.reference:
-            found.append(f"each beside {question.reference}")
+            result.append(f"each beside {question.reference}")
         if cut is not None:
             said = question.model.cutting if question.sees_tails else question.model.unmeasured
-            found.append(said.format(cut))
+            result.append(said.format(cut))
         if (self.posterior.full or 0.0) > _OFTEN:
             high = float(question.response.high)  # type: ignore[attr-defined]
-            found.append(_REACHING.format(high, high))
-        if len(question.encoding.names) > 1 or any(levels_of(one) is None for one in question.encoding.columns):
+            result.append(_REACHING.format(high, high))
+        if len(question.encoding.names) > 1 or any(levels_of(item) is None for item in question.encoding.columns):
             allowed, usual = question.misses or 0.0, question.model.missed
             if (self.posterior.misses or 0.0) > _BADLY * max(allowed, usual):
-                found.append(_WRONG.format(allowed) if allowed < usual else _UNFITTING)
+                result.append(_WRONG.format(allowed) if allowed < usual else _UNFITTING)
             elif question.stated is None:
-                found.append(_FITTING)
+                result.append(_FITTING)
             else:
-                found.append(_STATED.format(question.stated) if question.stated else _RIGHT)
+                result.append(_STATED.format(question.stated) if question.stated else _RIGHT)
         if hidden := [row["term"] for row in self.rows if row["privacy_share"] is None]:
             more = f" and {len(hidden) - _NAMED} more" if len(hidden) > _NAMED else ""
-            found.append(_HIDDEN.format(", ".join(hidden[:_NAMED]) + more, question.parsed.response))
+            result.append(_HIDDEN.format(", ".join(hidden[:_NAMED]) + more, question.parsed.response))
         if (beyond := beyond_note(self.posterior)) is not None:
-            found.append(beyond)
+            result.append(beyond)
         if question.whose is not None:
-            found.append(question.whose)
+            result.append(question.whose)
         if (row := protection_note(self.cost)) is not None:
-            found.append(row)
-        return found
+            result.append(row)
+        return result
 
     def __repr__(self) -> str:
         return f"Regression({self.question.describe()!r}: {len(self.rows)} terms)"

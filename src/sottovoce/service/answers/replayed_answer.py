@@ -30,21 +30,21 @@ def entry_of(ledger: Ledger, number: int, budgets: Sequence[Budget]) -> tuple[En
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise InvalidValue(f"an entry is numbered from 1, as the ledger shows it. Got {shown(number)}")
     for budget in budgets:
-        if number < 2**63 and (found := ledger.find_entry(budget, number)) is not None:
-            return found, budget
+        if number < 2**63 and (result := ledger.find_entry(budget, number)) is not None:
+            return result, budget
     names = ", ".join(budget.dataset for budget in budgets[:5])
     raise InvalidValue(f"no answer of {names} has the entry {number}; sottovoce ledger show lists them")
 
 
 def entry_under(ledger: Ledger, key: str, budgets: Sequence[Budget]) -> tuple[Entry, Budget]:
     """Return the entry that bears an idempotency key, charged to one of some budgets, and that budget."""
-    found = [(entry, budget) for budget in budgets if (entry := ledger.find_key(budget, key)) is not None]
-    if not found:
+    result = [(entry, budget) for budget in budgets if (entry := ledger.find_key(budget, key)) is not None]
+    if not result:
         raise InvalidValue(f"no answer in {ledger.url} has the key {shown(key)}")
-    if len(found) > 1:
-        names = ", ".join(budget.dataset for _, budget in found)
+    if len(result) > 1:
+        names = ", ".join(budget.dataset for _, budget in result)
         raise InvalidValue(f"several data sets have an answer under the key {shown(key)}; say which: {names}")
-    return found[0]
+    return result[0]
 
 
 def answer_again(entry: Entry, budget: Budget, level: float | str = 0.95) -> Any:

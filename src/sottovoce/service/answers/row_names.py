@@ -38,9 +38,9 @@ def row_of(question: Question, label: Any) -> int:
     wanted = tuple(map(shown, _flat(label)))
     if wanted in labels:
         return labels.index(wanted)
-    told = [_plainly(row_name(known)) for known in labels]
-    if told.count(name := _plainly(row_name(label))) == 1:
-        return told.index(name)
+    text = [_plainly(row_name(known)) for known in labels]
+    if text.count(name := _plainly(row_name(label))) == 1:
+        return text.index(name)
     rows = ", ".join(map(row_name, labels[:_NAMED]))
     more = f" and {len(labels) - _NAMED} more" if len(labels) > _NAMED else ""
     raise InvalidValue(f"no row of this answer is called {row_name(label)!r}; there are {rows}{more}")

@@ -94,17 +94,17 @@ def rows_noise(target: Promise, k: Sequence[int] | int = _USUAL) -> dict[int, fl
     {1: 5.7, 3: 17.0}
     """
     target = target.under(replace(target.relation, unit="record"))
-    found = {}
-    for one in (k,) if isinstance(k, int) else k:
-        reading = PersonRows((False,), (("any",),), (-1,), rows=whole("k", one, 1))
+    result = {}
+    for item in (k,) if isinstance(k, int) else k:
+        reading = PersonRows((False,), (("any",),), (-1,), rows=whole("k", item, 1))
         kinds = []
         for kind, factor in (("laplace", 2**0.5), ("gaussian", 1.0)):
             with contextlib.suppress(InvalidValue):
                 kinds.append(factor * _scale(reading, kind, target))
         if not kinds:
-            raise InvalidValue(f"no noise keeps {target} with {one} rows a person")
-        found[one] = min(kinds)
-    return found
+            raise InvalidValue(f"no noise keeps {target} with {item} rows a person")
+        result[item] = min(kinds)
+    return result
 
 
 def _scale(reading: PersonRows, kind: Any, target: Promise) -> float:
@@ -183,7 +183,7 @@ class RowsOfPersons(BudgetAccount):
         spend, part, level, options
             As for every verb.
         """
-        level, asked = checked_level(level), tuple(whole("k", one, 1) for one in ((k,) if isinstance(k, int) else k))
+        level, asked = checked_level(level), tuple(whole("k", item, 1) for item in ((k,) if isinstance(k, int) else k))
         if self.person is None:
             raise InvalidValue("nobody is named here: how many rows a person has needs facts with a Person")
         if self.budget.n is None:
@@ -202,8 +202,8 @@ class RowsOfPersons(BudgetAccount):
         kept = kept_rows(seen, asked, seeded_rng(_SEED))
         ends = kept_ends(seen, asked, kept, level)
         rows = tuple(
-            {"k": one, "estimate": float(np.median(kept[:, i])), "low": float(ends[i, 0]), "high": float(ends[i, 1])}
-            for i, one in enumerate(asked)
+            {"k": item, "estimate": float(np.median(kept[:, i])), "low": float(ends[i, 0]), "high": float(ends[i, 1])}
+            for i, item in enumerate(asked)
         )
         bounded = np.clip(central(_persons(seen, seeded_rng(_SEED))[:, -1:] / seen.n, level)[0], 0.0, 1.0)
         return RowsKept(rows, most, done.release, done.entry, (float(bounded[0]), float(bounded[1])))

@@ -164,8 +164,8 @@ class TradeOff:
         posterior = CellsPosterior(mechanism.system, mechanism.n, mechanism.noise, mechanism.scale, cells)
         ends = posterior.interval(self.level)[self.question.places]
         width = float(np.max(ends[:, 1] - ends[:, 0])) / 2
-        told = (self._success(share), advantage(mechanism.profile), target, mechanism.noise)
-        return PricedOption(share, width, *told, self.level, self.baseline, self.of)
+        shown = (self._success(share), advantage(mechanism.profile), target, mechanism.noise)
+        return PricedOption(share, width, *shown, self.level, self.baseline, self.of)
 
     @cached_property
     def of(self) -> str:
@@ -199,8 +199,8 @@ class TradeOff:
         wanted = read_width(width, of_share=self.question.verb == "proportion")
         if not wanted > 0:
             raise InvalidValue(f"width must be > 0. Got {wanted:g}")
-        whole = self.at(1.0)
-        if whole.width > wanted:
+        full = self.at(1.0)
+        if full.width > wanted:
             ways = ["be content with less"]
             ways += ["ask of fewer groups"] if self.question.by else []
             ways += ["state closer bounds"] if self.question.verb in ("mean", "rate", "quantiles") else []
@@ -208,7 +208,7 @@ class TradeOff:
             if isinstance(self.question.facts[column], Number) and column not in self.imagined.columns:
                 ways += [f"say how far {column} spreads, if you know (--imagine {column}=0.1, imagined=)"]
             raise PromiseUnreachable(
-                f"± {wanted:g} is out of reach: the whole budget gives ± {whole.width:.3g}; {' or '.join(ways)}"
+                f"± {wanted:g} is out of reach: the whole budget gives ± {full.width:.3g}; {' or '.join(ways)}"
             )
         if self.at(_LEAST).width <= wanted:
             return self.at(_LEAST)
@@ -234,13 +234,13 @@ class TradeOff:
 
         From one to the next it may fall, for of two kinds that are as exact at one price either may tell less.
         """
-        found, first = [], _LEAST
+        result, first = [], _LEAST
         for before, after in itertools.pairwise(_spread(_LEAST, _POINTS)):
             if self._mechanism(before).noise != self._mechanism(after).noise:
                 last, following = self._around(self._takes(self._mechanism(after).noise), before, after)
-                found.append((first, last))
+                result.append((first, last))
                 first = following
-        return [*found, (first, 1.0)]
+        return [*result, (first, 1.0)]
 
     def _takes(self, noise: NoiseKind) -> Callable[[float], bool]:
         return lambda share: self._mechanism(share).noise == noise
@@ -263,7 +263,7 @@ class TradeOff:
         Widths are known by draws, and by a hair more may seem to buy less: no offer is wider than the one before it.
         """
         width = math.inf
-        changes = [one for one in itertools.chain(*self._stretches) if least < one < 1]
+        changes = [item for item in itertools.chain(*self._stretches) if least < item < 1]
         for share in sorted({*_spread(least, points), *changes}):
             offer = self.at(share)
             width = min(width, offer.width)
@@ -281,12 +281,12 @@ class TradeOff:
 
     def lines(self, chosen: PricedOption | None = None) -> tuple[list[str], list[list[str]]]:
         """Return the heads of a table of text, and a line an offer; the chosen one has a mark."""
-        offers = {one.share: one for one in self.curve(points=7)}
+        offers = {item.share: item for item in self.curve(points=7)}
         offers |= {} if chosen is None else {chosen.share: chosen}
         body = []
-        for share, one in sorted(offers.items()):
+        for share, item in sorted(offers.items()):
             mark = "→" if chosen is not None and share == chosen.share else ""
-            body.append([mark, percent(share), f"± {one.width:.3g}", people(one.success, self.baseline)])
+            body.append([mark, percent(share), f"± {item.width:.3g}", people(item.success, self.baseline)])
         return ["", "share", "accuracy", f"guessed right at most ({people(self.baseline, self.baseline)} before)"], body
 
     def summary(self) -> str:
@@ -314,10 +314,10 @@ class TradeOff:
 
         drawing, left = figure(width=6.4, height=3.8)
         offers = list(self.curve())
-        shares = [100 * one.share for one in offers]
+        shares = [100 * item.share for item in offers]
         right = left.twinx()
-        left.plot(shares, [one.width for one in offers], color=COLOURS[0])
-        right.plot(shares, [1000 * one.success for one in offers], color=COLOURS[1], linestyle="--")
+        left.plot(shares, [item.width for item in offers], color=COLOURS[0])
+        right.plot(shares, [1000 * item.success for item in offers], color=COLOURS[1], linestyle="--")
         left.set(xscale="log", yscale="log", xlabel="share of the budget, %")
         for axis in (left.xaxis, left.yaxis):
             axis.set_major_formatter("{x:g}")

@@ -218,9 +218,9 @@ class Verbs(ABC):
         if self.facts is None:
             raise InvalidValue("a formula needs the facts of the table: Curator(data, facts=..., ...)")
         given = {name: value for name, value in asked.items() if value is not None}
-        made: Formula = regression_room().Formula(text, self.facts, **given)
-        check_levels(made.where, self.facts)
-        return made
+        built: Formula = regression_room().Formula(text, self.facts, **given)
+        check_levels(built.where, self.facts)
+        return built
 
     @abstractmethod
     def regression(
@@ -269,10 +269,10 @@ class Verbs(ABC):
             While something is left unsaid, each term has two widths: one if values are met alike, one if they are rare.
         """
         check_options(Verbs.plan, options, ())
-        told: dict[str, Any] = {"part": part, "level": level, "records": records, "imagined": imagined}
+        shown: dict[str, Any] = {"part": part, "level": level, "records": records, "imagined": imagined}
         if isinstance(question, str) and "~" in question:
             asked = self.formula(question, family=family, where=where, prior=prior, misses=misses)
-            return self._foreseen(asked, spend, **told)
+            return self._foreseen(asked, spend, **shown)
         if any(value is not None for value in (family, where, prior, misses)):
             raise InvalidValue(
                 "family=, where=, prior= and misses= are of a formula; write a condition into the question"
@@ -280,7 +280,7 @@ class Verbs(ABC):
         share = parse_spend(spend) if isinstance(spend, str) else spend
         if isinstance(share, str | Promise):
             raise InvalidValue(f"a question is planned for a share of the budget such as 0.05. Got {spend}")
-        return self._offered(question, self.balance(question, **told).at(share), part)
+        return self._offered(question, self.balance(question, **shown).at(share), part)
 
     @abstractmethod
     def _foreseen(
@@ -352,9 +352,9 @@ class Verbs(ABC):
         if self.facts is None:
             raise InvalidValue("a question needs the facts of the table: Curator(data, facts=..., ...)")
         given = {name: value for name, value in asked.items() if value is not None}
-        made = Question(verb, columns, self.facts, **given)  # type: ignore[arg-type]
-        check_levels(made.where, self.facts)
-        return made
+        built = Question(verb, columns, self.facts, **given)  # type: ignore[arg-type]
+        check_levels(built.where, self.facts)
+        return built
 
 
 def check_options(verb: Callable[..., Any], options: Mapping[str, Any], known: Collection[str] = OPTIONS) -> None:
@@ -365,7 +365,7 @@ def check_options(verb: Callable[..., Any], options: Mapping[str, Any], known: C
     sottovoce.privacy.errors.InvalidValue: mean takes no 'spent'; did you mean 'spend'?
     """
     for name in (name for name in options if name not in known):
-        taken = [one for one in inspect.signature(verb).parameters if one not in ("self", "options", name)]
+        taken = [item for item in inspect.signature(verb).parameters if item not in ("self", "options", name)]
         close = difflib.get_close_matches(name, [*taken, *known], n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"it takes {', '.join(taken)}"
         raise InvalidValue(f"{verb.__name__} takes no {name!r}; {hint}")

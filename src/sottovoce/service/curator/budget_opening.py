@@ -58,32 +58,32 @@ def open_budget(
     """
     secret = hides_n(promise, said)
     promise = None if promise is None else protected.meant(promise)
-    found = _budget_of(ledger, dataset, table, named=named)
-    dataset = dataset if found is None else found.dataset
-    if found is not None and found.n is not None and said is not None:
+    result = _budget_of(ledger, dataset, table, named=named)
+    dataset = dataset if result is None else result.dataset
+    if result is not None and result.n is not None and said is not None:
         raise InvalidValue(f"n of {dataset!r} was public when its budget was opened, and no secret since")
-    hidden = secret or (found is not None and found.n is None)
+    hidden = secret or (result is not None and result.n is None)
     if hidden and promise is not None:
         promise = promise.under(replace(promise.relation, kind=ADD_REMOVE.kind))
     n = None if hidden else count()  # a secret is not even counted
     source = DataSource(origin_of(table), table.schema, is_frame=getattr(table, "is_frame", False))
-    if found is None:
+    if result is None:
         if promise is None:
             raise InvalidValue(f"{dataset!r} has no budget in {ledger.url}; {_what_to_say(ledger, source.schema)}")
         check_pays(promise, order)
         public: dict[str, Any] = {"n": n, "schema": source.schema, "order": order, "who": who}
-        found = ledger.open_budget(dataset, promise, **public, source=source.noted())
+        result = ledger.open_budget(dataset, promise, **public, source=source.noted())
         _beware(promise, n)
         if others := other_budgets(source.origin, ledger.path):
             _tell_of(tuple(others), dataset)
     else:
-        protected.check(found)
-        _check_same(found, promise, order, n, source, protected)
-        replace(source, schema=found.schema).check(dataset, found.source)  # types that we gave are none of the file's
-        if copies := copied_budgets(source.origin, found, ledger.path):
+        protected.check(result)
+        _check_same(result, promise, order, n, source, protected)
+        replace(source, schema=result.schema).check(dataset, result.source)  # types that we gave are none of the file's
+        if copies := copied_budgets(source.origin, result, ledger.path):
             _tell_of_copies(tuple(copies), dataset)
-    known = found.source is not None and source.origin is not None
-    return found, replace(source, seen=source.state()) if known else source
+    known = result.source is not None and source.origin is not None
+    return result, replace(source, seen=source.state()) if known else source
 
 
 @functools.lru_cache(maxsize=256)  # said once: a loop that opens a thousand budgets need not say it a thousand times

@@ -160,7 +160,7 @@ class Curator(ReleasePipeline, PaidVerbs, RowsOfPersons):
         It is made of what the ledger kept: nothing is read and nothing spent. `history` lists the entries.
         """
         wanted = checked_level(level)
-        mine = [one for one in self._ledger.budgets() if self.budget.id in (one.id, one.whole)]
+        mine = [item for item in self._ledger.budgets() if self.budget.id in (item.id, item.whole)]
         return answer_again(*entry_of(self._ledger, entry, mine), wanted)
 
     def answered_before(self, question: AskedQuestion, part: Budget | None = None) -> int | None:

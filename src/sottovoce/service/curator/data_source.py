@@ -56,16 +56,16 @@ def other_budgets(origin: Any, ledger: Path | None) -> list[str]:
     """
     if origin is None:
         return []
-    found = budgets_beside(_folders(origin, ledger), ledger)
-    return list(dict.fromkeys(str(path) for path, parts, _ in found if origin.shares(parts)))
+    result = budgets_beside(_folders(origin, ledger), ledger)
+    return list(dict.fromkeys(str(path) for path, parts, _ in result if origin.shares(parts)))
 
 
 def copied_budgets(origin: Any, budget: Budget, ledger: Path | None) -> list[str]:
     """Return which other ledgers, where `other_budgets` looks, hold this very budget: no two draw the same salt."""
     if origin is None or budget.source is None:
         return []
-    found = budgets_beside(_folders(origin, ledger), ledger)
-    return list(dict.fromkeys(str(path) for path, _, salt in found if salt == budget.source["salt"]))
+    result = budgets_beside(_folders(origin, ledger), ledger)
+    return list(dict.fromkeys(str(path) for path, _, salt in result if salt == budget.source["salt"]))
 
 
 def _folders(origin: Any, ledger: Path | None) -> list[Path]:
@@ -112,8 +112,8 @@ class DataSource:
         The size tells of the records: one that says "false" is a byte longer than one that says "true", and a person's
         second row is a line. Who reads the ledger knows the salt, and could try size after size.
         """
-        told = None if state is None else {name: value for name, value in state.items() if name != "size"}
-        return digest(canonical([salt, self.schema, told]))
+        shown = None if state is None else {name: value for name, value in state.items() if name != "size"}
+        return digest(canonical([salt, self.schema, shown]))
 
     def noted(self) -> dict[str, Any] | None:
         """Return where the data lie and their fingerprint, salted."""

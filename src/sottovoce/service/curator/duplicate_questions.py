@@ -26,10 +26,10 @@ def entry_that_answers(entries: Iterable[Entry], question: AskedQuestion, data: 
     asked = json.loads(json.dumps(question.to_dict()))
     free = () if asked.get("bins") else ("bins",)
     wanted = _without(asked, free)
-    told = [entry for entry in entries if entry.state is State.COMMITTED and entry.release is not None]
+    shown = [entry for entry in entries if entry.state is State.COMMITTED and entry.release is not None]
     alike = [
         entry
-        for entry in told
+        for entry in shown
         if entry.request.get("data") == data
         and _without(entry.request.get("mechanism", {}).get("system"), free) == wanted
     ]

@@ -15,13 +15,13 @@ _LONGEST_PURPOSE = 300
 def told_of(about: Any) -> dict[str, Any]:
     """Return more of a question, if it can be written down."""
     try:
-        told: dict[str, Any] | None = dict(about or {})
-        canonical(told)
+        shown: dict[str, Any] | None = dict(about or {})
+        canonical(shown)
     except (TypeError, ValueError, RecursionError):
-        told = None
-    if told is None or not all(isinstance(name, str) for name in told):
+        shown = None
+    if shown is None or not all(isinstance(name, str) for name in shown):
         raise InvalidValue(f"about= is a mapping from texts to plain values. Got a {type(about).__name__}")
-    return told
+    return shown
 
 
 def purpose_of(given: str | None) -> dict[str, str]:

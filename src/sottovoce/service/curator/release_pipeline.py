@@ -89,8 +89,8 @@ class ReleasePipeline(BudgetAccount):
         self, mechanism: Mechanism, column: str | Sequence[str] | None = None, **options: Any
     ) -> RecordedRelease:
         """Return a release with the number of its entry: paid for, made and recorded. The options are `reserve`'s."""
-        made = self.draft(mechanism, column, **options)
-        return self.record(made) if isinstance(made, Unrecorded) else made
+        built = self.draft(mechanism, column, **options)
+        return self.record(built) if isinstance(built, Unrecorded) else built
 
     def draft(
         self, mechanism: Mechanism, column: str | Sequence[str] | None = None, **options: Any
@@ -158,7 +158,7 @@ class ReleasePipeline(BudgetAccount):
         missing = self._missing(column) if missing is None and column != self.person else missing
         self.check(mechanism, column, where=where, missing=missing, rng=rng)
         budget = self.budget if part is None else self._part(part)
-        draws, told = check_draws(draws), told_of(about)
+        draws, shown = check_draws(draws), told_of(about)
         if then is not None and not callable(then):
             raise InvalidValue(f"then= is a function of the release. Got a {type(then).__name__}")
         plain = column if column is None or isinstance(column, str) else list(column)
@@ -167,17 +167,17 @@ class ReleasePipeline(BudgetAccount):
         if (data := self._source.stamp(self.budget)) is not None:  # a key then answers for this data alone
             question["data"] = data
         cost = self.claimed(mechanism.cost(draws))
-        asked = told | {"mechanism": mechanism.to_dict()} | question  # nobody talks over what is asked
+        asked = shown | {"mechanism": mechanism.to_dict()} | question  # nobody talks over what is asked
         charge = self._ledger.charge(budget, cost, asked, accept_unproven=accept_unproven)
 
         def make(count: int) -> list[Release]:
             looks = TableLooks(functools.partial(self._read, column=column, where=where, missing=missing))
             source = secure_rng() if rng is None else rng
             with on_the_grid(self._time_grid):
-                made = mechanism.releases(looks, count, source, draws=draws, accept_unproven=accept_unproven)
-            if any(release.reproducible for release in made):
+                built = mechanism.releases(looks, count, source, draws=draws, accept_unproven=accept_unproven)
+            if any(release.reproducible for release in built):
                 raise UnprovenPrivacy("the mechanism used seeded randomness; its release is not let out")
-            charged = [replace(release, profile=cost) for release in made]
+            charged = [replace(release, profile=cost) for release in built]
             return charged if then is None else [then(release) for release in charged]
 
         return Quote(charge, make, mechanism.together)
@@ -253,14 +253,14 @@ class ReleasePipeline(BudgetAccount):
     def make_all(self, paid: Sequence[Paid]) -> list[Unrecorded]:
         """Make a release for each who paid for the very same question, as `make`: the records are read once for all."""
         priced = paid[0].priced
-        if any(one.priced is not priced for one in paid):
+        if any(item.priced is not priced for item in paid):
             raise InvalidValue("what is made together must have been paid for as one question")
-        if len({one.reservation.entry for one in paid}) < len(paid) or any(one.reservation.touched for one in paid):
+        if len({item.reservation.entry for item in paid}) < len(paid) or any(item.reservation.touched for item in paid):
             raise InvalidValue("what was paid for once is made once; reserve again to ask again")
-        for one in paid:
-            one.reservation.touch()
+        for item in paid:
+            item.reservation.touch()
         releases = priced.make(len(paid))
-        return [Unrecorded(one.reservation, release) for one, release in zip(paid, releases, strict=True)]
+        return [Unrecorded(item.reservation, release) for item, release in zip(paid, releases, strict=True)]
 
     def record(self, draft: Unrecorded) -> RecordedRelease:
         """Record a release, durably; from here on it may be seen."""

@@ -49,13 +49,13 @@ def opening(dataset: str, facts: Mapping[str, Any], source: Mapping[str, Any] | 
 
     def change(transaction: Transaction) -> Budget | None:
         transaction.lock_head()
-        found = queries.find_budget(transaction, dataset)
-        if found is None:
+        result = queries.find_budget(transaction, dataset)
+        if result is None:
             noted = {} if source is None else {"source": dict(source)}
             content = {**facts, **noted, "who": who, "at": now()}
             transaction.append_total("open", content, transaction.head.count + 1, Fraction(0), key=dataset)
-            found = queries.find_budget(transaction, dataset)
-        return found
+            result = queries.find_budget(transaction, dataset)
+        return result
 
     return change
 
@@ -69,14 +69,14 @@ def reserving(asked: Charge, *, who: str, key: str | None, again: Callable[[Tran
     guard = digest(token)
 
     def change(transaction: Transaction) -> Reservation | Entry:
-        budget, whole = asked.budget, asked.whole
+        budget, full = asked.budget, asked.whole
         before = queries.lock_budget(transaction, budget.id)
         if key is not None and (entry := queries.earlier_entry(transaction, budget, key)) is not None:
             again(transaction, entry)
             return answered(entry, asked)
         total, number = charged(budget, before, asked.cost), transaction.head.count + 1
-        if whole is not None and asked.whole_cost is not None:
-            of_whole = charged(whole, queries.spent(transaction, whole.id), asked.whole_cost)
+        if full is not None and asked.whole_cost is not None:
+            of_whole = charged(full, queries.spent(transaction, full.id), asked.whole_cost)
         spent = str(total)
         body = reserve_body(
             number,
@@ -92,8 +92,8 @@ def reserving(asked: Charge, *, who: str, key: str | None, again: Callable[[Tran
         )
         transaction.append_body("reserve", body, budget.id, number, key, spent)
         transaction.totals[budget.id] = total
-        if whole is not None:
-            transaction.append_total("charge", {"cost": asked.whole_cost}, whole.id, of_whole, entry=number)
+        if full is not None:
+            transaction.append_total("charge", {"cost": asked.whole_cost}, full.id, of_whole, entry=number)
         return Reservation(number, token, reserved=(asked, who, at, key))
 
     return About(change, key=key)
@@ -155,9 +155,9 @@ def voiding(reservation: Reservation, note: str, known: Callable[[int], Budget])
         budget = queries.lock_entry(transaction, reservation.entry)
         after = queries.refunded(transaction, reservation, budget)
         transaction.append_total("void", content, budget, after, entry=reservation.entry)
-        if (whole := known(budget).whole) is not None:
-            after = queries.spent(transaction, whole) - queries.charged_whole(transaction, reservation.entry, whole)
-            transaction.append_total("refund", {}, whole, after, entry=reservation.entry)
+        if (full := known(budget).whole) is not None:
+            after = queries.spent(transaction, full) - queries.charged_whole(transaction, reservation.entry, full)
+            transaction.append_total("refund", {}, full, after, entry=reservation.entry)
 
     return change
 

@@ -113,8 +113,8 @@ def charged(budget: Budget, spent: Fraction, cost: float) -> Fraction:
             return Fraction(above, below)
     why = _drawn_down(budget, spent).refusal(cost)
     if math.isfinite(cost) and budget.limit > 0:
-        left = float(1 - spent / Fraction(budget.limit))
-        why = f"it takes {percent(cost / budget.limit)} of it and {percent(left)} is left ({why})"
+        remaining = float(1 - spent / Fraction(budget.limit))
+        why = f"it takes {percent(cost / budget.limit)} of it and {percent(remaining)} is left ({why})"
     raise BudgetExceeded(f"the budget of {budget.dataset} does not cover it: {why}; nothing was spent")
 
 

@@ -113,9 +113,9 @@ def _secret(place: Path, *, make: bool) -> bytes:
         finally:
             draft.unlink(missing_ok=True)
     with path.open("rb") as file:
-        found, owner = os.fstat(file.fileno()), getattr(os, "geteuid", None)
+        result, owner = os.fstat(file.fileno()), getattr(os, "geteuid", None)
         # Windows has no such bits: there the owner's own folder is closed to others by its access list.
-        if owner is not None and (found.st_mode & 0o077 or found.st_uid != owner()):
+        if owner is not None and (result.st_mode & 0o077 or result.st_uid != owner()):
             raise ValueError(f"{path} is not its owner's alone; chmod 600 makes it so")
         secret = file.read(_SECRET + 1)
     if len(secret) != _SECRET:

@@ -157,8 +157,8 @@ class Files:
         before anything is written behind the cut.
         """
         try:  # in as few steps as will do: nearly always all is well
-            found = os.stat(self._given)  # noqa: PTH116 - paths would be made into texts
-            sound = found[1:3] == self._file and found[3] <= 1 and self._swapped is None  # of one name
+            result = os.stat(self._given)  # noqa: PTH116 - paths would be made into texts
+            sound = result[1:3] == self._file and result[3] <= 1 and self._swapped is None  # of one name
             if logs or opened.log is None:
                 log = os.stat(self._logs[0])  # noqa: PTH116
                 sound = sound and (not logs or [log[1:3], os.stat(self._logs[1])[1:3]] == opened.beside)  # noqa: PTH116
@@ -176,18 +176,18 @@ class Files:
     def _refusal(self, opened: Opened) -> SottovoceError | None:
         """Look again, and return what is wrong."""
         try:
-            found = _look(self._given)
+            result = _look(self._given)
             if self._swapped is None:
-                self._swapped = self._swap(opened, found)
+                self._swapped = self._swap(opened, result)
         except OSError as error:
             return LedgerUnavailable(f"the ledger {self._name} cannot be used: {advised(str(error.strerror))}")
         if self._swapped is not None:
             return LedgerCorrupt(
                 f"{self._swapped} while it was open; nothing is charged or told until it is opened anew"
             )
-        if found is not None and found.st_nlink > 1:
+        if result is not None and result.st_nlink > 1:
             return LedgerUnavailable(
-                f"the ledger {self._name} has {found.st_nlink} names (hard links), and SQLite keeps a log under each: "
+                f"the ledger {self._name} has {result.st_nlink} names (hard links), and SQLite keeps a log under each: "
                 "what is spent under one is not seen under another. Remove all names but one"
             )
         if None in opened.beside:  # a damaged file that says that it keeps no log has none, and never had

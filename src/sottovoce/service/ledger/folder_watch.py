@@ -36,8 +36,8 @@ class Folder:
 
     def look(self) -> Stamp:
         """Return the folder's stamp as it is now."""
-        found = os.stat(self._path)  # noqa: PTH116 - with every transaction, and twice as fast as by a path
-        return found[1], found[2], found.st_ctime_ns
+        result = os.stat(self._path)  # noqa: PTH116 - with every transaction, and twice as fast as by a path
+        return result[1], result[2], result.st_ctime_ns
 
     def settled(self, stamp: Stamp) -> Stamp | None:
         """Return a stamp, if it is old enough for a later change to have another."""

@@ -250,8 +250,8 @@ def _copied(error: Exception) -> Exception:
 def _change_each(transaction: Transaction, jobs: list[_Job]) -> None:
     transaction.lock_head()  # before the first savepoint: what is locked after one is let go when it is undone
     asked = [job.change for job in jobs if isinstance(job.change, About)]
-    transaction.look_up(key for one in asked if (key := one.key) is not None)
-    transaction.look_for(entry for one in asked if (entry := one.entry) is not None)
+    transaction.look_up(key for item in asked if (key := item.key) is not None)
+    transaction.look_for(entry for item in asked if (entry := item.entry) is not None)
     for job in jobs:
         try:
             job.value = transaction.attempt(job.change)

@@ -108,7 +108,7 @@ def body_of(
     spent: str | None,
 ) -> str:
     """Return the canonical body of an event: its content and its columns."""
-    texts: list[Any] = [_TEXTS[type(one)](one) for one in content.values()]
+    texts: list[Any] = [_TEXTS[type(item)](item) for item in content.values()]
     texts += sequence, "null" if budget is None else budget, "null" if entry is None else entry
     texts += "null" if key is None else _quoted(key), "null" if spent is None else _quoted(spent)
     layout, in_order = _event_layout(kind, tuple(content))

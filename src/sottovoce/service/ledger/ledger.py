@@ -137,13 +137,13 @@ class Ledger(LedgerReading):
                 raise InvalidValue(f"{whole.dataset!r} is a part itself, and a part has no parts")
             facts["whole"] = whole.id
 
-        found = self.write(changes.opening(dataset, facts, source, who))
-        if found is None or found.facts() != facts:
+        result = self.write(changes.opening(dataset, facts, source, who))
+        if result is None or result.facts() != facts:
             raise InvalidValue(
                 f"{dataset!r} has a budget already, and a budget never changes. Opened with "
-                f"{canonical(found and found.facts())}. Got {canonical(facts)}"
+                f"{canonical(result and result.facts())}. Got {canonical(facts)}"
             )
-        return self._remember(found)
+        return self._remember(result)
 
     def reserve(
         self,

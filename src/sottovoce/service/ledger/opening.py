@@ -50,14 +50,14 @@ def is_there(store: Store) -> bool:
 
 def _bring_up_to_date(store: Store) -> None:
     with store.transaction(write=False) as transaction:
-        found = schema.read_version(transaction)
-    if found is None:
+        result = schema.read_version(transaction)
+    if result is None:
         raise LedgerCorrupt(f"{store.name} is a database, but holds no ledger")
-    if found != schema.VERSION:
+    if result != schema.VERSION:
         with store.transaction(write=True) as transaction:
             transaction.lock_head()
             # Read again under the lock: another process may have upgraded it meanwhile.
-            schema.upgrade(transaction, schema.read_version(transaction) or found)
+            schema.upgrade(transaction, schema.read_version(transaction) or result)
 
 
 def _open_postgres(store: Store, gone: str | None, *, create: bool) -> None:
@@ -86,16 +86,16 @@ def _open_sqlite(path: Path, gone: str | None, timeout: float, *, create: bool) 
         if not path.exists():
             _check_absent(path, gone, create=create)
             _create_sqlite(path, timeout)
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
+        result = path.stat()
+        if not stat.S_ISREG(result.st_mode):
             raise LedgerUnavailable(f"cannot open the ledger {path}: it is no plain file")
-        if found.st_size == 0:
+        if result.st_size == 0:
             raise LedgerCorrupt(f"the ledger {path} is empty: it was cut off, for a ledger never starts empty")
-        if found.st_nlink > 1:
+        if result.st_nlink > 1:
             _finish_creation(path)
     except OSError as error:
         raise LedgerUnavailable(f"cannot open the ledger {path}: {advised(str(error.strerror))}") from None
-    if found.st_mode & 0o077 and hasattr(os, "geteuid"):  # Windows has access lists, and bits that say nothing
+    if result.st_mode & 0o077 and hasattr(os, "geteuid"):  # Windows has access lists, and bits that say nothing
         _log.warning("the ledger %s is open to other users of this machine; chmod 600 closes it", path)
 
 

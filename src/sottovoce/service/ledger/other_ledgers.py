@@ -25,13 +25,13 @@ def budgets_beside(folders: Iterable[Path], own: Path | None) -> list[tuple[Path
 
     What cannot be read is passed over, for nothing rests on it.
     """
-    found = []
+    result = []
     for folder in dict.fromkeys(folders):
         with contextlib.suppress(OSError):
             for path in itertools.islice(sorted(folder.glob("*.ledger")), _FILES):
                 if path.is_file() and (own is None or not own.exists() or not path.samefile(own)):
-                    found += [(path, parts, salt) for parts, salt in _sources(path)]
-    return found
+                    result += [(path, parts, salt) for parts, salt in _sources(path)]
+    return result
 
 
 def _sources(path: Path) -> list[tuple[list[str], str]]:

@@ -128,8 +128,8 @@ def earlier_entry(transaction: Transaction, budget: Budget, key: str) -> Entry |
 
 def reused_key(transaction: Transaction, after: int, last: int) -> int | None:
     """Return the first reserve of these events whose key an earlier one bore that still counted, if there is one."""
-    found: int | None = transaction.row(_REUSED, after, last)[0]
-    return found
+    result: int | None = transaction.row(_REUSED, after, last)[0]
+    return result
 
 
 def find_entry(transaction: Transaction, budget: Budget, number: int) -> Entry | None:

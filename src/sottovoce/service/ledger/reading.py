@@ -97,17 +97,17 @@ class LedgerReading:
 
     def budget(self, dataset: str) -> Budget:
         """Return the budget of a data set."""
-        found = self.find_budget(dataset)
-        if found is None:
+        result = self.find_budget(dataset)
+        if result is None:
             raise InvalidValue(f"the ledger {self.url} has no budget for {dataset!r}; open one first")
-        return found
+        return result
 
     def find_budget(self, dataset: str) -> Budget | None:
         """Return the budget of a data set, if it has one."""
         check_name("the name of a data set", dataset)
         with self._looking() as transaction:
-            found = queries.find_budget(transaction, dataset)
-        return None if found is None else self._remember(found)
+            result = queries.find_budget(transaction, dataset)
+        return None if result is None else self._remember(result)
 
     def entries(self, dataset: str | None = None) -> list[Entry]:
         """Return the entries of one data set and of its parts, or of all, oldest first."""

@@ -135,8 +135,8 @@ def layout(transaction: Transaction) -> str | None:
 
 def now() -> str:
     """Return the time, in UTC, to the millisecond."""
-    seconds, rest = divmod(time.time_ns() // 10**6, 1000)
-    return f"{_second(seconds)}.{rest:03}+00:00"
+    seconds, remainder = divmod(time.time_ns() // 10**6, 1000)
+    return f"{_second(seconds)}.{remainder:03}+00:00"
 
 
 @functools.lru_cache(maxsize=1)

@@ -131,8 +131,8 @@ class Transaction:
         """Find out at once which of some keys no event bears."""
         wanted = list(dict.fromkeys(keys))
         for chunk in _chunks(wanted):
-            found = self._execute(_keys(len(chunk)), chunk).fetchall()
-            self.unused.update(set(chunk).difference(key for (key,) in found))
+            result = self._execute(_keys(len(chunk)), chunk).fetchall()
+            self.unused.update(set(chunk).difference(key for (key,) in result))
 
     def look_for(self, entries: Iterable[int]) -> None:
         """Find out at once which of some entries are pending, where that is not known."""
@@ -320,8 +320,8 @@ class Transaction:
 def _chunks(values: list[Any]) -> Iterator[list[Any]]:
     """Return values in lots whose sizes are powers of two: few statements to prepare, and few to run."""
     start = 0
-    while rest := len(values) - start:
-        size = min(_MOST, 1 << (rest.bit_length() - 1))
+    while remainder := len(values) - start:
+        size = min(_MOST, 1 << (remainder.bit_length() - 1))
         yield values[start : start + size]
         start += size
 

@@ -70,8 +70,8 @@ class ConvexSet(ABC):
         given = dict(state)
         word = given.pop("set", None)
         with restoring(f"a convex set {word!r}"):
-            made: ConvexSet = CONVEX_SETS[word](**given)
-        return made
+            built: ConvexSet = CONVEX_SETS[word](**given)
+        return built
 
 
 @dataclass(frozen=True)
@@ -224,8 +224,8 @@ def _spot_check(own: OwnSet) -> float:
         "another point of the set is nearer": np.any(angle > slack * np.outer(size, size), axis=1),
         "a point lies beyond the longest vector": np.linalg.norm(onto, axis=1) > own.longest * (1 + slack),
     }
-    for what, found in wrong.items():
-        if np.any(found):
-            where = np.array2string(x[int(np.argmax(found))], precision=3)
+    for what, result in wrong.items():
+        if np.any(result):
+            where = np.array2string(x[int(np.argmax(result))], precision=3)
             raise InvalidValue(f"this map is no projection onto a convex set: {what}, from {where}")
     return float(np.linalg.norm(onto[-1]))

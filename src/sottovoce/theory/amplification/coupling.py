@@ -169,8 +169,8 @@ class IteratedLaplaceProfile(Profile):
         before = np.where(back >= 0, tail, np.log1p(-np.exp(tail)))
         after = self._logs(place)[1] - place / self._scales[0]
         # Rounding may only raise it.
-        rest = np.minimum(flat + after - before, 0.0)
-        value = before + np.log(np.minimum(-np.expm1(rest) + 1e-15 * (1 + np.abs(after)), 1.0))
+        remainder = np.minimum(flat + after - before, 0.0)
+        value = before + np.log(np.minimum(-np.expm1(remainder) + 1e-15 * (1 + np.abs(after)), 1.0))
         return np.where(epsilon >= level, -np.inf, value.reshape(epsilon.shape))
 
     def _renyi(self, order: Floats) -> Floats:

@@ -89,28 +89,28 @@ class IntervalLaw:
         """Places, and the distribution function at each."""
         low, high = Fraction(self.low), Fraction(self.high)
         places = [low + (high - low) * Fraction(k, _NODES) for k in range(_NODES + 1)]
-        found = [ball(0)]
+        result = [ball(0)]
         for a, b in pairwise(places):
-            found.append(found[-1] + self.share(a, b))
-        return places, found
+            result.append(result[-1] + self.share(a, b))
+        return places, result
 
     def below(self, y: Fraction) -> Ball:
         """Return a ball of the distribution function."""
-        places, found = self._table
+        places, result = self._table
         width = places[1] - places[0]
         k = min(max(int((y - places[0]) / width), 0), _NODES)
-        return found[k] + self.share(places[k], y)
+        return result[k] + self.share(places[k], y)
 
     def quantile(self, probability: Ball) -> tuple[Fraction, Fraction]:
         """Return two points between which the quantile lies, for certain."""
         low, high = Fraction(self.low), Fraction(self.high)
-        places, found = self._table
-        left = max((k for k in range(_NODES + 1) if bool(found[k] <= probability)), default=0)
-        right = min((k for k in range(_NODES + 1) if bool(found[k] >= probability)), default=_NODES)
+        places, result = self._table
+        left = max((k for k in range(_NODES + 1) if bool(result[k] <= probability)), default=0)
+        right = min((k for k in range(_NODES + 1) if bool(result[k] >= probability)), default=_NODES)
         a, b = places[left], places[right]
         near = _NEAR * (high - low)
         # Newton's guess and a little on either side of it, mostly; where that is not so, halves.
-        guess = self._near(a, b, float((probability - found[left]) / (found[right] - found[left])), probability)
+        guess = self._near(a, b, float((probability - result[left]) / (result[right] - result[left])), probability)
         tries = [guess - near / 3, guess + near / 3]
         while b - a > near:
             guessed = bool(tries)
@@ -239,11 +239,11 @@ def coupled_profile(
     """
     kept = tuple(sorted(real("order", order, above=1.0) for order in orders))
     pairs = ((mu, nu), (nu, mu))
-    found = [max(coupled_renyi(order, p, q, kernel) for p, q in pairs) for order in kept]
+    result = [max(coupled_renyi(order, p, q, kernel) for p, q in pairs) for order in kept]
     # A Rényi curve never falls: what holds at a later order holds before it.
-    for k in range(len(found) - 2, -1, -1):
-        found[k] = min(found[k], found[k + 1])
-    return RenyiProfile(kept, tuple(found))
+    for k in range(len(result) - 2, -1, -1):
+        result[k] = min(result[k], result[k + 1])
+    return RenyiProfile(kept, tuple(result))
 
 
 def _bound(
@@ -310,8 +310,8 @@ class _Coupling:
         lam, gap = alpha * stretch, less * moves
         mixed = first = second = mixed_moves = first_moves = second_moves = ball(0)
         density, slope = self.kernel.log_density, self.kernel.slope
-        for y, whole in _panels(law.low, law.high):
-            at_t, at_x = density(whole, target, False).real, density(whole, x, False).real
+        for y, full in _panels(law.low, law.high):
+            at_t, at_x = density(full, target, False).real, density(full, x, False).real
             slope_t, slope_x = slope(y, target), slope(y, x)
             tilted, p, q = (alpha * at_t - less * at_x).exp(), at_t.exp(), at_x.exp()
             mixed, mixed_moves = mixed + tilted, mixed_moves + tilted * (lam * slope_t - gap * slope_x)
@@ -328,8 +328,8 @@ def _panels(low: float, high: float) -> list[tuple[Ball, Any]]:
     from flint import acb  # noqa: PLC0415 - only a search needs it
 
     first, width = Fraction(low), (Fraction(high) - Fraction(low)) / _PANELS
-    found = [interval(first + k * width, first + (k + 1) * width) for k in range(_PANELS)]
-    return [(y, acb(y)) for y in found]
+    result = [interval(first + k * width, first + (k + 1) * width) for k in range(_PANELS)]
+    return [(y, acb(y)) for y in result]
 
 
 def _renyi(alpha: Fraction, p: IntervalLaw, q: IntervalLaw) -> Ball:

@@ -164,8 +164,8 @@ class OrnsteinUhlenbeck(Mechanism):
         """Return what the path costs from `time` on, all later looks included."""
         if not time > 0:
             raise InvalidValue(f"a path shown at time {time} hides nothing; give a time > 0")
-        left, noise = self._law(real("time", time))
-        return GaussianProfile(left * self.sensitivity / noise * (1 + 2.0**-48))  # rounded up
+        remaining, noise = self._law(real("time", time))
+        return GaussianProfile(remaining * self.sensitivity / noise * (1 + 2.0**-48))  # rounded up
 
     def mean_squared_error(self, norm: float) -> float:
         """Return the largest E‖X_t − f(D)‖² over values with ‖f(D)‖ ≤ `norm`."""
@@ -177,18 +177,18 @@ class OrnsteinUhlenbeck(Mechanism):
 
         At a given μ the noise is s = aΔ/μ for what is left a, and (1−a)²R² + d·s² is least at a = R²/(R² + dΔ²/μ²).
         """
-        made = cls(system, n, 1.0, 0.0)
-        sensitivity, norm = made.sensitivity, system.norm(n) if norm is None else norm
+        built = cls(system, n, 1.0, 0.0)
+        sensitivity, norm = built.sensitivity, system.norm(n) if norm is None else norm
         if not (norm > 0 and math.isfinite(norm)):
             raise InvalidValue(f"norm must be finite and > 0. Got {norm}")
         mu = largest_keeping(GaussianProfile, target, high=1e6, name="mu")
         variance = system.reading.size * (sensitivity / mu) ** 2
-        left = norm**2 / (norm**2 + variance)
-        rate = -math.log(left)
+        remaining = norm**2 / (norm**2 + variance)
+        rate = -math.log(remaining)
         stretch = math.sqrt(rate / -math.expm1(-2 * rate)) if rate > 0 else math.sqrt(0.5)
-        made = replace(made, rate=rate, diffusion=left * sensitivity / mu * stretch)
+        built = replace(built, rate=rate, diffusion=remaining * sensitivity / mu * stretch)
         # The roundabout way through θ and ρ may have rounded the noise down.
-        return made if made.profile.mu <= mu else replace(made, diffusion=made.diffusion * (1 + 4e-14))
+        return built if built.profile.mu <= mu else replace(built, diffusion=built.diffusion * (1 + 4e-14))
 
     @classmethod
     def example(cls) -> Self:
@@ -219,8 +219,8 @@ class OrnsteinUhlenbeck(Mechanism):
             raise InvalidValue(f"times must be > 0 and increasing. Got {clock.tolist()}")
         out, here = np.empty((clock.size, *start.shape)), start
         for k, gap in enumerate(gaps.tolist()):
-            left, noise = self._law(gap)
-            here = exact_normals(left * here, noise, rng)
+            remaining, noise = self._law(gap)
+            here = exact_normals(remaining * here, noise, rng)
             out[k] = here
         return out
 

@@ -101,8 +101,8 @@ class _IntervalKernel(Kernel):
         values, cells = np.clip(values, self.low, self.high), EvenCells.beside(min(self.scale, self.high - self.low))
         if is_secure(rng):
             exactly = lru_cache(lambda x: self._exactly(Fraction(x)))  # what draws from one input share is made once
-            found = (find_cell(exactly(x), cells, LazyUniform(rng)) for x in values.ravel().tolist())
-            out = np.array([cells.value(k) for k in found]).reshape(values.shape)
+            result = (find_cell(exactly(x), cells, LazyUniform(rng)) for x in values.ravel().tolist())
+            out = np.array([cells.value(k) for k in result]).reshape(values.shape)
         else:
             out = cells.round(self.low + self.scale * self._quickly((values - self.low) / self.scale, rng))
         return np.clip(out, self.low, self.high)[()]

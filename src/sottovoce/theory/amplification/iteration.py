@@ -150,8 +150,8 @@ def _up(one: float, other: float) -> float:
 
 def _down(one: float, other: float) -> float:
     """Return a product that is 0 where it would have lost digits."""
-    found = one * other
-    return found if found >= _TINY else 0.0
+    result = one * other
+    return result if result >= _TINY else 0.0
 
 
 def _at_least(given: Floats, found: Floats) -> Floats:

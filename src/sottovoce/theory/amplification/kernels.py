@@ -90,11 +90,11 @@ class Kernel(ABC):
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> Kernel:
         """Read a kernel from `to_dict`'s form."""
-        rest = dict(state)
-        word = rest.pop("kernel", None)
+        remainder = dict(state)
+        word = remainder.pop("kernel", None)
         kind = KERNELS[word]
         with restoring(f"a {word} kernel"):
-            kernel: Kernel = kind(**rest)
+            kernel: Kernel = kind(**remainder)
         return kernel
 
 
@@ -143,11 +143,11 @@ class FiniteKernel(Kernel):
         flat = np.minimum(given, 700.0)
         out = np.empty(flat.shape)
         inputs, outputs = self.matrix.shape
-        some = max(1, _BLOCK // (inputs * inputs * outputs))
-        for first in range(0, flat.size, some):
-            scale = np.exp(flat[first : first + some, None, None, None])
+        subset = max(1, _BLOCK // (inputs * inputs * outputs))
+        for first in range(0, flat.size, subset):
+            scale = np.exp(flat[first : first + subset, None, None, None])
             gaps = np.maximum(self.matrix[:, None, :] - scale * self.matrix[None, :, :], 0.0).sum(axis=-1)
-            out[first : first + some] = gaps.max(axis=(1, 2))
+            out[first : first + subset] = gaps.max(axis=(1, 2))
         # Sums of so many differences of products, of rows that add up to nearly one.
         lost = out * (outputs * 2.0**-52) + np.where(given > 0, 2.0**-50, 2.0**-52) + self._off
         out = np.where((out > 0) | (given < self.level), np.minimum(out + lost, 1.0), 0.0)
@@ -161,8 +161,8 @@ class FiniteKernel(Kernel):
     @property
     def doeblin(self) -> float:
         """1 − Σ_y min_x K(x, y), rounded up."""
-        left = 1 - math.fsum(self.matrix.min(axis=0))
-        return min(1.0, left + 2.0**-52 + self._off) if left > 0 or self.level > 0 else 0.0
+        remaining = 1 - math.fsum(self.matrix.min(axis=0))
+        return min(1.0, remaining + 2.0**-52 + self._off) if remaining > 0 or self.level > 0 else 0.0
 
     @property
     def ultra_mixing(self) -> float:
@@ -177,8 +177,8 @@ class FiniteKernel(Kernel):
         with np.errstate(divide="ignore", over="ignore"):
             # Of two probabilities nearly alike, logarithms would share all their digits.
             above = (high - low) / low
-            found = float(np.max(np.where(np.isinf(above), np.log(high) - np.log(low), np.log1p(above))))
-        return found * UP + self._off if found > 0 else 0.0
+            result = float(np.max(np.where(np.isinf(above), np.log(high) - np.log(low), np.log1p(above))))
+        return result * UP + self._off if result > 0 else 0.0
 
     def sample(self, inputs: Any, rng: np.random.Generator) -> Any:
         """Return a random column for each row number, with the very probabilities of its row, however small."""

@@ -165,8 +165,8 @@ class MinibatchSGD(RegressionMechanism):
         for _ in range(self.steps):
             # Bounded whole numbers are drawn by rejection: every part is as likely, and which one was drawn stays here.
             parts = np.array([rng.choice(self.n, self.batch, replace=False) for _ in range(runs)], dtype=np.int64)
-            told = mean(self.design.loss, X, y, parts, w, self.design.constants.lipschitz)
-            w = self._moved(w, exact_normals(np.asarray(told), self.noise, rng))
+            shown = mean(self.design.loss, X, y, parts, w, self.design.constants.lipschitz)
+            w = self._moved(w, exact_normals(np.asarray(shown), self.noise, rng))
         return w
 
     def _moved(self, w: Floats, gradient: Floats) -> Floats:
@@ -187,9 +187,9 @@ class MinibatchSGD(RegressionMechanism):
 
 
 def _composed(mu: float, batch: int, n: int, steps: int) -> Profile:
-    one = GaussianProfile(mu)
+    item = GaussianProfile(mu)
     rate = ceil_float(Fraction(batch, n))
-    return steps * (one if rate >= 1 else SubsampledProfile(one, rate))
+    return steps * (item if rate >= 1 else SubsampledProfile(item, rate))
 
 
 def _means(loss: Loss, X: jax.Array, y: jax.Array, parts: jax.Array, w: jax.Array, steepest: jax.Array) -> jax.Array:

@@ -56,8 +56,8 @@ def amplify(profile: Profile, kernel: Kernel | Sequence[Kernel]) -> AmplifiedPro
     """
     if not isinstance(profile, Profile):
         raise InvalidValue(f"expected a profile to amplify. Got {profile!r}")
-    one = kernel if isinstance(kernel, Kernel) else KernelChain(tuple(kernel))
-    return AmplifiedProfile(profile, one, basis=Basis.weakest([profile.basis, Basis.BOUND]))
+    item = kernel if isinstance(kernel, Kernel) else KernelChain(tuple(kernel))
+    return AmplifiedProfile(profile, item, basis=Basis.weakest([profile.basis, Basis.BOUND]))
 
 
 def mixing_bounds(profile: Profile, kernel: Kernel, epsilon: ArrayLike) -> dict[str, Floats]:

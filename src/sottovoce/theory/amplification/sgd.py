@@ -261,12 +261,12 @@ class NoisyProjectedSGD(RegressionMechanism):
         unit = cls(design, n, 1.0, learning_rate, regularisation, epochs, public_steps, box, public, within, start)
         noise = max(unit.profile.mu / mu * (1 + 1e-12), _LEAST_NOISE * design.sensitivity(1.0))
         for _ in range(60):  # rounding weighs otherwise at another noise
-            made = replace(unit, noise=noise)
-            if made.profile.mu <= mu:
-                return made
-            noise *= made.profile.mu / mu * (1 + 1e-12)
+            built = replace(unit, noise=noise)
+            if built.profile.mu <= mu:
+                return built
+            noise *= built.profile.mu / mu * (1 + 1e-12)
         raise PromiseUnreachable(
-            f"doubles are too coarse for {target}: rounding alone costs μ = {made.rounding_mu:.3g}"
+            f"doubles are too coarse for {target}: rounding alone costs μ = {built.rounding_mu:.3g}"
         )
 
     @classmethod

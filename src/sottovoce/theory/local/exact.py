@@ -86,8 +86,8 @@ def loss_up(first: tuple[list[int], int], second: tuple[list[int], int]) -> floa
     """
     (ours, all_ours), (theirs, all_theirs) = first, second
     most, least = 1, 1
-    for one, other in zip(ours, theirs, strict=True):
-        low, high = sorted((one * all_theirs, other * all_ours))
+    for item, other in zip(ours, theirs, strict=True):
+        low, high = sorted((item * all_theirs, other * all_ours))
         if high * least > most * low:
             most, least = high, low
     return log_up(Fraction(most), Fraction(least)) if least else math.inf

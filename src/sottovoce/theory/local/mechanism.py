@@ -201,9 +201,9 @@ class ProfileMechanism:
         graph = self.graph
         rng = secure_rng() if rng is None else rng
         codes = codes_of("category", records, graph.categories)
-        one = (isinstance(profiles, Hashable) and profiles in graph.names) or _is_one(profiles)
-        sources = codes_of("profile", [profiles] if one else profiles, graph.names)
-        if not one and sources.size != codes.size:
+        item = (isinstance(profiles, Hashable) and profiles in graph.names) or _is_one(profiles)
+        sources = codes_of("profile", [profiles] if item else profiles, graph.names)
+        if not item and sources.size != codes.size:
             raise InvalidData(f"there are {codes.size} records but {sources.size} profiles; give one a record")
         value = label_array(self.outputs)[self.release_codes(codes, sources, rng)]
         return ProfileRelease(value, self.guarantee, reproducible=not is_secure(rng))
@@ -258,12 +258,12 @@ def _sum_to_one(steps: Steps) -> bool:
 
 def _draw(table: Steps, base: NDArray[np.intp], width: int, rng: np.random.Generator) -> NDArray[np.intp]:
     draws = rng.integers(0, GRID, size=base.size, dtype=np.int64)
-    found = base.copy()
+    result = base.copy()
     step = width // 2
     while step:
-        found += step * (table[found + (step - 1)] <= draws)
+        result += step * (table[result + (step - 1)] <= draws)
         step //= 2
-    return found - base
+    return result - base
 
 
 def profile_weights(graph: ProfileGraph, prior: Mapping[Any, float] | None) -> Floats:

@@ -27,11 +27,11 @@ def plot_profiles(
     if ax is None:
         _, ax = plt.subplots(figsize=(7.0, 0.8 + 0.42 * k), layout="constrained")
     rows = np.arange(k)
-    left = np.zeros(k)
+    remaining = np.zeros(k)
     colours = plt.get_cmap("viridis")(np.linspace(0.15, 0.95, d))
     for category, share, colour in zip(categories, shares.T, colours, strict=True):
-        ax.barh(rows, share, left=left, height=0.62, color=colour, label=str(category), edgecolor="white")
-        left += share
+        ax.barh(rows, share, left=remaining, height=0.62, color=colour, label=str(category), edgecolor="white")
+        remaining += share
     reach = 0.0
     for a, b in edges:
         width = 0.05 + 0.05 * abs(a - b)

@@ -116,5 +116,5 @@ def profile_within(
     near = getattr(system, "profile_within", None)
     if near is None:
         raise InvalidValue(f"nobody has worked out near neighbours of a {type(system).__name__}; use its own profile")
-    found: Profile = near(n, distance, data_weight, prior_weight)
-    return found
+    result: Profile = near(n, distance, data_weight, prior_weight)
+    return result

@@ -136,10 +136,10 @@ def answers_left(purse: PrivacyFilter, profile: Profile, error: float = 0.05) ->
     price, cost = purse.cost(one_guess(error).about(purse.budget.relation)), purse.cost(profile)
     if math.isinf(cost):
         return 0.0
-    left = Fraction(price) * (1 - _LIFTED) - sum(map(Fraction, purse.costs), Fraction(0))
+    remaining = Fraction(price) * (1 - _LIFTED) - sum(map(Fraction, purse.costs), Fraction(0))
     if cost == 0:
-        return math.inf if left > 0 else 0.0
-    count = max(math.ceil(left / Fraction(cost)) - 1, 0)  # strictly below the price
+        return math.inf if remaining > 0 else 0.0
+    count = max(math.ceil(remaining / Fraction(cost)) - 1, 0)  # strictly below the price
     return floor_float(Fraction(min(count, int(sys.float_info.max))))
 
 

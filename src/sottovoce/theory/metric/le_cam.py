@@ -49,22 +49,22 @@ def guess_error_of_sets(separation: float, first: Any, second: Any) -> tuple[flo
     >>> round(bound, 6), hulls.first.round(3).tolist()
     (0.5, [0.5, 0.5])
     """
-    laws = [_laws(one) for one in (first, second)]
+    laws = [_laws(item) for item in (first, second)]
     if laws[0].shape[1] != laws[1].shape[1]:
         raise InvalidValue(f"both sets have the same outcomes. Got {laws[0].shape[1]} and {laws[1].shape[1]}")
     (k, m), l_ = laws[0].shape, laws[1].shape[0]
     # Least Σt with t ≥ a'P − b'Q: the positive part, whose sum is the total variation of two laws.
-    found = optimize.linprog(
+    result = optimize.linprog(
         np.concatenate([np.zeros(k + l_), np.ones(m)]),
         A_ub=np.hstack([laws[0].T, -laws[1].T, -np.eye(m)]),
         b_ub=np.zeros(m),
         A_eq=np.array([[1.0] * k + [0.0] * (l_ + m), [0.0] * k + [1.0] * l_ + [0.0] * m]),
         b_eq=[1.0, 1.0],
     )
-    if found.x is None:
+    if result.x is None:
         raise InvalidValue("the nearest mixtures were not found; give fewer outcomes")
-    weights = [np.maximum(found.x[:k], 0.0), np.maximum(found.x[k : k + l_], 0.0)]
-    weights = [one / one.sum() for one in weights]
+    weights = [np.maximum(result.x[:k], 0.0), np.maximum(result.x[k : k + l_], 0.0)]
+    weights = [item / item.sum() for item in weights]
     apart = np.abs(weights[0] @ laws[0] - weights[1] @ laws[1]).sum() / 2
     total_variation = min(float(apart) * (1 + 1e-12) + 1e-15, 1.0)
     return real("separation", separation) / 2 * (1 - total_variation), Hulls(weights[0], weights[1], total_variation)

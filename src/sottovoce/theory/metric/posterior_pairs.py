@@ -128,8 +128,8 @@ class _GammaRate(_OneScalar):
 
     def _rates(self, first: Fraction, second: Fraction) -> tuple[float, float]:
         """Return the rates of two posteriors, rounded away from each other."""
-        one, other = (Fraction(self.rate) + statistic for statistic in (first, second))
-        return (floor_float(one), ceil_float(other)) if one < other else (ceil_float(one), floor_float(other))
+        item, other = (Fraction(self.rate) + statistic for statistic in (first, second))
+        return (floor_float(item), ceil_float(other)) if item < other else (ceil_float(item), floor_float(other))
 
     def _renyi(self, first: tuple[int, Fraction], second: tuple[int, Fraction], order: Floats) -> Floats:
         if first == second:

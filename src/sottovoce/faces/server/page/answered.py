@@ -34,11 +34,11 @@ def answer_view(value: Mapping[str, Any], system: Conjugate) -> dict[str, Any]:
     """
     if "shares" in value:
         rows = [(name, share, percent(share), "one") for name, share in sorted(value["shares"].items())]
-        told = ", ".join(f"{name} {words}" for name, _, words, _ in rows)
+        shown = ", ".join(f"{name} {words}" for name, _, words, _ in rows)
         return {
             "kind": "shares",
-            "words": told,
-            "picture": bars(rows, 0.0, "", "Shares of a new record", told, width=640.0),
+            "words": shown,
+            "picture": bars(rows, 0.0, "", "Shares of a new record", shown, width=640.0),
         }
     if "quantiles" in value:
         return _posterior(value, system)
@@ -54,8 +54,8 @@ def posterior_view(value: Any, system: Any) -> dict[str, Any]:
             "picture": None,
         }
     if not hasattr(value, "interval"):
-        told = value.summary() if hasattr(value, "summary") else value
-        words = "; ".join(f"{k}: {v}" for k, v in told.items()) if isinstance(told, Mapping) else str(told)
+        shown = value.summary() if hasattr(value, "summary") else value
+        words = "; ".join(f"{k}: {v}" for k, v in shown.items()) if isinstance(shown, Mapping) else str(shown)
         return {"kind": "words", "words": words, "picture": None}
     means = np.ravel(value.mean)
     names = [str(name) for name in getattr(system, "terms", ())]
@@ -63,10 +63,10 @@ def posterior_view(value: Any, system: Any) -> dict[str, Any]:
     try:
         ends = np.reshape(value.interval(0.95), (-1, 2))
     except SottovoceError as error:  # it says why it gives none
-        told = ", ".join(f"{name} {number(float(mean))}" for name, mean in zip(names, means, strict=True))
-        return {"kind": "words", "words": f"{told}; {error}", "picture": None}
-    told = f"{means.size} unknown{'' if means.size == 1 else 's'}, each with its 95 % interval"
-    return {"kind": "vector", "words": told, "picture": _table(names[:_MOST], means[:_MOST], ends[:_MOST].T)}
+        shown = ", ".join(f"{name} {number(float(mean))}" for name, mean in zip(names, means, strict=True))
+        return {"kind": "words", "words": f"{shown}; {error}", "picture": None}
+    shown = f"{means.size} unknown{'' if means.size == 1 else 's'}, each with its 95 % interval"
+    return {"kind": "vector", "words": shown, "picture": _table(names[:_MOST], means[:_MOST], ends[:_MOST].T)}
 
 
 def _names(system: Conjugate, size: int) -> list[str]:
@@ -78,8 +78,8 @@ def _names(system: Conjugate, size: int) -> list[str]:
 def _prior(query: str, system: Conjugate) -> Floats | None:
     """Return draws of the query under the prior, which nobody pays for; None where they are not numbers."""
     theta = np.asarray(_before(system).sample(_DRAWS, seeded_rng(0)))
-    found = np.asarray(evaluate(parse_query(query), system, theta, seeded_rng(1)))
-    return None if found.dtype == object else found
+    result = np.asarray(evaluate(parse_query(query), system, theta, seeded_rng(1)))
+    return None if result.dtype == object else result
 
 
 def _before(system: Conjugate) -> Any:
@@ -100,16 +100,16 @@ def _samples(value: Mapping[str, Any], system: Conjugate) -> dict[str, Any]:
     answer = value["answer"]
     prior = _prior(value["query"], system)
     many = answer if isinstance(answer, list) else [answer]
-    if prior is None or any(one is None or isinstance(one, str) for one in _flat(many)):
-        said = ", ".join("no number" if one is None else str(one) for one in _flat(many))
+    if prior is None or any(item is None or isinstance(item, str) for item in _flat(many)):
+        said = ", ".join("no number" if item is None else str(item) for item in _flat(many))
         return {"kind": "words", "words": said, "picture": None}
     if prior.ndim == 2:
         rows = np.atleast_2d(np.asarray(many, dtype=np.float64))
         names = _names(system, rows.shape[1])
         means = rows.mean(axis=0)
-        told = ", ".join(f"{name} {number(float(v))}" for name, v in zip(names, means, strict=True))
-        return {"kind": "vector", "words": told, "picture": _table(names, means, None)}
-    numbers = [float(one) for one in many]
+        shown = ", ".join(f"{name} {number(float(v))}" for name, v in zip(names, means, strict=True))
+        return {"kind": "vector", "words": shown, "picture": _table(names, means, None)}
+    numbers = [float(item) for item in many]
     words = number(numbers[0]) if len(numbers) == 1 else f"{len(numbers)} draws, mean {number(float(np.mean(numbers)))}"
     density = _prior_density(value["query"], system, prior)
     low, high = _ends([density], numbers)
@@ -119,8 +119,8 @@ def _samples(value: Mapping[str, Any], system: Conjugate) -> dict[str, Any]:
     )  # fmt: skip
     chart.area(density, "prior")
     chart.line(density, "prior")
-    for one in numbers:
-        chart.upright(one, "one", f"drawn: {number(one)}" if len(numbers) == 1 else "", height=0.78)
+    for item in numbers:
+        chart.upright(item, "one", f"drawn: {number(item)}" if len(numbers) == 1 else "", height=0.78)
     return {"kind": "samples", "words": words, "picture": chart.svg(), "legend": [("one", "drawn"), ("prior", "prior")]}
 
 
@@ -131,8 +131,8 @@ def _posterior(value: Mapping[str, Any], system: Conjugate) -> dict[str, Any]:
     if quantiles.ndim == 2:
         names = _names(system, quantiles.shape[1])
         means = np.asarray(value["mean"], dtype=np.float64)
-        told = ", ".join(f"{name} {number(float(v))}" for name, v in zip(names, means, strict=True))
-        return {"kind": "vector", "words": told, "picture": _table(names, means, quantiles[at])}
+        text = ", ".join(f"{name} {number(float(v))}" for name, v in zip(names, means, strict=True))
+        return {"kind": "vector", "words": text, "picture": _table(names, means, quantiles[at])}
     if not np.isfinite(quantiles).all() or value["mean"] is None:
         return {"kind": "words", "words": "not a finite number for part of the posterior", "picture": None}
     low, high = (float(quantiles[i]) for i in at)
@@ -170,7 +170,7 @@ def _table(names: Sequence[str], means: Floats, interval: Floats | None) -> Mark
 
 
 def _flat(values: Any) -> list[Any]:
-    return [one for value in values for one in _flat(value)] if isinstance(values, list) else [values]
+    return [item for value in values for item in _flat(value)] if isinstance(values, list) else [values]
 
 
 def _density(draws: Floats) -> Points:

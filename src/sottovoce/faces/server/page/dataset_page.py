@@ -31,8 +31,8 @@ class DatasetPage:
         self._config = service.config.datasets[name]
 
     async def _remaining(self) -> dict[str, Any]:
-        found: dict[str, Any] = await self._service.run(self._service.remaining, self._caller, self._name)
-        return found
+        result: dict[str, Any] = await self._service.run(self._service.remaining, self._caller, self._name)
+        return result
 
     async def _budgets(self, remaining: Mapping[str, Any]) -> dict[str, Any]:
         """Return what is left, in pictures and in words, and what the budget means."""

@@ -48,10 +48,16 @@ def read_form(body: bytes) -> dict[str, str]:
 
 def purse_of(status: Mapping[str, Any]) -> PrivacyFilter:
     """Return the privacy filter of a budget, with what is spent of it, from what `Service.remaining` says."""
-    budget, left = Promise.from_dict(status["budget"]), Promise.from_dict(status["remaining"])
+    budget, remaining = Promise.from_dict(status["budget"]), Promise.from_dict(status["remaining"])
     order: Order | None = None
     if isinstance(budget, ApproxDP):
-        order = left.order if isinstance(left, RenyiDP) else GAUSSIAN if isinstance(left, GaussianDP) else None
+        order = (
+            remaining.order
+            if isinstance(remaining, RenyiDP)
+            else GAUSSIAN
+            if isinstance(remaining, GaussianDP)
+            else None
+        )
     purse = PrivacyFilter(budget, order)
     spent = status["spent"] * purse.limit
     return PrivacyFilter(budget, order, [spent] if spent > 0 else [])
@@ -108,12 +114,12 @@ def question_of(form: Mapping[str, str], purse: PrivacyFilter | None, most_draws
 
 def _settings(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text or "{}")
+        result = json.loads(text or "{}")
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        result = None
+    if not isinstance(result, dict):
         raise InvalidValue('the columns of a model are JSON such as {"label": "smoker", "features": ["age", "ward"]}')
-    return found
+    return result
 
 
 def several_systems() -> list[dict[str, str]]:
@@ -121,13 +127,13 @@ def several_systems() -> list[dict[str, str]]:
 
     A formula is asked by its verb.
     """
-    known, found = {"formula", *column_systems(), *SYSTEMS.not_installed()}, []
+    known, result = {"formula", *column_systems(), *SYSTEMS.not_installed()}, []
     for word in SYSTEMS.kinds:
         make = None if word in known else getattr(SYSTEMS[word], "from_facts", None)
         if make is not None:
             takes = (make.__doc__ or "").strip().partition("\n")[0].partition(": ")[2] or "``tables`` of columns."
-            found.append({"word": word, "takes": re.sub("`+", "", takes)})
-    return found
+            result.append({"word": word, "takes": re.sub("`+", "", takes)})
+    return result
 
 
 def imagined_mean(form: Mapping[str, str]) -> float | list[float] | None:
@@ -198,12 +204,12 @@ def first_values(facts: Mapping[str, Any], *, share: bool) -> dict[str, str]:
 
 def prior_fields() -> list[dict[str, Any]]:
     """Return the fields for the numbers of a prior, each with the systems that take it."""
-    found: dict[str, dict[str, Any]] = {}
+    result: dict[str, dict[str, Any]] = {}
     for word, kind in column_systems().items():
         for name, setting in kind.settings.items():
-            field = found.setdefault(name, {"name": name, "label": setting.label, "systems": []})
+            field = result.setdefault(name, {"name": name, "label": setting.label, "systems": []})
             field["systems"].append(word)
-    return list(found.values())
+    return list(result.values())
 
 
 def prior_values(column: Mapping[str, Any] | None) -> dict[str, str]:
@@ -217,7 +223,7 @@ def prior_values(column: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def _written(value: Any) -> str:
-    return ", ".join(f"{one:.6g}" for one in value) if isinstance(value, list) else f"{value:.6g}"
+    return ", ".join(f"{item:.6g}" for item in value) if isinstance(value, list) else f"{value:.6g}"
 
 
 def likely_system(column: Mapping[str, Any] | None) -> str:

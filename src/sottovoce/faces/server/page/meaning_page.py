@@ -49,19 +49,19 @@ class MeaningPages:
         facts = self._service.dataset(caller, name)
         text = request.query_params.get("question", "")[:2000] or first_question(self._service, caller, name)
         imagine = request.query_params.get("imagine", "")[:2000]
-        found: dict[str, Any] | None = None
+        result: dict[str, Any] | None = None
         problem = None
         try:
             said = Imagining(tuple(split_imagined(imagine)))
             work = self._service.planning(caller, balance, self._service, caller, name, text, said)
-            found = await while_there(request.receive, work)
+            result = await while_there(request.receive, work)
         except _PASSED_ON:
             raise
         except SottovoceError as error:
             problem = str(error)
         values = {"facts": facts, "question": text, "imagine": imagine, "problem": problem}
-        values["balance"] = found and balance_view(found)
-        return self._rendering.page("balance.html", 200 if found else 422, **values, **self._head(caller, session))
+        values["balance"] = result and balance_view(result)
+        return self._rendering.page("balance.html", 200 if result else 422, **values, **self._head(caller, session))
 
     async def card(self, request: Request) -> Response:
         """Show the signed card. It brings its own style, which the page's policy is told the hash of."""
@@ -79,12 +79,12 @@ def balance_view(found: Mapping[str, Any]) -> dict[str, Any]:
     picture, points = _picture(offers, found["baseline"], found["parameter"])
     rows = [
         {
-            "share": percent(one["share"]),
-            "width": number(one["width"]),
-            "people": _people(one["success"]),
-            "covered": one["covered"],
+            "share": percent(item["share"]),
+            "width": number(item["width"]),
+            "people": _people(item["success"]),
+            "covered": item["covered"],
         }
-        for one in offers
+        for item in offers
     ]
     near = min(range(len(offers)), key=lambda index: abs(math.log(offers[index]["share"] / 0.05)))
     return {
@@ -117,8 +117,8 @@ def _picture(
     offers: Sequence[Mapping[str, Any]], baseline: float, parameter: str
 ) -> tuple[Markup, list[dict[str, float]]]:
     """Return both curves over the share of the budget: accuracy by the axis on the left, risk by its own words."""
-    widths = [max(one["width"], 1e-300) for one in offers]
-    risks = [1000 * one["success"] for one in offers]
+    widths = [max(item["width"], 1e-300) for item in offers]
+    risks = [1000 * item["success"] for item in offers]
     low, high = min(widths) / 1.4, max(widths) * 1.15  # room for a word below the curve
     y = ChartAxis(low, high, "known to ±", log=True)
     scale = ChartAxis(0.0, max(risks) * 1.1, "")
@@ -137,23 +137,23 @@ def _picture(
         """Return the height on the axis of the left at which a risk is drawn."""
         return float(low * (high / low) ** scale.place(risk))
 
-    chart.line([(100 * one["share"], level(1000 * baseline)) for one in offers], "mark")
-    chart.line([(100 * one["share"], width) for one, width in zip(offers, widths, strict=True)], "one")
-    chart.line([(100 * one["share"], level(risk)) for one, risk in zip(offers, risks, strict=True)], "two")
+    chart.line([(100 * item["share"], level(1000 * baseline)) for item in offers], "mark")
+    chart.line([(100 * item["share"], width) for item, width in zip(offers, widths, strict=True)], "one")
+    chart.line([(100 * item["share"], level(risk)) for item, risk in zip(offers, risks, strict=True)], "two")
     chart.note(offers[0]["share"] * 100, chart.at(1.0, level(1000 * baseline))[1] + 10, f"{_people(baseline)} before")
     chart.note(100.0, chart.at(1.0, level(risks[-1]))[1] - 12, f"{_up(risks[-1])} of 1,000")
     chart.note(100.0, chart.at(1.0, widths[-1])[1] + 14, f"± {number(widths[-1])}")
     points = []
-    for one, width, risk in zip(offers, widths, risks, strict=True):
-        left, top = chart.at(100 * one["share"], width)
+    for item, width, risk in zip(offers, widths, risks, strict=True):
+        left, top = chart.at(100 * item["share"], width)
         points.append(
             {
-                "share": one["share"],
+                "share": item["share"],
                 "width": width,
                 "risk": risk,
                 "x": round(left, 2),
                 "accuracy": round(top, 2),
-                "danger": round(chart.at(100 * one["share"], level(risk))[1], 2),
+                "danger": round(chart.at(100 * item["share"], level(risk))[1], 2),
             }
         )
     drawn = chart.svg()

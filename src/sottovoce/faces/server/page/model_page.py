@@ -54,7 +54,7 @@ class ModelPage(DatasetPage):
             "priors": {column["name"]: prior_values(column) for column in asked},
             "alone": {"likely": likely_system(None), "prior": prior_values(None)},
             "systems": [(word, kind.title or word) for word, kind in column_systems().items() if word in used]
-            + [(one["word"], one["word"]) for one in several],
+            + [(item["word"], item["word"]) for item in several],
             "several": several,
             "mechanisms": await self._service.run(_mechanisms, self._config.mechanisms),
             "not_installed": await self._service.run(_not_installed),
@@ -103,8 +103,8 @@ class ModelPage(DatasetPage):
             question, key = self._question(values, remaining), key_of(values)
             answer = await self._service.ask(self._caller, self._facts["name"], question, key)
         except BudgetExceeded as error:
-            told = (error, question, values, remaining)
-            return {"refusal": await self._service.planning(self._caller, self._refusal, *told)}, 409
+            shown = (error, question, values, remaining)
+            return {"refusal": await self._service.planning(self._caller, self._refusal, *shown)}, 409
         except SottovoceError as error:
             return outcome_of(error)
         return {"answer": await self._service.run(answered, answer, question, answer["remaining"])}, 200
@@ -116,15 +116,15 @@ class ModelPage(DatasetPage):
         names = {"yours": "your budget", "whole": "everyone's budget"}
         purses = {names[word]: purse_of(status) for word, status in remaining.items() if status is not None}
         about = (question, self._config, self._facts["n"])
-        found, short = cheaper(*about, list(purses.values())), shortfalls(*about, purses)
+        result, short = cheaper(*about, list(purses.values())), shortfalls(*about, purses)
         weaker = None
-        if found is not None:
-            factor = found["factor"]
+        if result is not None:
+            factor = result["factor"]
             if values.get("promise", "share") == "share" and remaining["yours"]["budget"]["promise"] == "gaussian":
                 factor = factor**2  # a share of a Gaussian budget is a share of μ²
             strength = f"{float(values['strength']) * factor:.4g}"
             fields = {name: text for name, text in values.items() if name != "key"} | {"strength": strength}
-            weaker = {"target": found["target"], "fields": fields}
+            weaker = {"target": result["target"], "fields": fields}
         return {"short": short, "message": str(error), "weaker": weaker, "draws": question.draws}
 
 

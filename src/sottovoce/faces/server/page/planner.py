@@ -44,22 +44,22 @@ def plan_view(plan: Mapping[str, Any], question: ServerQuestion, config: Dataset
     rows = [_row(choice, kinds[choice["name"]], plan["remaining"]) for choice in plan["choices"]]
     planned = {row["name"] for row in rows}
     rows += [{"name": name, "kind": kinds[name], "pending": True} for name in kinds if name not in planned]
-    made = [choice for choice in plan["choices"] if "curve" in choice]
+    built = [choice for choice in plan["choices"] if "curve" in choice]
     target = parse_promise(question.target)
-    chosen = next((choice for choice in made if choice["name"] == mechanism), None)
+    chosen = next((choice for choice in built if choice["name"] == mechanism), None)
     drawn = chosen is not None and (mechanism in QUICK or not quick)
     return {
         "target": str(target),
         "said": _said(next((row for row in rows if row["name"] == mechanism), None)),
         "rows": rows,
         "chosen": mechanism,
-        "curves": curves(made, kinds) if made else None,
-        "widths": _widths(made, kinds) if made else None,
+        "curves": curves(built, kinds) if built else None,
+        "widths": _widths(built, kinds) if built else None,
         "strengths": strengths(question, config, n, plan["mean"], kinds[mechanism]) if drawn else None,
         "meter": meter(*_profiles(question, config, n), plan["remaining"]) if chosen else None,
         "unreachable": None if chosen else _reason(plan["choices"], mechanism),
-        "foretold": getattr(system, "foretold", None) if any(choice.get("forecast") for choice in made) else None,
-        "unforeseen": system.word == "regression" and not all(choice["forecast"] for choice in made),
+        "foretold": getattr(system, "foretold", None) if any(choice.get("forecast") for choice in built) else None,
+        "unforeseen": system.word == "regression" and not all(choice["forecast"] for choice in built),
     }
 
 
@@ -74,8 +74,8 @@ def _said(row: Mapping[str, Any] | None) -> str:
 
 
 def _reason(choices: Sequence[Mapping[str, Any]], mechanism: str) -> str:
-    found = next((choice for choice in choices if choice["name"] == mechanism), None)
-    return f"{mechanism} is not offered here" if found is None else str(found["unreachable"])
+    result = next((choice for choice in choices if choice["name"] == mechanism), None)
+    return f"{mechanism} is not offered here" if result is None else str(result["unreachable"])
 
 
 def _row(choice: Mapping[str, Any], kind: str, remaining: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def _row(choice: Mapping[str, Any], kind: str, remaining: Mapping[str, Any]) -> 
     word = "yours" if remaining["yours"] else "whole"
     price = prices[word]
     limit = purse_of(remaining[word]).limit
-    answers = [one["answers"] for one in prices.values() if one is not None and one["answers"] is not None]
+    answers = [item["answers"] for item in prices.values() if item is not None and item["answers"] is not None]
     return {
         "name": choice["name"],
         "kind": kind,
@@ -135,13 +135,13 @@ def _widths(choices: Sequence[Mapping[str, Any]], kinds: Mapping[str, str]) -> M
     )
     if not rows or exact is None:
         return None
-    told = ", ".join(f"{name} {words}" for name, _, words, _ in rows)
+    shown = ", ".join(f"{name} {words}" for name, _, words, _ in rows)
     return bars(
         rows,
         exact,
         f"without privacy {number(exact)}",
         "Width of the 95 % interval",
-        f"{told}",
+        f"{shown}",
     )
 
 
@@ -177,8 +177,8 @@ def strengths(question: ServerQuestion, config: DatasetConfig, n: int | None, me
 def _profiles(question: ServerQuestion, config: DatasetConfig, n: int | None) -> tuple[Profile, Profile]:
     """Return what one draw does, and what the question costs with all its draws."""
     system = model_of(question.system, question.column, question.where, config).system
-    made = calibrated(str(question.mechanism), system, n, parse_promise(question.target))
-    return made.profile, made.cost(question.draws)
+    built = calibrated(str(question.mechanism), system, n, parse_promise(question.target))
+    return built.profile, built.cost(question.draws)
 
 
 def meter(one: Profile, profile: Profile, remaining: Mapping[str, Any]) -> dict[str, Any]:
@@ -230,17 +230,17 @@ def shortfalls(
 ) -> list[str]:
     """Return, for each budget that does not cover a question, what it would cost and what is left."""
     _, cost = _profiles(question, config, n)
-    told = []
+    shown = []
     for words, purse in purses.items():
         asked = purse.cost(cost.shown_to(purse.budget.relation))
         if purse.fits(asked):
             continue
-        left = percent(max(1 - purse.spent / purse.limit, 0.0)) if purse.limit else "0 %"
+        remaining = percent(max(1 - purse.spent / purse.limit, 0.0)) if purse.limit else "0 %"
         if math.isfinite(asked) and purse.limit:
-            told.append(f"This question costs {percent(asked / purse.limit)} of {words}, and {left} is left.")
+            shown.append(f"This question costs {percent(asked / purse.limit)} of {words}, and {remaining} is left.")
         else:
-            told.append(f"No amount of {words} covers this mechanism; choose another.")
-    return told
+            shown.append(f"No amount of {words} covers this mechanism; choose another.")
+    return shown
 
 
 def cheaper(

@@ -56,16 +56,16 @@ def _share(share: float) -> Markup:
 @functools.cache
 def _templates() -> jinja2.Environment:
     """Return the templates, which are compiled once for all offices of a process."""
-    found = jinja2.Environment(
+    result = jinja2.Environment(
         loader=jinja2.PackageLoader("sottovoce.faces.server.page"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {"percent": _share, "count": count, "unbroken": unbroken}
-    found.globals["inf"] = math.inf
-    return found
+    result.filters |= {"percent": _share, "count": count, "unbroken": unbroken}
+    result.globals["inf"] = math.inf
+    return result
 
 
 class Rendering:
@@ -97,13 +97,15 @@ class Rendering:
         if isinstance(error, LoggedOut):
             return RedirectResponse("/login", 303)
         if isinstance(error, EntryPending):
-            told = "This very question was sent before and counts as spent. Its answer will be in the list of what was "
-            told += "asked; if it is still not there in some minutes, tell your administrator."
-            return self._message(409, "The answer is being made", told)
+            shown = (
+                "This very question was sent before and counts as spent. Its answer will be in the list of what was "
+            )
+            shown += "asked; if it is still not there in some minutes, tell your administrator."
+            return self._message(409, "The answer is being made", shown)
         if isinstance(error, LedgerUnavailable | LedgerCorrupt):
             log_failure(error)
-            told = "The ledger cannot be used now. If your question was charged, its entry is in the history."
-            return self._message(503, "Not available now", told)
+            shown = "The ledger cannot be used now. If your question was charged, its entry is in the history."
+            return self._message(503, "Not available now", shown)
         status, heading = next(
             ((code, words) for kind, code, words in _REFUSALS if isinstance(error, kind)), (422, "This makes no sense")
         )

@@ -107,12 +107,12 @@ class _Page:
 
     async def home(self, request: Request) -> Response:
         caller, session = await self._gate.caller(request)
-        found = [
+        result = [
             {"facts": facts, "gauges": gauges(await self._service.run(self._service.remaining, caller, facts["name"]))}
             for facts in self._service.datasets(caller)
         ]
         return self._rendering.page(
-            "home.html", datasets=found, admin="admin" in caller.scopes, **self._head(caller, session)
+            "home.html", datasets=result, admin="admin" in caller.scopes, **self._head(caller, session)
         )
 
     async def docs(self, request: Request) -> Response:

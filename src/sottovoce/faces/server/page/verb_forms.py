@@ -90,8 +90,8 @@ def column_words(column: Column) -> str:
         case Count(high):
             return f"a count from 0 to {high:,}"
         case Category(categories):
-            some = ", ".join(map(str, categories[:12]))
-            return f"one of {some}" + (f" and {len(categories) - 12} more" if len(categories) > 12 else "")
+            subset = ", ".join(map(str, categories[:12]))
+            return f"one of {subset}" + (f" and {len(categories) - 12} more" if len(categories) > 12 else "")
         case Flag():
             return "yes or no"
         case Day(first, last):
@@ -111,7 +111,7 @@ def verb_question(form: Mapping[str, str]) -> VerbQuestion:
     Of several boxes that may be ticked, each is a field of its own, such as ``by:ward``.
     """
     verb: Verb = CATALOGUE[form.get("verb", "")]
-    arguments = {one.name: value for one in verb.arguments if (value := _value(one, form)) is not None}
+    arguments = {item.name: value for item in verb.arguments if (value := _value(item, form)) is not None}
     return VerbQuestion(
         verb.word,
         arguments,
@@ -135,13 +135,13 @@ def imagining(form: Mapping[str, str]) -> Imagining:
 
 def row_fields(encoding: Encoding, titles: Mapping[str, str], given: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the fields of a row to predict for: what was given, else the first level, or the middle of the bounds."""
-    found = []
+    result = []
     for place, (name, column) in enumerate(zip(encoding.names, encoding.columns, strict=True)):
         levels = ["no", "yes"] if isinstance(column, Flag) else [str(level) for level in levels_of(column) or ()]
         usual = levels[0] if levels else _middle(encoding.scale(place), whole=isinstance(column, Count))
         field = {"name": f"{_AT}{name}", "title": titles.get(name, name), "levels": levels}
-        found.append(field | {"value": given.get(name, usual), "words": column_words(column)})
-    return found
+        result.append(field | {"value": given.get(name, usual), "words": column_words(column)})
+    return result
 
 
 def _middle(scale: Scale, *, whole: bool) -> str:

@@ -54,9 +54,9 @@ class VerbPage(DatasetPage):
             "values": first_answers(self._config) | dict(values),
             "fields": form_fields(self._config),
             "columns": [
-                {"name": one.name, "title": one.title, "words": column_words(one.fact)}
-                for one in self._config.columns.values()
-                if not isinstance(one.fact, Person)
+                {"name": item.name, "title": item.title, "words": column_words(item.fact)}
+                for item in self._config.columns.values()
+                if not isinstance(item.fact, Person)
             ],
             "key": f"page-{secrets.token_hex(16)}",
             "may_ask": "ask" in self._caller.scopes and own is not None,
@@ -116,12 +116,12 @@ class VerbPage(DatasetPage):
 
     def _refusal(self, error: Exception, question: VerbQuestion, values: Mapping[str, str]) -> dict[str, Any]:
         """Return why the budgets do not cover a question, and what share they would cover instead."""
-        left, limited = reach(self._service.remaining(self._caller, self._name))
-        said = f"This asks for {percent(question.spend)} of your budget, and {percent(left)} is left"
+        remaining, limited = reach(self._service.remaining(self._caller, self._name))
+        said = f"This asks for {percent(question.spend)} of your budget, and {percent(remaining)} is left"
         said += f", {LIMITED}." if limited else "."
-        if question.spend <= left:  # the two are not counted alike
+        if question.spend <= remaining:  # the two are not counted alike
             said = "Your own budget covers this; the one that everyone shares does not."
-        fits = next((share for share in _weaker(left, question.spend) if self._covered(question, share)), None)
+        fits = next((share for share in _weaker(remaining, question.spend) if self._covered(question, share)), None)
         fields = {name: text for name, text in values.items() if name != "key"} | {"spend": f"{fits}"}
         return {"said": said, "message": str(error), "weaker": fields if fits else None, "fits": fits}
 
@@ -133,11 +133,11 @@ class VerbPage(DatasetPage):
         """Return what the page shows of an answer: a row a group, each with its interval."""
         rows = answer["table"]
         terms = answer["verb"] == "regress"
-        names, found, scale = drawn_rows(rows, counts=answer["verb"] == "counts")
+        names, result, scale = drawn_rows(rows, counts=answer["verb"] == "counts")
         if terms:  # each coefficient has a unit of its own, and one scale for all would hide most of them
             drawn = [row if row["privacy_share"] is not None else dict(row, estimate=None) for row in rows]
-            found = [replace(one, picture=_from_zero(row)[0]) for one, row in zip(found, drawn, strict=True)]
-        titles = {one.name: one.title for one in self._config.columns.values()}
+            result = [replace(item, picture=_from_zero(row)[0]) for item, row in zip(result, drawn, strict=True)]
+        titles = {item.name: item.title for item in self._config.columns.values()}
         shares = [row.get("privacy_share") or 0.0 for row in rows]
         hidden = any(row["privacy_share" if terms else "estimate"] is None for row in rows)
         certainty = f"{100 * answer['level']:.12g}"
@@ -145,7 +145,7 @@ class VerbPage(DatasetPage):
             "entry": answer["entry"],
             "question": answer["question"],
             "names": [titles.get(name, name) for name in names],
-            "rows": found,
+            "rows": result,
             "axis": None if terms else scale.axis(),
             "ratios": _ratios(rows) if terms else None,
             "level": percent(answer["level"]),
@@ -158,7 +158,7 @@ class VerbPage(DatasetPage):
             "share": answer["share"],
             "again": False,
             "refused": "",
-            "pairs": [" / ".join(row.labels) for row in found]
+            "pairs": [" / ".join(row.labels) for row in result]
             if 1 < len(rows) <= _MOST and answer["verb"] in VERBS
             else [],
             "contrast": _contrast_view(answer.get("contrast")),
@@ -170,11 +170,11 @@ def _predicting(answer: Mapping[str, Any], titles: Mapping[str, str], row: Mappi
     """Return the fields of a row to predict for, and what is expected of the one that was asked for."""
     formula = CATALOGUE["regress"].read(answer).question
     response = titles.get(formula.parsed.response, formula.parsed.response)
-    found = {"fields": row_fields(formula.encoding, titles, row), "response": response, "rows": []}
+    result = {"fields": row_fields(formula.encoding, titles, row), "response": response, "rows": []}
     for said in answer["predicted"] or ():
         _, rows, scale = drawn_rows(said["expected"])
-        found |= {"row": said["row"], "rows": rows, "axis": scale.axis(), "held": said["expected"][0].get("held")}
-    return found
+        result |= {"row": said["row"], "rows": rows, "axis": scale.axis(), "held": said["expected"][0].get("held")}
+    return result
 
 
 def _plan_view(plan: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,12 +182,12 @@ def _plan_view(plan: Mapping[str, Any]) -> dict[str, Any]:
     few = plan["rare"] or [None] * len(plan["terms"])
     rows = [
         {
-            "term": one["term"],
-            "known": _known(one),
+            "term": item["term"],
+            "known": _known(item),
             "rare": rare and _known(rare),
-            "plain": f"± {number(one['plain'])}" + (f" to {number(rare['plain'])}" if rare else ""),
+            "plain": f"± {number(item['plain'])}" + (f" to {number(rare['plain'])}" if rare else ""),
         }
-        for one, rare in zip(plan["terms"], few, strict=True)
+        for item, rare in zip(plan["terms"], few, strict=True)
     ]
     said = {
         name: plan[name]
@@ -208,8 +208,8 @@ def _weaker(left: float, asked: float) -> list[float]:
 
 def _known(one: Mapping[str, Any]) -> str:
     """Return half the width of an interval, and where noise does most, if that is far more."""
-    found = PrecisionForecast(**one)
-    return f"± {number(found.width)}" + (f" (to {number(found.widest)})" if found.unsure else "")
+    result = PrecisionForecast(**one)
+    return f"± {number(result.width)}" + (f" (to {number(result.widest)})" if result.unsure else "")
 
 
 def _ratios(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -217,16 +217,16 @@ def _ratios(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
     name = next((key for key in rows[0] if key.endswith("_ratio")), None)
     if name is None:
         return None
-    told = []
+    shown = []
     for row in rows:
         if is_intercept(row["term"]) or not ratio_is_told(row):
-            told.append("" if is_intercept(row["term"]) else "too uncertain to tell")
+            shown.append("" if is_intercept(row["term"]) else "too uncertain to tell")
             continue
         ends = {"estimate": row[name], "low": row[f"{name}_low"], "high": row[f"{name}_high"]}
         near = ends["high"] - ends["low"] < 1  # else its lower end would be written as nothing
         middle, low, high = formatted(ends) if near else (f"{end:,.3g}" for end in ends.values())
-        told.append(f"{middle} ({low} to {high})")
-    return {"name": name.replace("_", " "), "rows": told}
+        shown.append(f"{middle} ({low} to {high})")
+    return {"name": name.replace("_", " "), "rows": shown}
 
 
 def _from_zero(row: Mapping[str, Any]) -> tuple[str, DisplayScale]:

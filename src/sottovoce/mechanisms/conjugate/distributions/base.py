@@ -133,10 +133,10 @@ class Distribution(ABC):
         """Read a distribution from `to_dict`'s form."""
         if not isinstance(state, Mapping):
             raise InvalidValue(f"a distribution is read from a dictionary. Got {shown(state)}")
-        rest = dict(state)
-        word = rest.pop("distribution", None)
+        remainder = dict(state)
+        word = remainder.pop("distribution", None)
         kind = DISTRIBUTIONS[word]
-        values = {k: Distribution.from_dict(v) if isinstance(v, Mapping) else v for k, v in rest.items()}
+        values = {k: Distribution.from_dict(v) if isinstance(v, Mapping) else v for k, v in remainder.items()}
         with restoring(f"a {word} distribution"):
             distribution: Distribution = kind(**values)
         return distribution
@@ -165,11 +165,11 @@ class ScalarDistribution(Distribution):
 
         A number that all of them share is each one's own.
         """
-        made = object.__new__(type(self))  # what is picked was checked when these were made
+        built = object.__new__(type(self))  # what is picked was checked when these were made
         names = [f.name for f in fields(self)]
         for name, value in zip(names, np.broadcast_arrays(*(getattr(self, name) for name in names)), strict=True):
-            object.__setattr__(made, name, frozen(value[index]))
-        return made
+            object.__setattr__(built, name, frozen(value[index]))
+        return built
 
     @abstractmethod
     def sf(self, x: ArrayLike) -> Any:

@@ -128,6 +128,6 @@ def dirichlet_renyi(p: Floats, q: Floats, order: Floats) -> Any:
     shape = p.shape[:1] + (1,) * max(order.ndim - (p.ndim - 1), 0) + p.shape[1:]
     p, q = p.reshape(shape), q.reshape(shape)
     parts = log_gamma_gap(p, q - p, order).sum(axis=0)
-    whole = log_gamma_gap(p.sum(axis=0), q.sum(axis=0) - p.sum(axis=0), order)
-    divergence = np.where(np.isinf(parts), np.inf, parts - np.where(np.isinf(parts), 0.0, whole))
+    full = log_gamma_gap(p.sum(axis=0), q.sum(axis=0) - p.sum(axis=0), order)
+    divergence = np.where(np.isinf(parts), np.inf, parts - np.where(np.isinf(parts), 0.0, full))
     return number(np.maximum(divergence, 0.0))

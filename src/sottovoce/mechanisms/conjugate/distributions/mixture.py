@@ -115,14 +115,14 @@ class Mixture(ScalarDistribution):
         """Return the quantile of each probability."""
         q = any_floats("q", q)
         levels = q.ravel()
-        inside, found = (levels > 0) & (levels < 1), np.empty(q.size)
+        inside, result = (levels > 0) & (levels < 1), np.empty(q.size)
         wanted, lot = np.flatnonzero(inside), max(_AT_ONCE // self.weights.size, 2)
         for first in range(0, wanted.size, lot):
-            some = wanted[first : first + lot]
-            found[some] = mixed_quantiles(self.components, self.weights[None], levels[some])
+            subset = wanted[first : first + lot]
+            result[subset] = mixed_quantiles(self.components, self.weights[None], levels[subset])
         ends = [self.components.ppf(p).min() if p <= 0 else self.components.ppf(p).max() for p in levels[~inside]]
-        found[~inside] = ends
-        return number(found.reshape(q.shape))
+        result[~inside] = ends
+        return number(result.reshape(q.shape))
 
 
 @dataclass(frozen=True, eq=False)

@@ -65,8 +65,8 @@ class Mixtures:
         weights = shares @ self.weights
         apart = float(weights @ self.components.kl(other))
         if apart > _FAR:
-            told = special.xlogy(parts, parts) @ weights - special.xlogy(heights, heights) @ shares
-            return apart - float(counted @ told)
+            shown = special.xlogy(parts, parts) @ weights - special.xlogy(heights, heights) @ shares
+            return apart - float(counted @ shown)
         inner = special.xlogy(heights, heights) - heights * (beside[:, None] + 1)
         return float(counted @ (inner @ shares + height))
 
@@ -77,13 +77,13 @@ def spread_points(components: Any, weights: Floats | None, count: int) -> tuple[
     Places within a component crowd at its ends, 3t² − 2t³ of evenly spread t: tails are then not cut off.
     """
     pick, t = (np.arange(1, count + 1)[:, None] * _LATTICE % 1.0).T
-    some = components
+    subset = components
     if weights is not None:
         index = np.searchsorted(np.cumsum(weights), pick, side="right")
-        some = components.take(np.minimum(index, weights.size - 1))
+        subset = components.take(np.minimum(index, weights.size - 1))
     # A density may have a pole where its support ends: no point lies on it.
-    first, last = np.nextafter(some.ppf(0.0), np.inf), np.nextafter(some.ppf(1.0), -np.inf)
-    return np.clip(some.ppf(t * t * (3 - 2 * t)), first, last), 6 * t * (1 - t) / count
+    first, last = np.nextafter(subset.ppf(0.0), np.inf), np.nextafter(subset.ppf(1.0), -np.inf)
+    return np.clip(subset.ppf(t * t * (3 - 2 * t)), first, last), 6 * t * (1 - t) / count
 
 
 def mixed_quantiles(components: Any, weights: Floats, q: Floats, close: float = 0.0) -> Floats:
@@ -112,10 +112,10 @@ def mixed_quantiles(components: Any, weights: Floats, q: Floats, close: float = 
             break
         at = x[todo, None]
         near = (np.abs(at - centres) <= reach).any(axis=0)
-        some, mine, others = components.take(near), weights[todo][:, near], weights[todo][:, ~near]
-        below = np.einsum("rk,rk->r", centres[~near] < at, others) + np.einsum("rk,rk->r", some.cdf(at), mine)
+        subset, mine, others = components.take(near), weights[todo][:, near], weights[todo][:, ~near]
+        below = np.einsum("rk,rk->r", centres[~near] < at, others) + np.einsum("rk,rk->r", subset.cdf(at), mine)
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            step = (below - q[todo]) / np.einsum("rk,rk->r", np.exp(some.log_density(at)), mine)
+            step = (below - q[todo]) / np.einsum("rk,rk->r", np.exp(subset.log_density(at)), mine)
         low[todo], high[todo] = np.where(below > q[todo], (low[todo], x[todo]), (x[todo], high[todo]))
         fresh = x[todo] - step
         inside = (low[todo] < fresh) & (fresh < high[todo])

@@ -100,13 +100,13 @@ class TruncatedDirichlet:
         if np.ndim(self.alpha) != 1:
             raise InvalidValue(f"the mass is that of one vector alpha. Got shape {np.shape(self.alpha)}")
         _, kept = self._propose(np.zeros(1, dtype=np.int64), count, generator(rng))
-        whole = np.log(max(kept.sum(), 1) / count) + self._rate[0]
+        full = np.log(max(kept.sum(), 1) / count) + self._rate[0]
         if self._flat[0]:
-            return float(whole + special.logsumexp(self._log_envelopes[0]) + self._log_tails[0].sum())
+            return float(full + special.logsumexp(self._log_envelopes[0]) + self._log_tails[0].sum())
         for alpha in self._sorted[0, :-1]:
             tail = Truncated(Gamma(alpha, self._rate[0]), self.floor, np.inf)
-            whole += tail.base.log_partition + tail.log_mass
-        return float(whole + self._peak[0])
+            full += tail.base.log_partition + tail.log_mass
+        return float(full + self._peak[0])
 
     @cached_property
     def _order(self) -> Any:
@@ -168,14 +168,14 @@ class TruncatedDirichlet:
             scores = self._log_envelopes[rows[flat]][:, None, :] + rng.gumbel(size=(int(flat.sum()), *shape.shape[1:]))
             largest[flat] = np.argmax(scores, axis=-1)
         np.put_along_axis(theta, largest[..., None], 0.0, axis=-1)
-        rest = 1 - theta.sum(axis=-1)
-        inside = rest >= np.where(flat[:, None], theta.max(axis=-1), self.floor)
-        rest = np.where(inside, rest, 1.0)
-        np.put_along_axis(theta, largest[..., None], rest[..., None], axis=-1)
+        remainder = 1 - theta.sum(axis=-1)
+        inside = remainder >= np.where(flat[:, None], theta.max(axis=-1), self.floor)
+        remainder = np.where(inside, remainder, 1.0)
+        np.put_along_axis(theta, largest[..., None], remainder[..., None], axis=-1)
         power = np.take_along_axis(alpha, largest, axis=1) - 1
         d = alpha.shape[1]
         peak = np.where(flat[:, None], -power * np.log(d) - rate / d, self._peak[rows][:, None])
-        level = power * np.log(rest) - rate * rest - peak
+        level = power * np.log(remainder) - rate * remainder - peak
         return theta, inside & (-rng.standard_exponential(level.shape) <= level)
 
 
