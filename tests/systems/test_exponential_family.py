@@ -19,6 +19,7 @@ from sottovoce.mechanisms.conjugate.verified_suprema import supremum, supremum_o
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP, RenyiDP
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.records.facts import Number
 from sottovoce.records.readings import ClippedSum, FunctionSum
 from sottovoce.theory.metric.approximate import profile_within
 from sottovoce.theory.metric.families import family_metric_privacy
@@ -187,6 +188,19 @@ def test_a_normalizer_that_is_none_is_refused():
 
     with pytest.raises(InvalidValue, match="not convex"):
         Bent(chi=9.0, nu=2.0, size=2.5, high=3).profile(6)
+
+
+@pytest.mark.parametrize("entries", [2, 3])
+def test_a_second_statistic_is_refused_and_not_left_out(entries):
+    """Ten records of 2 and ten of 0 gave one posterior, whatever their squares were."""
+
+    class Several(NegativeBinomialProportion):
+        @property
+        def reading(self):
+            return FunctionSum(lambda x: [x**k for k in range(entries)], (Number(0, 3),), 0, 9, entries)
+
+    with pytest.raises(InvalidValue, match=f"one statistic, and the reading of .* has {entries}"):
+        Several(chi=9.0, nu=2.0, size=2.5, high=3)
 
 
 def test_suprema_are_proven_from_both_sides():

@@ -110,6 +110,11 @@ class ExponentialFamily(Conjugate):
     def __post_init__(self) -> None:
         object.__setattr__(self, "chi", real("chi", self.chi, -math.inf))
         object.__setattr__(self, "nu", real("nu", self.nu, -math.inf))
+        if self.reading.size != 1:  # a second statistic would be left out of the posterior and of the search
+            raise InvalidValue(
+                f"an ExponentialFamily has one statistic, and the reading of {self.word} has {self.reading.size}; "
+                "two are searched by a TwoStatisticFamily, more are not"
+            )
         if not self._room(Fraction(self.chi), Fraction(self.nu)) > 0:
             raise InvalidValue(f"the prior of chi={self.chi:g}, nu={self.nu:g} is no distribution: outside its domain")
 
