@@ -1,0 +1,191 @@
+r"""The cumulative counts of a group behind several noisy histograms with different edges, and tests of its quantiles.
+
+The latent numbers are F(x), the records below x, at every edge of any round. A noisy count of the cell [l, r) is an
+observation of F(r) - F(l), so all rounds together are one linear Gaussian model: its information matrix is the
+Laplacian of the graph whose nodes are the edges and whose arcs are the cells, grounded at F(low) = 0. Every round is a
+path from low to high, so the graph is connected and the matrix positive definite: no prior and no ridge is needed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize, special, stats
+
+from sottovoce.mechanisms.integer_noise import IntegerNoise
+from sottovoce.privacy.numbers import Floats
+
+__all__ = ["CumulativeCounts", "NoisyCounts"]
+
+_FEW = 5.0
+"""Of fewer records than so many on either side of a quantile their binomial law is convolved with the noise; of more it
+is normal (the usual rule for a test of a proportion)."""
+_EXCESS = {"gaussian": 0.0, "laplace": 3.0}
+"""Excess kurtosis of a kind of noise."""
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyCounts:
+    """One round of one group: edges, noisy counts of the cells between them, and their noise."""
+
+    edges: Floats
+    counts: Floats
+    noise: IntegerNoise
+
+
+@dataclass(frozen=True, eq=False)
+class CumulativeCounts:
+    """What noisy counts tell of F at every edge, given each other.
+
+    Attributes
+    ----------
+    edges
+        All edges, from the least to the greatest.
+    mean
+        F at each; 0 at the first.
+    weights
+        From the noise of every observation to F at each edge but the first: rows are edges.
+    variances
+        Of the noise of every observation.
+    excess
+        Of the kurtosis of the noise.
+
+    Examples
+    --------
+    >>> noise = IntegerNoise("gaussian", 2.0)
+    >>> rounds = [NoisyCounts(np.array([0.0, 1.0, 2.0]), np.array([40.0, 60.0]), noise)]
+    >>> known = CumulativeCounts.of(rounds)
+    >>> known.mean.round().tolist(), known.interval(0.2), known.interval(0.5)
+    ([0.0, 40.0, 100.0], (0.0, 1.0), (0.0, 2.0))
+    """
+
+    edges: Floats
+    mean: Floats
+    weights: Floats
+    variances: Floats
+    excess: float
+
+    @classmethod
+    def of(
+        cls, rounds: Sequence[NoisyCounts], total: int | None = None, outside: Sequence[float] = ()
+    ) -> CumulativeCounts:
+        """Return what rounds tell of one group by weighted least squares, each as exact as it is.
+
+        Parameters
+        ----------
+        rounds
+            Of one group.
+        total, outside
+            Where there is one group alone, of `total` records in and out of it, and each round's noisy count of those
+            out of it: then F(high) is total less those.
+        """
+        edges = np.unique(np.concatenate([one.edges for one in rounds]))
+        size, above, below, seen, variances = edges.size - 1, [], [], [], []
+        for one in rounds:
+            places = np.searchsorted(edges, one.edges)
+            above.append(places[1:])
+            below.append(places[:-1])
+            seen.append(one.counts)
+            variances.append(np.full(one.counts.size, one.noise.variance))
+        if total is not None:
+            above.append(np.full(len(outside), size))
+            below.append(np.zeros(len(outside), dtype=np.int64))
+            seen.append(total - np.asarray(outside, dtype=np.float64))
+            variances.append(np.array([one.noise.variance for one in rounds]))
+        up, down, values, spread = (np.concatenate(part) for part in (above, below, seen, variances))
+        spread = np.maximum(spread, 1e-12)  # next to no noise
+        unit = spread.min()
+        design = np.zeros((up.size, size + 1))
+        design[np.arange(up.size), up] += 1.0
+        design[np.arange(up.size), down] -= 1.0
+        weighted = design[:, 1:] * (unit / spread)[:, None]
+        weights = np.linalg.solve(design[:, 1:].T @ weighted, weighted.T)
+        mean = np.concatenate([[0.0], weights @ values])
+        return cls(edges, mean, weights, spread, _EXCESS[rounds[0].noise.kind])
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """The covariance of F at every edge but the first, by the noise alone."""
+        return np.asarray((self.weights * self.variances) @ self.weights.T)
+
+    @cached_property
+    def rising(self) -> Floats:
+        """F at every edge, made to rise and nowhere below zero: the nearest such curve, by how sure F is at each.
+
+        Weights matter: of cells of different rounds some are counted with far more noise, and would move the others.
+        """
+        found = optimize.isotonic_regression(self.mean[1:], weights=1 / ((self.weights**2) @ self.variances)).x
+        return np.concatenate([[0.0], np.maximum(found, 0.0)])
+
+    @property
+    def size(self) -> float:
+        """About how many records the group has."""
+        return float(self.rising[-1])
+
+    def _gaps(self, p: float) -> tuple[Floats, Floats, Floats]:
+        """Return D(x) = F(x) - pF(high) at every edge, the standard deviation of its noise and its excess kurtosis."""
+        rows = np.vstack([np.zeros(self.weights.shape[1]), self.weights])
+        rows = rows - p * rows[-1]
+        variance = (rows**2) @ self.variances
+        fourth = self.excess * ((rows**4) @ self.variances**2)
+        excess = fourth / np.maximum(variance**2, 1e-300)
+        return self.rising - p * self.size, np.sqrt(variance), excess
+
+    def accepted(self, p: float, level: float) -> NDArray[np.bool_]:
+        """Return of each cell [l, r) whether the p-quantile may lie in it.
+
+        It does not where F(l) is too large for at most np records below l, or F(r) too small for at least np below r.
+        """
+        gaps, noise, excess = self._gaps(p)
+        chance = (1 - level) / 2
+        stretch = _stretch(excess, chance)
+        size = max(round(self.size), 0)
+        if size * min(p, 1 - p) < _FEW:
+            k = np.arange(size + 1)
+            law, scale = stats.binom.pmf(k, size, p), np.maximum(noise * stretch, 1e-9)
+            off = (k - size * p - gaps[:, None]) / scale[:, None]
+            far_above, far_below = special.ndtr(off) @ law < chance, special.ndtr(-off) @ law < chance
+        else:
+            variance = noise**2 + size * p * (1 - p)
+            stretch = _stretch(excess * noise**4 / variance**2, chance)
+            limit = -special.ndtri(chance) * stretch * np.sqrt(variance) + 0.5  # records are whole
+            far_above, far_below = gaps > limit, gaps < -limit
+        return np.asarray(~(far_above[:-1] | far_below[1:]))
+
+    def interval(self, p: float, level: float = 0.95) -> tuple[float, float]:
+        """Return the hull of the cells that a test does not reject, or all of the range where it rejects every one."""
+        kept = np.flatnonzero(self.accepted(p, level))
+        if not kept.size:
+            return float(self.edges[0]), float(self.edges[-1])
+        return float(self.edges[kept[0]]), float(self.edges[kept[-1] + 1])
+
+    def draws(self, count: int, rng: np.random.Generator) -> Floats:
+        """Return draws of the true counts of the cells, (draws, cells), none below zero.
+
+        Cumulative curves are drawn and made to rise: halfway between the least rising curve above and the greatest
+        below, so that neither end gathers what is cut off.
+        """
+        values, vectors = np.linalg.eigh(self.covariance)
+        noise = rng.standard_normal((count, values.size)) * np.sqrt(np.maximum(values, 0.0))
+        curves = self.mean[1:] + noise @ vectors.T
+        above = np.maximum.accumulate(curves, axis=1)
+        below = np.minimum.accumulate(curves[:, ::-1], axis=1)[:, ::-1]
+        rising = np.maximum((above + below) / 2, 0.0)
+        return np.diff(rising, axis=1, prepend=0.0)
+
+
+def _stretch(excess: Floats, chance: float) -> Floats:
+    """Return how many times as far as a normal law a law with this excess kurtosis reaches (Cornish and Fisher 1938).
+
+    Never farther than a Laplace law of the same variance, whose excess is 3 and of which such noise is a sum.
+    """
+    z = -float(special.ndtri(chance))
+    if z <= math.sqrt(3):
+        return np.ones_like(excess)
+    laplace = -math.log(2 * chance) / math.sqrt(2)
+    return np.minimum(1 + (z**2 - 3) * excess / 24, max(laplace / z, 1.0))

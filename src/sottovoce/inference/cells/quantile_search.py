@@ -1,0 +1,109 @@
+"""Quantiles by search: in a few rounds of noisy histograms, each cut where those before it left a quantile.
+
+A round counts the records of every group between public edges, and the edges of a round are a function of the noisy
+counts of the rounds before it, never of the records: so the rounds compose adaptively. Within a round a record lies in
+one cell, so all quantiles and all groups cost what one histogram costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sottovoce.inference.cells.cumulative_counts import CumulativeCounts
+from sottovoce.mechanisms.integer_noise import NoiseKind
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats
+
+__all__ = ["CELLS", "EDGE_LIMIT", "ValueAxis", "first_edges", "next_edges", "round_shares"]
+
+ROUNDS = {"gaussian": 4, "laplace": 3}
+"""Rounds of a search. Laplace noise composes linearly, not in squares, so fewer of them pay."""
+LAST = {"gaussian": 0.5, "laplace": 0.5}
+"""What part of ρ, or of ε, is kept for the last round, whose cells are the finest; the others share the rest evenly."""
+CELLS = 12
+"""Into so many cells a round cuts what it searches for one quantile: with four rounds 12⁴ places can be told apart."""
+BRACKET = 1e-3
+"""A round searches the cells that a test at this level does not reject: it misses a quantile once in a thousand."""
+EDGE_LIMIT = 2**18
+"""Edges of all groups together in a table that is read at most; of more groups each is cut on a coarser grid."""
+_STEPS = 2.0**32
+"""Edges of a column that has no grid of its own lie on one as fine as this part of its range."""
+
+
+@dataclass(frozen=True)
+class ValueAxis:
+    """Where edges may lie: from `low` to `high`, at whole steps from low.
+
+    >>> ValueAxis.whole_numbers(20).cut(-0.5, 20.5, 4).tolist()
+    [-0.5, 4.5, 9.5, 15.5, 20.5]
+    """
+
+    low: float
+    high: float
+    step: float
+
+    @classmethod
+    def whole_numbers(cls, high: int) -> ValueAxis:
+        """Return the axis of 0, 1, ..., high: edges lie halfway between two of them."""
+        return cls(-0.5, high + 0.5, 1.0)
+
+    @classmethod
+    def between(cls, low: float, high: float) -> ValueAxis:
+        """Return the axis of numbers of which nobody knows how they are rounded."""
+        return cls(low, high, (high - low) / _STEPS)
+
+    def coarser(self, cells: int) -> ValueAxis:
+        """Return the axis with steps so wide that about so many cells fill it, at most."""
+        return replace(self, step=self.step * max(1.0, np.ceil((self.high - self.low) / self.step / max(cells, 2))))
+
+    def cut(self, first: float, last: float, cells: int) -> Floats:
+        """Return edges that cut from first to last evenly into so many cells, or into fewer where steps are wide."""
+        inner = self.low + self.step * np.rint((np.linspace(first, last, cells + 1) - self.low) / self.step)
+        inner = inner[(inner > first) & (inner < last)]
+        return np.unique(np.concatenate([[first], inner, [last]]))
+
+
+def round_shares(noise: NoiseKind, axis: ValueAxis) -> Floats:
+    """Return each round's share of ρ (Gaussian noise) or of ε (Laplace), from public numbers: the last is the largest.
+
+    >>> round_shares("gaussian", ValueAxis.between(0.0, 1.0)).round(3).tolist()
+    [0.167, 0.167, 0.167, 0.5]
+    """
+    places = (axis.high - axis.low) / axis.step
+    rounds = int(min(ROUNDS[noise], max(1, np.ceil(np.log(places) / np.log(CELLS)))))
+    last = LAST[noise] if rounds > 1 else 1.0
+    return np.append(np.full(rounds - 1, (1 - last) / max(rounds - 1, 1)), last)
+
+
+def first_edges(axis: ValueAxis, quantiles: int) -> Floats:
+    """Return the edges of the first round, the same for every group."""
+    return axis.cut(axis.low, axis.high, CELLS * quantiles)
+
+
+def next_edges(axis: ValueAxis, known: CumulativeCounts, at: Sequence[float]) -> Floats:
+    """Return the edges of a group's next round: each quantile's bracket is cut, what lies outside is not.
+
+    All that enters is public or was released: the posterior of the rounds before.
+    """
+    brackets = [known.interval(p, 1 - BRACKET) for p in at]
+    return np.unique(np.concatenate([[axis.low, axis.high], *(axis.cut(a, b, CELLS) for a, b in brackets)]))
+
+
+def union_of(edges: Iterable[Floats]) -> Floats:
+    """Return all edges of several groups: a table that is cut at them is a refinement of every group's cells."""
+    return np.unique(np.concatenate(list(edges)))
+
+
+def merged(counts: Floats, fine: Floats, coarse: Floats) -> Floats:
+    """Return the counts of coarse cells from those of fine ones, of which every coarse edge is an edge.
+
+    >>> merged(np.array([1, 2, 3]), np.array([0.0, 1.0, 2.0, 5.0]), np.array([0.0, 2.0, 5.0])).tolist()
+    [3, 3]
+    """
+    starts = np.searchsorted(fine, coarse[:-1])
+    if starts[0] != 0 or not np.array_equal(fine[np.append(starts, fine.size - 1)], coarse):
+        raise InvalidValue("cells are merged at edges that both have")
+    return np.add.reduceat(counts, starts, axis=-1)
