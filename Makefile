@@ -41,6 +41,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python .ci/names
 
 papers: $(VENV)/.dev
 	$(BIN)/python -m papers all --quick

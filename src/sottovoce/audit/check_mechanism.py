@@ -88,8 +88,8 @@ def check_mechanism(
 
 
 def _records(mechanism: Mechanism, n: int | None = None) -> list[Record]:
-    many = mechanism.n if n is None else n
-    return list(islice(cycle(typical_records(mechanism.reading)), _FEW if many is None else many))
+    size = mechanism.n if n is None else n
+    return list(islice(cycle(typical_records(mechanism.reading)), _FEW if size is None else size))
 
 
 def _release(mechanism: Mechanism, records: Sequence[Record], rng: Any = None) -> Release:

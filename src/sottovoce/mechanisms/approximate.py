@@ -139,6 +139,6 @@ def _barker(exact: Mechanism, seen: Any, rng: np.random.Generator) -> Any:
         other = int(rng.integers(size))
         if other != state:
             two = (state, other)
-            own = None if base is None else [base[k] for k in two]
-            state = two[choose([weights[k] for k in two], rng, own)]
+            chosen = None if base is None else [base[k] for k in two]
+            state = two[choose([weights[k] for k in two], rng, chosen)]
     return exact.system.outcomes[state]

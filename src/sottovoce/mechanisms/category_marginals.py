@@ -54,11 +54,11 @@ def lone_shares(noisy: ArrayLike, noise: IntegerNoise, sizes: ArrayLike, rng: np
     >>> np.quantile(draws[:, 0, 2], 0.975).round(2)
     np.float64(0.02)
     """
-    many: Floats = np.asarray(sizes, dtype=np.float64)
-    rows = zip(np.asarray(noisy, dtype=np.float64), many.T, strict=True)
+    totals: Floats = np.asarray(sizes, dtype=np.float64)
+    rows = zip(np.asarray(noisy, dtype=np.float64), totals.T, strict=True)
     counts = np.stack([_row(seen, noise, size, rng) for seen, size in rows], axis=1)
     yes = rng.standard_gamma(counts + YES)
-    return np.asarray(yes / (yes + rng.standard_gamma(many[..., None] - counts + YES)))
+    return np.asarray(yes / (yes + rng.standard_gamma(totals[..., None] - counts + YES)))
 
 
 def _row(seen: Floats, noise: IntegerNoise, size: Floats, rng: np.random.Generator) -> Floats:

@@ -118,10 +118,10 @@ class ClippedTotal:
         width = self.reading.high - self.reading.low
         # Bernstein: a sum of bounded records leaves this window with probability below 1e-14; and clipping brings
         # records no further apart than they were.
-        own, tail = self.system.unclipped_spread(u)
+        unclipped, tail = self.system.unclipped_spread(u)
         half = min(
             _REACH * float(spread.max()) + 22 * width,
-            _REACH * float(np.sqrt(self.n) * own.max()) + 25 * float(tail.max()),
+            _REACH * float(np.sqrt(self.n) * unclipped.max()) + 25 * float(tail.max()),
             self.n * width + 1,
         )
         gaussian = self.noise.kind == "gaussian"

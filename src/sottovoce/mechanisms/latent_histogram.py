@@ -294,8 +294,8 @@ def _each_rising(alpha: Floats, counts: Floats) -> Floats:
 def _log_rising(alpha: Floats, counts: Floats) -> Floats:
     """Return log Γ(α + c) − log c!, for many records as one difference: each alone is large, and rounded off so."""
     alpha, counts = np.broadcast_arrays(alpha, counts)
-    many = np.maximum(counts, _MANY)
-    first, second = alpha + many, 1 + many
+    floored = np.maximum(counts, _MANY)
+    first, second = alpha + floored, 1 + floored
     out = (first - 0.5) * np.log1p((alpha - 1) / second) + (alpha - 1) * (np.log(second) - 1)
     out += _stirling(first) - _stirling(second)
     few = counts < _MANY

@@ -74,9 +74,9 @@ def latent_totals(
         system.posteriors(n, np.where(beside + step <= ends[1], beside + step, beside - step)),
     )
     with np.errstate(divide="ignore"):
-        own = np.sqrt(laws.variance) / (np.abs(moved.mean - laws.mean) / step)
+        relative = np.sqrt(laws.variance) / (np.abs(moved.mean - laws.mean) / step)
     gauss = noise.scale * grid * (2.0 if noise.kind == "gaussian" else 3.0)
-    width = np.minimum(1.5 * own, gauss)
+    width = np.minimum(1.5 * relative, gauss)
     nodes, heights = [], []
     middles = np.clip(peaks, low, high)
     ways = [(middles[0], low, -1)]  # outwards from the first of them, then onwards from each

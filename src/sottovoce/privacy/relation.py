@@ -58,12 +58,12 @@ class Relation:
 
     def sentence(self) -> str:
         """Return what differs between neighbours, in words."""
-        many = f"{self.unit}s"
+        plural = f"{self.unit}s"
         what = "one record" if self.unit == "record" else "everything of one person"
         if self.hides_n:
-            return f"{what} there or not there at all: even how many {many} there are is a secret"
+            return f"{what} there or not there at all: even how many {plural} there are is a secret"
         other = "by another" if self.unit == "record" else "by that of another"
-        return f"{what} replaced {other}: how many {many} there are is public"
+        return f"{what} replaced {other}: how many {plural} there are is public"
 
     def __str__(self) -> str:
         return self.kind + (_PERSON if self.unit == "person" else "")

@@ -173,10 +173,10 @@ def hits(epsilon: float, delta: float, chance: float) -> float:
     if chance == 0:
         return delta
     log = math.log(chance)
-    many = (math.exp(epsilon + log) if epsilon + log < 1 else math.inf) + delta
+    odds = (math.exp(epsilon + log) if epsilon + log < 1 else math.inf) + delta
     most = -math.expm1(-epsilon) + math.exp(-epsilon) * (delta + chance)
     # The exponent rounds by the size of what it is made of.
-    return min(1.0, max(min(many, most) * (1 + 8e-16 * (4 + epsilon - log)) + LEAST, chance))
+    return min(1.0, max(min(odds, most) * (1 + 8e-16 * (4 + epsilon - log)) + LEAST, chance))
 
 
 def _hits(profile: Profile, alphas: Floats) -> Floats:
@@ -223,8 +223,8 @@ def _hits_by_orders(profile: Profile, alphas: Floats) -> Floats:
     other coin than the curve allows, at any order. Where δ(ε) comes from the curve, this is the shorter way.
     """
     inside = (alphas > 0) & (alphas < 1)
-    own = [order for order in getattr(profile, "orders", ()) if order > 1]  # where the curve itself is known
-    orders = np.unique(np.concatenate([_ORDERS, own]))
+    exact_orders = [order for order in getattr(profile, "orders", ()) if order > 1]  # where the curve itself is known
+    orders = np.unique(np.concatenate([_ORDERS, exact_orders]))
     orders = orders[np.isfinite(profile.renyi(orders))]
     out = np.ones(alphas.shape)
     if not orders.size or not inside.any():

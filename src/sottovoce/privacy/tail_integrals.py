@@ -276,11 +276,11 @@ def _walk(tail: TailIntegral, gap: Gap, u: Floats, way: float) -> Floats:
         top = logs.max(axis=1, keepdims=True)
         total = np.logaddexp(total, np.log((np.exp(logs - top) * shares) @ _WEIGHTS)[:, None] + top + np.log(step))
         # The logarithm falls at least as fast from here on as it fell over this panel.
-        left = after + np.log(step) - np.log(before - after)
-        done = ((left < total + _LEFT) | (after == -np.inf))[:, 0]
+        between = after + np.log(step) - np.log(before - after)
+        done = ((between < total + _LEFT) | (after == -np.inf))[:, 0]
         stuck = (step == 0)[:, 0]  # a panel shorter than the distance's last digit: nothing can be said
         if done.any() or stuck.any():
-            out[rows[done]] = np.logaddexp(total, np.where(np.isfinite(left), left, -np.inf))[done, 0]
+            out[rows[done]] = np.logaddexp(total, np.where(np.isfinite(between), between, -np.inf))[done, 0]
             remainder = np.flatnonzero(~(done | stuck))
             if not remainder.size:
                 break

@@ -115,10 +115,10 @@ def _verify(page: Path, key: Path | None, place: str | None, *, as_json: bool) -
     if wrong is not None:
         console.print(f"[yellow]superseded[/]: {escape(wrong)}", soft_wrap=True)
     units = f"{promise.relation.unit}s"
-    many = f"a secret number of {units}" if said["n"] is None else f"{said['n']:,} {units}"
+    size = f"a secret number of {units}" if said["n"] is None else f"{said['n']:,} {units}"
     rows = [
         ("issuer", str(said["issuer"] or "not named")),
-        ("data set", f"{said['title']} ({many})"),
+        ("data set", f"{said['title']} ({size})"),
         ("made", str(said["made"])),
         ("releases", str(sum(item["state"] == "committed" for item in said["releases"]))),
         ("spent", f"{percent(said['spent'])} of the budget"),

@@ -65,8 +65,8 @@ def open_budget(
     if as_json:
         emit({"dataset": opened.dataset, "n": opened.n, "schema": dict(opened.schema)} | dict(opened.filter))
         return
-    many = "n a secret" if opened.n is None else f"n = {opened.n}"
-    whose = f"[bold]{escape(opened.dataset)}[/] ({many}) in {escape(place)}"
+    size = "n a secret" if opened.n is None else f"n = {opened.n}"
+    whose = f"[bold]{escape(opened.dataset)}[/] ({size}) in {escape(place)}"
     console.print(f"budget [bold]{opened.promise}[/] opened for {whose}")
     console.print(f"it counts {opened.counted}, fixed for good")
 

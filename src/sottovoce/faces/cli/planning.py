@@ -140,7 +140,9 @@ def plan(
 
 def _in_reach(found: list[Needed], model: Any, n: int, budget: Promise, width: float, mean: Any) -> str:
     """Return what would do where a width is out of reach: the width that the whole budget gives, and more records."""
-    best = min((one for one in found if one.width is not None), key=lambda one: one.width or 0.0, default=None)
+    best = min(
+        (offer for offer in found if offer.width is not None), key=lambda offer: offer.width or 0.0, default=None
+    )
     if best is None:
         return f"± {width:g} is out of reach of {budget}; no mechanism says how wide its intervals are"
     from sottovoce.mechanisms.required_share import records_needed  # noqa: PLC0415

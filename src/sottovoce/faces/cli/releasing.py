@@ -153,7 +153,7 @@ def release(
             )
         )
         built = priced(curator, curator.budget.n)  # its budget may have been opened long ago
-        made = curator.release(
+        release_made = curator.release(
             built,
             columns,
             **asked,
@@ -164,15 +164,15 @@ def release(
         )
         remaining, share_left, protects = curator.remaining(), curator.left(), curator.whom
     answer = (
-        made.to_dict()
+        release_made.to_dict()
         | {"dataset": curator.dataset, "remaining": remaining.to_dict(), "left": share_left}
         | {"protects": protects}
     )
-    with written((output, lambda file: file.write_text(made.to_json(indent=2) + "\n", encoding="utf-8"))):
+    with written((output, lambda file: file.write_text(release_made.to_json(indent=2) + "\n", encoding="utf-8"))):
         if as_json:
             emit(answer)
         else:
-            _print(made, built.describe(), f"{share_left}. {protects}")
+            _print(release_made, built.describe(), f"{share_left}. {protects}")
 
 
 def _first_look(text: str, budget: str | None) -> Promise:

@@ -270,8 +270,8 @@ class Client(Verbs):
         rows = "".join(
             f"<tr><td>{html.escape(name)}</td><td>{column.word}</td></tr>" for name, column in self.facts.items()
         )
-        many = "a secret number of" if self.n is None else f"{self.n:,}"
-        head = f"<strong>{html.escape(self.dataset)}</strong> at {html.escape(self._wire.url)}, {many} records"
+        size = "a secret number of" if self.n is None else f"{self.n:,}"
+        head = f"<strong>{html.escape(self.dataset)}</strong> at {html.escape(self._wire.url)}, {size} records"
         return f"<div><p>{head}</p><table><thead><tr><th>column</th><th>kind</th></tr></thead>{rows}</table></div>"
 
 

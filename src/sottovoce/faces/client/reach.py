@@ -32,13 +32,13 @@ def reach(remaining: Mapping[str, Any]) -> tuple[float, bool]:
         What `GET …/remaining` says: of one's own budget, where there is one, and of the whole.
     """
     yours, full = remaining["yours"], remaining["whole"]
-    own = _left(full if yours is None else yours)
-    if yours is None or not own:
-        return own, False
+    yours_left = _left(full if yours is None else yours)
+    if yours is None or not yours_left:
+        return yours_left, False
     part, everyone = (PrivacyFilter.from_dict(item["filter"]) for item in (yours, full))
     most = _left(full) * everyone.limit
     shared = _largest(part, everyone, most) / part.limit
-    return (shared, True) if shared < own * (1 - _HAIR) else (own, False)
+    return (shared, True) if shared < yours_left * (1 - _HAIR) else (yours_left, False)
 
 
 def covers(remaining: Mapping[str, Any], profile: Profile) -> bool:

@@ -61,12 +61,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _promise(self, given: Promise | None = None) -> Promise:
         """Return the estimator's promise, or the one `given` to it where it has none; it is given once."""
-        own = (self.target, self.epsilon, self.delta)
+        settings = (self.target, self.epsilon, self.delta)
         if given is None:
-            promise = promise_of(*own, private=True)
+            promise = promise_of(*settings, private=True)
             assert promise is not None
             return promise
-        if any(part is not None for part in own):
+        if any(part is not None for part in settings):
             raise InvalidValue("give the promise once: to the estimator, or to the curator that fits it")
         return given
 

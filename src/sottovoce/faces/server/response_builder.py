@@ -47,8 +47,8 @@ class ResponseBuilder:
 
     def receipt(self, entry: Entry) -> dict[str, Any]:
         """Return the signed receipt of an entry."""
-        own = {"entry": entry.id, "at": entry.at, "value_hash": entry.value_hash, "state": str(entry.state)}
-        return self._signer.sign(self._receipt | own)
+        statement = {"entry": entry.id, "at": entry.at, "value_hash": entry.value_hash, "state": str(entry.state)}
+        return self._signer.sign(self._receipt | statement)
 
     def told(self, entry: Entry, release: str, spent: Sequence[Fraction]) -> dict[str, Any]:
         """Return all that is said of an answer; what is JSON already stays so (`SealedText`).

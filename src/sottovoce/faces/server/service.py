@@ -136,9 +136,9 @@ class Service(PaidAnswers):
         return self._remaining(caller, self._dataset(caller, "read", name))
 
     def _remaining(self, caller: Caller, dataset: Dataset) -> dict[str, Any]:
-        own = dataset.parts.get(caller.analyst)
-        *of_part, full = self.ledger.totals([dataset.budget] if own is None else [own, dataset.budget])
-        yours = None if own is None else left_of(own, *of_part)
+        part = dataset.parts.get(caller.analyst)
+        *of_part, full = self.ledger.totals([dataset.budget] if part is None else [part, dataset.budget])
+        yours = None if part is None else left_of(part, *of_part)
         return {"yours": yours, "whole": left_of(dataset.budget, full)}
 
     def left(self, caller: Caller, name: str) -> dict[str, str | None]:
@@ -148,13 +148,13 @@ class Service(PaidAnswers):
 
     def _left(self, caller: Caller, dataset: Dataset) -> str | None:
         """Return what the caller can still spend of their own budget: no more than the whole pays for."""
-        own = dataset.parts.get(caller.analyst)
-        if own is None:
+        part = dataset.parts.get(caller.analyst)
+        if part is None:
             return None
         share, limited = reach(self._remaining(caller, dataset))
         if not limited:
-            return dataset.curator.left(own)
-        return f"{percent(share)} left, {LIMITED}{like_the_last(share * own.limit, self.ledger.last_cost(own))}"
+            return dataset.curator.left(part)
+        return f"{percent(share)} left, {LIMITED}{like_the_last(share * part.limit, self.ledger.last_cost(part))}"
 
     def dummy(self, caller: Caller, name: str, n: int, seed: int) -> str:
         """Return made-up records with the shape that the facts say, as CSV: nothing of the data is in them."""

@@ -69,7 +69,7 @@ def crossed_centres(
     sizes = [size for size in others if size > 1]
     levels = np.geomspace(*_SPREADS, max(3, round(_TRIED ** (1 / (1 + len(sizes))))))
     spreads = np.array(list(itertools.product(levels, repeat=len(sizes))))
-    own = np.concatenate([np.full((len(spreads), 1), 1e-4), np.repeat(spreads, sizes, axis=1) ** -2], axis=1)
+    precisions = np.concatenate([np.full((len(spreads), 1), 1e-4), np.repeat(spreads, sizes, axis=1) ** -2], axis=1)
     covariance = mix.T @ mix
     freedom = 1 / float((covariance**2).sum())  # so many values vary, as far as their squares can tell
     # Every spread is as likely as another: on a grid of logarithms, each weighs as much as it measures.
@@ -77,10 +77,10 @@ def crossed_centres(
     tellings = [_told(design, seen[order], (precision / (1 + precision * stray))[order]) for stray in strays]
     for place, shown in enumerate(tellings):
         alone, remaining, pull = shown.beside(levels)
-        apart = remaining[:, None] + own[:, :, None] * np.eye(own.shape[1])
+        apart = remaining[:, None] + precisions[:, :, None] * np.eye(precisions.shape[1])
         fitted = ((shown.slope**2).sum(axis=1) / alone).sum(axis=1)[:, None] - shown.squares
         fitted = fitted + (pull[:, None] * np.linalg.solve(apart, pull[:, None])).sum(axis=(2, 3))
-        volume = np.log(own).sum(axis=1) - np.linalg.slogdet(apart)[1]
+        volume = np.log(precisions).sum(axis=1) - np.linalg.slogdet(apart)[1]
         volume = volume - np.log(alone * levels[:, None] ** 2).sum(axis=1)[:, None]
         log[place] += freedom / 2 * (fitted + volume + shown.volume)
     weights = np.exp(log - log.max()).ravel()
@@ -90,7 +90,7 @@ def crossed_centres(
     def solved(stray: int, level: int, spread: int) -> tuple[Floats, Floats, Floats]:
         """Return the curvature of the largest column's effects, and the others' root, inverted and times their pull."""
         alone, remaining, pull = (part[0] for part in tellings[stray].beside(levels[[level]]))
-        root = np.linalg.cholesky(remaining + np.diag(own[spread]))
+        root = np.linalg.cholesky(remaining + np.diag(precisions[spread]))
         inverse = solve_triangular(root, np.eye(len(root)), lower=True)
         return alone, inverse, inverse @ pull
 
@@ -99,8 +99,8 @@ def crossed_centres(
         shown, (alone, inverse, half) = tellings[stray], solved(stray, level, spread)
         few = inverse.T @ (half + rng.normal(size=half.shape) @ mix)
         standard = rng.normal(size=shown.slope.shape) @ mix
-        many = (shown.slope - shown.crossed.T @ few) / alone[:, None] + standard / np.sqrt(alone)[:, None]
-        result[place, order] = many[:, None] + design @ few
+        alone_step = (shown.slope - shown.crossed.T @ few) / alone[:, None] + standard / np.sqrt(alone)[:, None]
+        result[place, order] = alone_step[:, None] + design @ few
     return result, np.unravel_index(picked, log.shape)[0]
 
 

@@ -29,8 +29,8 @@ def places(shape: tuple[int, ...]) -> tuple[Integers, Integers]:
     if not are_crossed(shape):
         return np.arange(1), np.arange(0)
     ends = 1 + np.cumsum([size for size in shape if size > 1])
-    many = np.arange(ends[-1])[slice(*_widest(shape, ends.tolist()))]
-    return np.setdiff1d(np.arange(ends[-1]), many), many
+    others = np.arange(ends[-1])[slice(*_widest(shape, ends.tolist()))]
+    return np.setdiff1d(np.arange(ends[-1]), others), others
 
 
 def _widest(shape: tuple[int, ...], ends: list[int]) -> tuple[int, int]:
@@ -78,17 +78,19 @@ class Curvature:
     @classmethod
     def of(cls, weights: Floats, shape: tuple[int, ...], precision: Floats) -> Self:
         """Return that of cells of such weights, and of a prior of such precisions."""
-        few, many = places(shape)
+        few, others = places(shape)
         sums = of_categories(weights, shape)
-        crossed, near = np.empty((len(few), len(many))), np.diag(precision[few])
-        if not len(many):
-            return cls(few, many, near + sums[0], crossed, np.empty(0))
+        crossed, near = np.empty((len(few), len(others))), np.diag(precision[few])
+        if not len(others):
+            return cls(few, others, near + sums[0], crossed, np.empty(0))
         sizes = [size for size in shape if size > 1]
         widest = max(range(len(sizes)), key=lambda k: (sizes[k], k))
         table = np.moveaxis(weights.reshape(sizes), widest, -1).reshape(-1, sizes[widest])
         remainder = tuple(size for k, size in enumerate(sizes) if k != widest)
         which = of_cells(np.eye(len(few)), remainder) if len(few) > 1 else np.ones((1, 1))
-        return cls(few, many, near + (which * table.sum(axis=1)) @ which.T, which @ table, sums[many] + precision[many])
+        return cls(
+            few, others, near + (which * table.sum(axis=1)) @ which.T, which @ table, sums[others] + precision[others]
+        )
 
     @cached_property
     def _left(self) -> Floats:
@@ -97,9 +99,9 @@ class Curvature:
 
     def solve(self, right: Floats) -> Floats:
         """Return C⁻¹r."""
-        result, many = np.empty_like(right), right[self.many] / self.alone
-        result[self.few] = np.linalg.solve(self._left, right[self.few] - self.crossed @ many)
-        result[self.many] = many - (self.crossed.T @ result[self.few]) / self.alone
+        result, others = np.empty_like(right), right[self.many] / self.alone
+        result[self.few] = np.linalg.solve(self._left, right[self.few] - self.crossed @ others)
+        result[self.many] = others - (self.crossed.T @ result[self.few]) / self.alone
         return result
 
     @property

@@ -63,8 +63,8 @@ def mean_limits(
         by_sum, by_square = total / number, np.ones_like(number)
         for _ in range(_ROUNDS):
             far, near = np.clip(by_sum, -1.0, 1.0) ** 2, by_square**2
-            own = np.maximum(square - number * np.clip(total / number, -1.0, 1.0) ** 2, 0.0)
-            by_sum = (total + side * upper_quantile(tail, own + far * uncertain, noise[0], kind)) / number
+            scatter = np.maximum(square - number * np.clip(total / number, -1.0, 1.0) ** 2, 0.0)
+            by_sum = (total + side * upper_quantile(tail, scatter + far * uncertain, noise[0], kind)) / number
             other = near**2 * uncertain
             chance = np.maximum(z**2 * near - (noise[1] + other) / np.maximum(4 * near, 1e-9), 0.0)
             taken = upper_quantile(tail, 4 * near * chance + other, noise[1], kind) - chance

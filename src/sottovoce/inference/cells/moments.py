@@ -130,15 +130,15 @@ def _weigh(
     mean = middle + half * _NODES
     squares = mean * mean
     spread = part**2 * (1 - squares)
-    own = n * spread
+    expected = n * spread
     off = total - n * mean
-    both = (2 * (1 - part**2) / (1 + part**2)) * mean * own
-    slope = both / (own + noise[0])
+    both = (2 * (1 - part**2) / (1 + part**2)) * mean * expected
+    slope = both / (expected + noise[0])
     # Of records within bounds t² varies by no more than (μ² + σ²)(1 - μ² - σ²): by nothing where all lie at them.
     most = n * (squares + spread) * (1 - part**2) * (1 - squares)
-    second = np.minimum(own * (2 * _TAILS * spread + 4 * squares), most) - both * slope
-    left = square - n * (squares + spread) - slope * off
-    log = log_density(off, own, noise[0], kind) + log_density(left, second, noise[1], kind)
+    second = np.minimum(expected * (2 * _TAILS * spread + 4 * squares), most) - both * slope
+    unexplained = square - n * (squares + spread) - slope * off
+    log = log_density(off, expected, noise[0], kind) + log_density(unexplained, second, noise[1], kind)
     # The part r has a density of r^vary/√(1 - r²): columns of nothing but the two bounds, whose part is one, are
     # common. (A prior that favours small spreads, which noise can hide, is too sure of means: with 1/√r beside it 50 %
     # intervals of common columns held two fifths. One on the spread's logarithm makes means lean towards a bound, too.)

@@ -80,9 +80,11 @@ def pooled_shares(
         """Return what the prior of every group counts of every value, (..., groups, values)."""
         return np.asarray(np.maximum(np.minimum(strength, at_most(centre, loose))[..., None] * centre, alpha))
 
-    def ratios(own: Floats) -> Floats:
+    def ratios(separate: Floats) -> Floats:
         """Return log ratios of a prior (groups, values) to the flat one, (few draws, groups)."""
-        return np.asarray(rises(own.ravel()).reshape(few.shape).sum(axis=2) - whole_rises(own.sum(axis=1)) - base)
+        return np.asarray(
+            rises(separate.ravel()).reshape(few.shape).sum(axis=2) - whole_rises(separate.sum(axis=1)) - base
+        )
 
     if are_crossed(shape) and noisy is not None:
         common = (counts.mean(axis=0).sum(axis=0) + alpha) / (counts.sum() / draws + values * alpha)
@@ -98,7 +100,7 @@ def pooled_shares(
         each = priors(centres, strengths[which, None], loose)
         turns = np.arange(draws) % len(each)
         picked, alone = _picked(turns, groups, lambda turn: _relative(_or_alone(ratios(each[turn]))), rng)
-        own = each[turns]
+        separate = each[turns]
     else:
         together = counts.sum(axis=1) + alpha
         centres = together[:: max(1, draws // _COMMON)][:_COMMON]
@@ -110,9 +112,9 @@ def pooled_shares(
             for j, prior in enumerate(tried):  # beyond what every group is loose to, strengths are alike
                 table[i, j] = table[i, j - 1] if j and np.array_equal(prior, tried[j - 1]) else _or_alone(ratios(prior))
         picked, alone, places = _common(table, -np.log(strengths) / 2, draws, rng)
-        own = priors(centres[places[:, 0]], strengths[places[:, 1], None], loose)
+        separate = priors(centres[places[:, 0]], strengths[places[:, 1], None], loose)
     chosen = np.stack([few[picked[:, g], g] for g in range(groups)], axis=1)
-    parts = rng.standard_gamma(chosen + np.where(alone[:, :, None], alpha, own)) + 1e-300
+    parts = rng.standard_gamma(chosen + np.where(alone[:, :, None], alpha, separate)) + 1e-300
     return np.asarray(parts / parts.sum(axis=2, keepdims=True))
 
 
@@ -152,7 +154,7 @@ def pooled_means(
     """
     draws = len(means)
     few = means[:: max(1, draws // _WEIGHED)]
-    middle, spread, own = float(few.mean()), float(few.std()) + 1e-6, few.std(axis=0)
+    middle, spread, separate = float(few.mean()), float(few.std()) + 1e-6, few.std(axis=0)
     spreads = np.geomspace(max(spread * 0.01, 1e-4), 1.0, _COMMON)
 
     def ratios(off: Floats, centre: Floats | float, common: float, loose: Floats) -> Floats:
@@ -165,7 +167,7 @@ def pooled_means(
     def weights(turn: int) -> Floats:
         return _relative(ratios((few - each[turn]) ** 2, each[turn], spreads[which[turn]], loose))
 
-    loose = _LOOSE * own
+    loose = _LOOSE * separate
     if are_crossed(shape) and noisy is not None:
         seen, precision = (noisy[0] - middle) / spread, spread**2 / noisy[1]
         strays = (spreads[:, None] ** 2 + loose**2) / spread**2
@@ -173,10 +175,10 @@ def pooled_means(
         each = np.clip(middle + spread * result[:, :, 0], -1, 1)
         loose = np.sqrt(np.maximum(loose**2 - each.var(axis=0), 1e-3 * loose**2))
         turns = np.arange(draws) % len(each)
-        picked, _ = _picked(turns, own.size, weights, rng)
+        picked, _ = _picked(turns, separate.size, weights, rng)
     else:
         centres = np.clip(middle + spread * np.linspace(-1, 1, _COMMON), -1, 1)
-        table = np.empty((centres.size, spreads.size, len(few) + 1, own.size))
+        table = np.empty((centres.size, spreads.size, len(few) + 1, separate.size))
         for i, centre in enumerate(centres):
             off = (few - centre) ** 2
             for j, common in enumerate(spreads):
@@ -221,13 +223,13 @@ def _beyond_normal(noisy: Floats, variance: float, n: int, nodes: Floats, likeli
     and so that most are empty: a negative binomial law tells a long tail from that. Only what it has beyond the normal
     one is laid on a grid, for that hardly changes between two places of it.
     """
-    own = [likelihood + gammaln(nodes + stray) for stray in _STRAY]
+    separate = [likelihood + gammaln(nodes + stray) for stray in _STRAY]
     result, log = np.empty((_MEANS, _STRAY.size, noisy.size)), np.empty_like(nodes)
     for i, log_mean in enumerate(np.linspace(_LEAST, np.log(n + 1.0), _MEANS)):
         mean = np.exp(log_mean)
         for j, stray in enumerate(_STRAY):
             log = np.multiply(nodes, log_mean - np.log(stray + mean), out=log)
-            log += own[j]
+            log += separate[j]
             top = log.max(axis=1)
             log -= top[:, None]
             exact = top + np.log(np.exp(log, out=log).sum(axis=1)) - gammaln(stray)
@@ -404,9 +406,9 @@ def _picked(
         cumulative = np.cumsum(weights(common).T, axis=1)
         goal = rng.random((groups, rows.size)) * cumulative[:, -1:]
         picked[rows] = np.minimum(_places(cumulative, goal), cumulative.shape[1] - 1).T
-    own = cumulative.shape[1] - 1
-    alone = picked == own
-    picked[alone] = rng.integers(own, size=int(alone.sum()))
+    separate = cumulative.shape[1] - 1
+    alone = picked == separate
+    picked[alone] = rng.integers(separate, size=int(alone.sum()))
     return picked, alone
 
 

@@ -135,8 +135,8 @@ class ClassPosterior(NamedDraws):
         result = np.moveaxis(self.quantiles(coded, levels), 0, -1)
         if not self.lone:
             return result
-        own = [self.lone.get(field.name, draws) for field, draws in zip(self.fields, self.features, strict=True)]
-        alone = replace(self, classes=self.lone.get(self.label.name, self.classes), features=tuple(own))
+        lone_draws = [self.lone.get(field.name, draws) for field, draws in zip(self.fields, self.features, strict=True)]
+        alone = replace(self, classes=self.lone.get(self.label.name, self.classes), features=tuple(lone_draws))
         return reaching(result, np.moveaxis(alone.quantiles(coded, levels), 0, -1))
 
     def _blocks(self, coded: list[Any]) -> list[list[Any]]:

@@ -33,11 +33,11 @@ def forecast_proportions(shares: Floats, n: int, noise: IntegerNoise, level: flo
     middle = (np.arange(_NODES) + 0.5) / _NODES
     noise = IntegerNoise(noise.kind, noise.scale * np.sqrt(max(d - 1, 0.5) / d))
     if noise.kind == "laplace":
-        own = noise.scale * np.sign(middle - 0.5) * -np.log(1 - np.abs(2 * middle - 1))
+        noise_only = noise.scale * np.sign(middle - 0.5) * -np.log(1 - np.abs(2 * middle - 1))
     else:
-        own = noise.scale * special.ndtri(middle)
+        noise_only = noise.scale * special.ndtri(middle)
     truth = n * picked
-    seen = truth[:, None] + own  # (cell, node)
+    seen = truth[:, None] + noise_only  # (cell, node)
     spread = np.sqrt(noise.variance + truth * (1 - picked))
     low, high = np.clip(picked[:, None] + np.array([-1, 1]) * 12 * spread[:, None] / max(n, 1), 0.0, 1.0).T
     # Points crowd towards both ends, where proportions of tiny and of nearly all cells live.

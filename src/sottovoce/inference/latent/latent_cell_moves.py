@@ -107,10 +107,12 @@ def _own(xp: Any, log_theta: Any, states: Any) -> Any:
     """Return θ of each cell's state, (run, column, cell)."""
     if xp is np:
         return np.take_along_axis(np.swapaxes(log_theta, 1, 2), states[:, None], axis=2)
-    own = log_theta[:, 0, :, None]  # compiled, a choice is part of what is done with it, and a place in an array is not
+    here = log_theta[
+        :, 0, :, None
+    ]  # compiled, a choice is part of what is done with it, and a place in an array is not
     for state in range(1, log_theta.shape[1]):
-        own = xp.where(states[:, None] == state, log_theta[:, state, :, None], own)
-    return own
+        here = xp.where(states[:, None] == state, log_theta[:, state, :, None], here)
+    return here
 
 
 def _step_odds(xp: Any, odds: Any, reach: Any, step: Any, coin: Any) -> tuple[Any, Any]:

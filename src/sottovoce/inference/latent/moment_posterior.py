@@ -69,8 +69,8 @@ def moment_posterior(
     """
     y = np.asarray(sums, dtype=np.float64) / unit
     # A few dozen chains at least, so that they can be compared.
-    many = np.resize(np.asarray(sizes, dtype=np.float64), (max(len(sizes), _CHAINS), sizes.shape[1]))
-    chain = _Chain(y, noise.kind == "laplace", noise.scale / unit, many, rng)
+    counts = np.resize(np.asarray(sizes, dtype=np.float64), (max(len(sizes), _CHAINS), sizes.shape[1]))
+    chain = _Chain(y, noise.kind == "laplace", noise.scale / unit, counts, rng)
     records: list[Floats] = []
     goal = _LEAST
     while True:
@@ -93,14 +93,14 @@ class _Chain:
         self._y, self._laplace, self._scale, self._sizes = y, laplace, scale, sizes
         self._variance = np.full((*sizes.shape, 2), (2.0 if laplace else 1.0) * scale**2)
         # What is tried anew are the means of t and of t² - ½, near the noisy ones by a law with wide tails.
-        many = np.maximum(sizes, 1.0)
+        counts = np.maximum(sizes, 1.0)
         result = moments(y, 1.0, sizes)
         self.mean, square = result[..., 0], np.minimum(result[..., 1], 1 - result[..., 0] ** 2)
         self.sd = np.sqrt(square)
         self._centre = np.stack([self.mean, self.mean**2 + square - 0.5])
         _, _, a, b, c = self._parts(self.mean, self.sd)
         a, b = a + self._variance[..., 0], b + self._variance[..., 1]
-        reach = np.minimum(1 / many, 0.5 / np.sqrt(np.maximum(a, b)))
+        reach = np.minimum(1 / counts, 0.5 / np.sqrt(np.maximum(a, b)))
         self._root = reach * np.stack([np.sqrt(a), c / np.sqrt(a), np.sqrt(b - c * c / a)])
         # And how far the mean and the standard deviation go in a step: σ² is uncertain as both means are.
         far = reach * np.sqrt(np.maximum(a, b))
@@ -114,17 +114,17 @@ class _Chain:
     def _about(self, wide: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Draw a mean and a squared deviation from what is tried anew; the latter may be below zero."""
         shape = self._sizes.shape
-        one, two = rng.standard_normal((2, *shape)) * wide / np.sqrt(rng.chisquare(_TAILS, shape) / _TAILS)
+        first_draw, two = rng.standard_normal((2, *shape)) * wide / np.sqrt(rng.chisquare(_TAILS, shape) / _TAILS)
         a, b, c = self._root
-        mean = self._centre[0] + a * one
-        return mean, self._centre[1] + b * one + c * two + 0.5 - mean**2
+        mean = self._centre[0] + a * first_draw
+        return mean, self._centre[1] + b * first_draw + c * two + 0.5 - mean**2
 
     def _log_about(self, mean: Floats, sd: Floats) -> Floats:
         """Return the log-density of what is tried anew, of a mean and a standard deviation, up to a constant."""
         a, b, c = self._root
-        one = (mean - self._centre[0]) / a
-        two = (mean**2 + sd**2 - 0.5 - self._centre[1] - b * one) / c
-        return np.asarray(np.log(sd) - (_TAILS / 2 + 1) * np.log1p((one**2 + two**2) / _TAILS))
+        first_draw = (mean - self._centre[0]) / a
+        two = (mean**2 + sd**2 - 0.5 - self._centre[1] - b * first_draw) / c
+        return np.asarray(np.log(sd) - (_TAILS / 2 + 1) * np.log1p((first_draw**2 + two**2) / _TAILS))
 
     def _parts(self, mean: Floats, sd: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """Return the gaps between the sums and what is expected of them, and their covariance."""
@@ -179,10 +179,10 @@ class _Chain:
         p = np.maximum(u - u * u * (b + v) / det, 0.0)
         q = u * v * c / det
         r = np.maximum(v - v * v * (a + u) / det, 0.0)
-        one, two = rng.standard_normal((2, *first.shape))
+        first_draw, two = rng.standard_normal((2, *first.shape))
         root = np.sqrt(np.maximum(p, 1e-300))
-        noise_first = at_first + root * one
-        noise_second = at_second + q / root * one + np.sqrt(np.maximum(r - (q / root) ** 2, 0.0)) * two
+        noise_first = at_first + root * first_draw
+        noise_second = at_second + q / root * first_draw + np.sqrt(np.maximum(r - (q / root) ** 2, 0.0)) * two
         size = np.maximum(np.abs(np.stack([noise_first, noise_second], axis=-1)), 1e-9 * self._scale)
         inverse = rng.wald(1 / (self._scale * size), 1 / self._scale**2)
         self._variance = 1 / np.clip(inverse, 1e-12 / self._scale**2, 1e12 / self._scale**2)
@@ -191,15 +191,15 @@ class _Chain:
 def moments(sums: Any, unit: float, sizes: Any) -> Floats:
     """Return the mean and variance of t in each class, (..., 2), of sums taken at their word and cut to what can be."""
     y, sizes = np.asarray(sums, dtype=np.float64) / unit, np.asarray(sizes, dtype=np.float64)
-    many = np.maximum(sizes, 1.0)
-    mean = np.clip(y[..., 0] / many, -1.0, 1.0)
-    square = np.where(sizes >= 1, y[..., 1] / many + 0.5, 1.0)
+    counts = np.maximum(sizes, 1.0)
+    mean = np.clip(y[..., 0] / counts, -1.0, 1.0)
+    square = np.where(sizes >= 1, y[..., 1] / counts + 0.5, 1.0)
     return np.stack([mean, np.clip(square - mean**2, _TINY, 1.0)], axis=-1)
 
 
 def moment_draws(sums: Any, unit: float, sizes: Floats, rng: np.random.Generator) -> Floats:
     """Return draws of the mean and variance of t under the reference prior, (draws, classes, 2), noise left aside."""
-    result, many = moments(sums, unit, sizes), np.maximum(sizes, 3.0)
-    variance = np.clip(result[..., 1] * many / rng.chisquare(many - 1), _TINY, 1.0)
-    mean = np.clip(result[..., 0] + rng.standard_normal(many.shape) * np.sqrt(variance / many), -1.0, 1.0)
+    result, counts = moments(sums, unit, sizes), np.maximum(sizes, 3.0)
+    variance = np.clip(result[..., 1] * counts / rng.chisquare(counts - 1), _TINY, 1.0)
+    mean = np.clip(result[..., 0] + rng.standard_normal(counts.shape) * np.sqrt(variance / counts), -1.0, 1.0)
     return np.stack([mean, variance], axis=-1)

@@ -199,10 +199,10 @@ class NaiveBayesModel:
     def plain(self, total: Floats, rng: np.random.Generator) -> ClassPosterior:
         """Return draws that take statistics at their word."""
         tables, sums, sizes = self._at_their_word(total)
-        many = np.broadcast_to(sizes, (self.draws, sizes.size))
-        classes = draw_dirichlet(many + self.class_prior, rng)
+        repeated = np.broadcast_to(sizes, (self.draws, sizes.size))
+        classes = draw_dirichlet(repeated + self.class_prior, rng)
         thetas = [draw_dirichlet(np.broadcast_to(t, (self.draws, *t.shape)), rng) for t in tables]
-        features = self.in_order(thetas, [moment_draws(s, STEPS, many, rng) for s in sums])
+        features = self.in_order(thetas, [moment_draws(s, STEPS, repeated, rng) for s in sums])
         return ClassPosterior(self.label, self.fields, classes, features, total)
 
     def _at_their_word(self, total: Floats) -> tuple[list[Floats], list[Floats], Floats]:

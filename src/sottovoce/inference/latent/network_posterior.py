@@ -61,13 +61,15 @@ class NetworkPosterior(QueriedDraws):
 
         An answer's share in a row of the target's table is then drawn alone, and the others share what it leaves.
         """
-        lone, own = self.lone or {}, self.named
+        lone, named = self.lone or {}, self.named
         if not lone.keys() & {target, *evidence}:
             return None
-        given = replace(self, values=tuple(lone.get(v, own[v]) if v in evidence else own[v] for v in own))
+        given = replace(self, values=tuple(lone.get(v, named[v]) if v in evidence else named[v] for v in named))
         remainder = [f.given(evidence) for f in given.factors({target, *evidence}) if f.variables[-1] != target]
         family = (*dict(self.parents)[target], target)
-        usual, alone = (Factor(family, draws).given(evidence) for draws in (own[target], lone.get(target, own[target])))
+        usual, alone = (
+            Factor(family, draws).given(evidence) for draws in (named[target], lone.get(target, named[target]))
+        )
         free = usual.variables
         beside = eliminate([Factor(free, np.ones_like(usual.values)), *remainder], free).values
         yes = alone.values * beside

@@ -236,8 +236,10 @@ def _wider(
     def weighed(x: Floats) -> Floats:
         return glance.look.weights(((x @ glance.look.matrix.T) ** 2).sum(axis=1))
 
-    x, many = thick(rows, records, look.encoding, weighed)
-    many = many * (mechanism.n / many.sum()) if mechanism.n else many  # looks before this one weighed long rows less
+    x, counts = thick(rows, records, look.encoding, weighed)
+    counts = (
+        counts * (mechanism.n / counts.sum()) if mechanism.n else counts
+    )  # looks before this one weighed long rows less
     z = x @ look.matrix.T
     squares, t = (z * z).sum(axis=1), z @ look.predictors.T
     slopes = look.model.mean_and_slope(t[:, 0] if t.shape[1] == 1 else t)[1]
@@ -248,31 +250,31 @@ def _wider(
         times = np.geomspace(1.0, max(1.0, float(most.max()) / look.cap), _LENGTHS)
         losses = lost(math.sqrt(varies), look.cap * times[:, None], most)
         if TAILS in mechanism.plan:
-            tails = _tails(mechanism, look, look.cap * times, math.sqrt(varies), float(most.max()), z, many)
+            tails = _tails(mechanism, look, look.cap * times, math.sqrt(varies), float(most.max()), z, counts)
     norms = np.geomspace(look.norm, max(look.norm, float(np.sqrt(squares.max()))), care.norms)
     v = np.array([look.weights(squares, float(norm)) for norm in norms])
-    shown, own, moved = doubt(z, many, slopes, v)
+    shown, meat, moved = doubt(z, counts, slopes, v)
     score, information = _noises(mechanism, look, norms, step, off, 3 * care.fewer)
     tau = mechanism.system.misses or 0.0
-    size, wholes = len(z.T), [np.trace(part, axis1=1, axis2=2) for part in (shown, own, tau**2 * moved)]
+    size, wholes = len(z.T), [np.trace(part, axis1=1, axis2=2) for part in (shown, meat, tau**2 * moved)]
     noise = size * (score[:, None] * times**2 + information[:, None] * off / 2)
-    cut = many.sum() * ((many * v**2 * squares) @ (losses**2).T)
+    cut = counts.sum() * ((counts * v**2 * squares) @ (losses**2).T)
     if tails is not None:  # it is measured what is lost
-        alike = (((many * v) @ z) ** 2).sum(axis=1)
-        unlike = np.maximum(many.sum() * (v**2 @ (many * squares)) - alike, 0.0)
+        alike = (((counts * v) @ z) ** 2).sum(axis=1)
+        unlike = np.maximum(counts.sum() * (v**2 @ (counts * squares)) - alike, 0.0)
         cut = alike[:, None] * tails.left + unlike[:, None] * tails.unlike(size)
     bad = (((wholes[1] + wholes[2]) * varies)[:, None] + noise + cut) / wholes[0][:, None] ** 2
     hides = np.sqrt(information) > 1 / _SEEN  # in round coordinates the information is about one
     bad[hides & (np.arange(len(norms)) > 0)] = math.inf
     place, keeps = np.unravel_index(int(np.argmin(bad)), bad.shape)
-    lose = many.sum() * (z.T * (many * (v[place] * losses[keeps]) ** 2)) @ z
+    lose = counts.sum() * (z.T * (counts * (v[place] * losses[keeps]) ** 2)) @ z
     tail = None if tails is None else tails.at(int(keeps))
     if tail is not None:
-        little = tail.before + tail.after < _LITTLE * varies / max(many.sum(), 1.0)
+        little = tail.before + tail.after < _LITTLE * varies / max(counts.sum(), 1.0)
         tail = tail if tail.cap < tail.farther and not little else None
     lose = lose if tail is None else np.zeros_like(lose)
     bent = varies * moved[place]
-    astray = Misspecification(z, many, slopes, weighed(x), v[place], varies, tau, look.model.missed, bent, lose, tail)
+    astray = Misspecification(z, counts, slopes, weighed(x), v[place], varies, tau, look.model.missed, bent, lose, tail)
     look, cap = look.of_norm(float(norms[place])), look.cap * float(times[keeps])
     return look if cap == look.cap else look.of_cap(cap, look.extra), astray
 

@@ -101,11 +101,11 @@ class Chosen:
     def from_dict(state: Mapping[str, Any]) -> Chosen:
         """Read it from `to_dict`'s form."""
         with restoring("what was chosen"):
-            found = state["found"]
-            if isinstance(found, Mapping):
-                value = POSTERIORS[found["posterior"]].from_dict(found)
+            result = state["found"]
+            if isinstance(result, Mapping):
+                value = POSTERIORS[result["posterior"]].from_dict(result)
             else:
-                value = np.asarray(found, dtype=np.float64)
+                value = np.asarray(result, dtype=np.float64)
             return Chosen(int(state["which"]), float(state["score"]), value)
 
 
@@ -162,15 +162,17 @@ class BestRegression(RegressionMechanism):
             raise InvalidValue(f"there is no score for {self.design.loss.name}; search over logistic or linear models")
         if not self.candidates:
             raise InvalidValue("a search needs at least one candidate")
-        left = self.n - held_out(self.n, self.share)
-        for one in self.candidates:
-            if one.reading != self.reading:
+        remaining = self.n - held_out(self.n, self.share)
+        for candidate in self.candidates:
+            if candidate.reading != self.reading:
                 raise InvalidValue(
                     "every candidate must read the same rows: one data_norm, one intercept_scaling, no 'noisy-moments'"
                 )
-            if one.n != left:
-                raise InvalidValue(f"candidates are for the {left} records that are not held out. Got one for {one.n}")
-            if not one.profile.gdp() <= self.mu or one.profile.basis is Basis.CONVERGENCE:
+            if candidate.n != remaining:
+                raise InvalidValue(
+                    f"candidates are for the {remaining} records that are not held out. Got one for {candidate.n}"
+                )
+            if not candidate.profile.gdp() <= self.mu or candidate.profile.basis is Basis.CONVERGENCE:
                 raise InvalidValue(f"a candidate costs more than the {self.mu:g}-GDP of a try, or is unproven")
 
     @property
@@ -195,8 +197,8 @@ class BestRegression(RegressionMechanism):
         positive("share", share, high=0.9)
         mu = largest_keeping(lambda u: BestOfProfile(GaussianProfile(u), tries), target, high=1e6, name="mu")
         mu = min(mu, LARGEST_MU)
-        made = tuple(one(n - held_out(n, share), GaussianDP(mu)) for one in candidates)
-        return cls(design, n, made, mu, tries, share, score)
+        built = tuple(candidate(n - held_out(n, share), GaussianDP(mu)) for candidate in candidates)
+        return cls(design, n, built, mu, tries, share, score)
 
     @property
     def profile(self) -> Profile:
@@ -206,15 +208,17 @@ class BestRegression(RegressionMechanism):
     @classmethod
     def example(cls) -> Self:
         """Return a search over two short chains on ten records."""
-        design, one = Design(Logistic(), dimension=2, data_norm=1.0), GaussianDP(1.0)
-        made = tuple(DiffusedRegression.calibrate(design, 8, one, prior_precision=m, n_steps=4) for m in (1.0, 10.0))
-        return cls(design, 10, made, 1.0 + 1e-6, RandomStopping(2.0))
+        design, candidate = Design(Logistic(), dimension=2, data_norm=1.0), GaussianDP(1.0)
+        built = tuple(
+            DiffusedRegression.calibrate(design, 8, candidate, prior_precision=m, n_steps=4) for m in (1.0, 10.0)
+        )
+        return cls(design, 10, built, 1.0 + 1e-6, RandomStopping(2.0))
 
     def check_numbers(self) -> None:
         """Raise `InvalidValue` where the numbers of a candidate cannot hold it."""
-        for one in self.candidates:
-            if isinstance(one, RegressionMechanism):
-                one.check_numbers()
+        for candidate in self.candidates:
+            if isinstance(candidate, RegressionMechanism):
+                candidate.check_numbers()
 
     def cost(self, draws: int = 1) -> Profile:
         """Return the profile; what was chosen is one, however often it is read."""
@@ -231,21 +235,21 @@ class BestRegression(RegressionMechanism):
         which = rng.integers(len(self.candidates), size=count)
         order, out = np.array([rng.permutation(self.n) for _ in range(count)]), held_out(self.n, self.share)
         values: list[Any] = [None] * count
-        for k, one in enumerate(self.candidates):
+        for k, candidate in enumerate(self.candidates):
             mine = np.flatnonzero(which == k).tolist()
             cuts = (order[i, out:] for i in mine)
-            found = one.each([Rows(len(cut), seen.X[cut], seen.y[cut]) for cut in cuts], rng)
-            for i, value in zip(mine, found, strict=True):
+            result = candidate.each([Rows(len(cut), seen.X[cut], seen.y[cut]) for cut in cuts], rng)
+            for i, value in zip(mine, result, strict=True):
                 values[i] = value
         second = np.ravel(order[:, :out])
         rows = self.design.clip(seen.X[second]).reshape(count, out, -1)
         labels = self.design.responses(seen.y[second]).reshape(count, out)
-        told = zip(values, rows, labels, strict=True)
-        scores = np.array([scores_of(self.design, value, X, y, self.score) for value, X, y in told])
+        labelled = zip(values, rows, labels, strict=True)
+        scores = np.array([scores_of(self.design, value, X, y, self.score) for value, X, y in labelled])
         scores = np.clip(np.nan_to_num(scores, nan=0.0), 0.0, 1.0)  # whatever was released, and of whatever row
         steps, noise = self._score_noise
         totals = exact_normals(np.rint(scores * steps).sum(axis=1), noise, rng) / steps / out
-        return [Chosen(*found) for found in zip(which.tolist(), totals.tolist(), values, strict=True)]
+        return [Chosen(*result) for result in zip(which.tolist(), totals.tolist(), values, strict=True)]
 
     @property
     def _score_noise(self) -> tuple[float, float]:
@@ -259,13 +263,15 @@ class BestRegression(RegressionMechanism):
         for done in range(0, draws, _SEARCHES):
             counts = [drawn(self.tries, rng) for _ in range(min(_SEARCHES, draws - done))]
             tries = iter(self._tries(seen, rng, sum(counts)))
-            found = (max(islice(tries, count), key=lambda one: one.score) for count in counts)
-            rows += [np.concatenate([[one.which, one.score], np.ravel(one.mean)]) for one in found]
+            result = (max(islice(tries, count), key=lambda candidate: candidate.score) for count in counts)
+            rows += [
+                np.concatenate([[candidate.which, candidate.score], np.ravel(candidate.mean)]) for candidate in result
+            ]
         return np.array(rows)
 
     def _parameters(self) -> dict[str, Any]:
         return {
-            "candidates": [one.to_dict() for one in self.candidates],
+            "candidates": [candidate.to_dict() for candidate in self.candidates],
             "mu": float(self.mu),
             "tries": {"mean": self.tries.mean, "law": self.tries.law},
             "share": float(self.share),
@@ -308,8 +314,8 @@ def scores_of(design: Design, value: Any, X: Floats, y: Floats, score: str) -> F
         hot = np.eye(design.loss.classes)[y.astype(np.intp)]
         right = p.argmax(axis=1) == y
         return np.asarray(right, dtype=np.float64) if score == "accuracy" else 1 - np.sum((p - hot) ** 2, axis=1) / 2
-    found = posterior_predictive(design.loss, samples, X)
+    result = posterior_predictive(design.loss, samples, X)
     if isinstance(design.loss, Squared):
-        return np.asarray(1 - np.minimum(((found - y) / design.loss.largest) ** 2, 1.0))
+        return np.asarray(1 - np.minimum(((result - y) / design.loss.largest) ** 2, 1.0))
     yes = y > 0
-    return ((found > 0.5) == yes).astype(np.float64) if score == "accuracy" else 1 - (found - yes) ** 2
+    return ((result > 0.5) == yes).astype(np.float64) if score == "accuracy" else 1 - (result - yes) ** 2

@@ -52,6 +52,6 @@ def choose(
         "noisy-moments": {"prior_scale": scale},
         "tempered": {"prior_scale": scale, "n_steps": n_steps},
     }
-    kind, own = known[name]
-    mechanism: Mechanism = kind.calibrate(design, n, target, **options.get(name, {}), **own)
+    kind, settings = known[name]
+    mechanism: Mechanism = kind.calibrate(design, n, target, **options.get(name, {}), **settings)
     return mechanism

@@ -62,10 +62,10 @@ def flagged_rows(
     guesses
         How many guesses of each look follow each other, whose flags are drawn in one order; all of them unless given.
     """
-    many = np.array(guesses or [len(means)])
-    often = np.add.reduceat(means, np.cumsum(many) - many) / many[:, None]
+    totals = np.array(guesses or [len(means)])
+    often = np.add.reduceat(means, np.cumsum(totals) - totals) / totals[:, None]
     order = np.argsort(np.where(ones, often, np.inf), kind="stable")  # of all levels the commonest is last
-    order = np.repeat(order, many, axis=0)
+    order = np.repeat(order, totals, axis=0)
     each = np.arange(len(means))[:, None]
     mean, C = means[each, order], covariances[each[:, :, None], order[:, :, None], order[:, None]]
     sd = np.sqrt(np.maximum(np.diagonal(C, axis1=1, axis2=2), 1e-12))

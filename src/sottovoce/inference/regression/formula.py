@@ -280,8 +280,8 @@ class Formula:
     @property
     def reference(self) -> str:
         """Which of several values the others are set against, where there are more than two; else nothing."""
-        many = self.model.outputs > 1
-        return f"{self.parsed.response} = {self.response.categories[0]!r}" if many else ""  # type: ignore[attr-defined]
+        multinomial = self.model.outputs > 1
+        return f"{self.parsed.response} = {self.response.categories[0]!r}" if multinomial else ""  # type: ignore[attr-defined]
 
     @property
     def stated(self) -> float | None:

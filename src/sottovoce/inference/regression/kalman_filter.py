@@ -151,9 +151,9 @@ class FilteredGaussian:
         for _ in range(30):
             step = pulled / (still + grown * length)
             length = (length + np.einsum("...i,...i->...", step, step)[..., None]) / 2
-        own = fixed + grows * length
-        gain = self.info / (square + own * self.prior)
-        self.precision = square / own + self.prior
+        variance = fixed + grows * length
+        gain = self.info / (square + variance * self.prior)
+        self.precision = square / variance + self.prior
         self.t = gain[..., None] * score
 
     def _score(self, answer: Floats, mu: float) -> tuple[Floats, Any]:
@@ -222,8 +222,8 @@ class FilteredGaussian:
         score, noise = self._score(answer, mu)
         # In shaped coordinates the score is s·(h·(θ − t)), its own variance s²·h.
         info = _each(self.factor) * self.info * self.scale
-        own = _each(noise) ** 2 + _each(self.spread) * info * self.scale
+        variance = _each(noise) ** 2 + _each(self.spread) * info * self.scale
         most = 1 / (_each(self.factor) * self.steepest * self.scale)
-        gain = np.minimum(info / (info**2 + own * self.precision), most)
+        gain = np.minimum(info / (info**2 + variance * self.precision), most)
         self.t = self.t + gain[..., None] * score
-        self.precision = self.precision + info**2 / own
+        self.precision = self.precision + info**2 / variance

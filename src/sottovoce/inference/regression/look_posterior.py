@@ -192,9 +192,9 @@ def _believed(asked: Sequence[AskedTerm], guesses: Sequence[MomentSamples]) -> l
     result = []
     parts = [None] * len(counts) if imagined is None else imagined.split()
     for end, first, subset, part in zip(ends, asked, guesses, parts, strict=True):
-        own = slice(end - len(subset.mean), end)
-        weights, unlearned = _weighed(evidence[own]), np.diagonal(remaining[own], axis1=1, axis2=2)
-        mean, covariance = means[own], covariances[own]
+        block = slice(end - len(subset.mean), end)
+        weights, unlearned = _weighed(evidence[block]), np.diagonal(remaining[block], axis1=1, axis2=2)
+        mean, covariance = means[block], covariances[block]
         if first.last and first.noisy and first.glance.far is not None and part is not None:
             mean, covariance = first.glance.far.told(first.glance.look, part, mean, covariance)
         result.append(LookPosterior(weights, mean, covariance, subset, part, weights @ unlearned))
@@ -261,9 +261,9 @@ def _roots(glance: NoisyScoreInformation, guesses: MomentSamples, sds: Floats) -
     off = np.linalg.solve(glance.look.matrix, guesses.middle.T).T
     for first in range(0, sds.shape[1], d):
         at, block = first + glance.constant, slice(first, first + d)
-        own = roots[:, at, at].copy()
+        diagonal = roots[:, at, at].copy()
         roots[:, at, block] = -off * sds[:, block]
-        roots[:, at, at] = own
+        roots[:, at, at] = diagonal
     return roots
 
 

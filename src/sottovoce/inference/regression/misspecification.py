@@ -115,7 +115,7 @@ def thick(rows: Floats, records: Floats, encoding: Encoding, seen: Callable[[Flo
     """
     stretch, counts = _stretches(len(rows))
     numbers = ~encoding.ones & np.array([bool(entry) for entry in encoding.entries])
-    middle, many = records @ rows / records.sum(), records * counts
+    middle, weighted = records @ rows / records.sum(), records * counts
     off = (rows - middle)[:, numbers]
     unit = np.maximum(records @ off**2 / records.sum(), 1e-300)
     aim = records @ (off**2 / unit).sum(axis=1) / records.sum()  # one for each number that varies at all
@@ -124,12 +124,12 @@ def thick(rows: Floats, records: Floats, encoding: Encoding, seen: Callable[[Flo
     for _ in range(_TIMES if off.size else 0):
         built = np.clip(longer * stretch[:, None] * off, low, high)
         result[:, numbers] = middle[numbers] + built
-        shown = many * seen(result)
+        shown = weighted * seen(result)
         size = shown @ (built**2 / unit).sum(axis=1) / max(shown.sum(), 1e-300)
         before, longer = longer, min(max(longer * math.sqrt(aim / max(size, 1e-300)), 1.0), _LONGEST)
         if longer == before:
             break
-    return result, many
+    return result, weighted
 
 
 def doubt(z: Floats, records: Floats, slopes: Floats, v: Floats) -> tuple[Floats, Floats, Floats]:
@@ -137,9 +137,9 @@ def doubt(z: Floats, records: Floats, slopes: Floats, v: Floats) -> tuple[Floats
 
     In units of how much a response varies by itself; one first index a way to weigh.
     """
-    many = records * slopes
-    once, twice = ((z.T * part[:, None]) @ z for part in (many * v, many * v * v))
-    even = (z.T * many) @ z
+    weighted = records * slopes
+    once, twice = ((z.T * part[:, None]) @ z for part in (weighted * v, weighted * v * v))
+    even = (z.T * weighted) @ z
     even = even + _FLAT * np.trace(even) * np.eye(len(even))
     moved = twice - once @ np.linalg.solve(even, once)
     return once, twice, records.sum() * moved
@@ -171,8 +171,8 @@ def mean_squares(tau: float, moved: Floats, noise: Floats, gap: Floats | int) ->
     least = 1e-12 * np.trace(noise)
     unit = np.linalg.inv(np.linalg.cholesky(floored(noise[None], least[None])[0])).T  # along these, noise is one
     values, vectors = np.linalg.eigh(unit.T @ moved @ unit)
-    own = np.maximum(np.diag(noise), least)
-    each = learned(tau, np.diag(moved) / own, gap if isinstance(gap, int) else gap / np.sqrt(own))
+    diagonal = np.maximum(np.diag(noise), least)
+    each = learned(tau, np.diag(moved) / diagonal, gap if isinstance(gap, int) else gap / np.sqrt(diagonal))
     every = learned(tau, values, gap if isinstance(gap, int) else gap @ unit @ vectors, together=True)
     return np.maximum(each, every)
 

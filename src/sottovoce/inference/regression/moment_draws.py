@@ -136,13 +136,15 @@ def _stretches(
     """Return for each look with hidden columns, by its place, what its guesses stretch rows by."""
     # Levels that add up to one are what they are: a guess in which they do not would be of no records.
     bound = np.any(glances[0].look.encoding.empty != 0, axis=0)
-    own = {place: columns & ~bound for place, columns in enumerate(hidden)}
-    places = sorted((place for place in own if own[place].any()), key=lambda place: -turns(own[place]))
+    columns_of = {place: columns & ~bound for place, columns in enumerate(hidden)}
+    places = sorted(
+        (place for place in columns_of if columns_of[place].any()), key=lambda place: -turns(columns_of[place])
+    )
     result: dict[int, Floats] = {}
-    many = max(_TOGETHER // count, 1)
-    for subset in (places[start : start + many] for start in range(0, len(places), many)):
+    lot = max(_TOGETHER // count, 1)
+    for subset in (places[start : start + lot] for start in range(0, len(places), lot)):
         seen = [(glances[k], averages[k], _weight(glances[k], averages[k])) for k in subset]
-        lifted = MomentGibbsSampler.over(seen, [own[k] for k in subset], count, fewer).lifted(count)
+        lifted = MomentGibbsSampler.over(seen, [columns_of[k] for k in subset], count, fewer).lifted(count)
         result |= dict(zip(subset, lifted, strict=True))
     return result
 
@@ -216,11 +218,11 @@ def _spreads(mean: Floats, back: Floats, glance: NoisyScoreInformation, weight: 
     return np.sqrt(np.clip(np.diagonal(moment, axis1=1, axis2=2) / weight - middle**2, 0.0, 1.0))
 
 
-def whole_weight(mean: Floats, one: Floats) -> Floats:
+def whole_weight(mean: Floats, first: Floats) -> Floats:
     """Return what all records weigh together, by guess: more than nothing beside what they weigh in any direction."""
-    one = np.broadcast_to(one, mean.shape[:2])
-    least = 1e-12 * np.trace(mean, axis1=1, axis2=2) * (one * one).sum(axis=1)
-    seen = np.einsum("mi,mij,mj->m", one, mean, one)
+    first = np.broadcast_to(first, mean.shape[:2])
+    least = 1e-12 * np.trace(mean, axis1=1, axis2=2) * (first * first).sum(axis=1)
+    seen = np.einsum("mi,mij,mj->m", first, mean, first)
     return np.asarray(np.maximum(seen, np.maximum(least, 1e-300)))
 
 

@@ -208,8 +208,8 @@ class _Drawn:
         p = C.shape[2] - (self.veil.constant is not None)
         unit = np.sqrt(C[look, :, other, other])  # the other is measured in its own spread
         remainder = C[look, :, other] / unit[:, :, None]
-        own, best = C[look, :, column, column], -remainder[look, :, column]
-        remaining = np.maximum(own - best**2, 1e-9 * own)
+        diagonal, best = C[look, :, column, column], -remainder[look, :, column]
+        remaining = np.maximum(diagonal - best**2, 1e-9 * diagonal)
         wide = np.sqrt(remaining / p)
         change = self._change(remainder, np.ones(places.shape))
         grids = self.veil.grids

@@ -306,7 +306,7 @@ class NoisyMoments(RegressionMechanism):
         for _ in range(60):
             mean = pulled / (still + grows * self.prior_precision * size)
             size = (size + np.einsum("...i,...i->...", mean, mean)[..., None]) / 2
-        own = H + fixed + grows * size
-        precision = square / own + self.prior_precision
+        variance = H + fixed + grows * size
+        precision = square / variance + self.prior_precision
         covariance = (vectors / precision[..., None, :]) @ vectors.mT
         return np.einsum("...ij,...j->...i", vectors, mean), covariance

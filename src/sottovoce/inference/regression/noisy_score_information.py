@@ -192,8 +192,8 @@ def _levelled(glance: NoisyScoreInformation) -> Floats:
     # All levels together are a constant.
     beside = _beside(glance, np.vstack([back[blocks[0]].sum(axis=0), back[remainder]]))
     total, means = float(beside[0, 0]), np.zeros(len(T))
-    for block, own in zip(blocks, weights, strict=True):
-        means[block] = own * (total / own.sum())
+    for block, weighing in zip(blocks, weights, strict=True):
+        means[block] = weighing * (total / weighing.sum())
     means[remainder] = beside[0, 1:]
     built[remainder[:, None], remainder] = beside[1:, 1:]
     for place, block in enumerate(blocks):

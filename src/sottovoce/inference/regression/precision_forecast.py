@@ -235,14 +235,14 @@ class _Records:
         """Return records that stand for n."""
         said.check(formula.facts)
         about, encoding = n * said.kept, formula.encoding
-        many = next((many for many in _LATTICES if many >= _EACH * encoding.size), max(_LATTICES))
+        points = next((points for points in _LATTICES if points >= _EACH * encoding.size), max(_LATTICES))
         orders = {
-            name: np.arange(many) * pow(_LATTICES[many], place, many) % many
+            name: np.arange(points) * pow(_LATTICES[points], place, points) % points
             for place, name in enumerate(formula.columns)
         }
-        result = [said.values(name, formula.facts[name], many)[orders[name]] for name in encoding.names]
-        rows, _ = encoding.rows(as_columns(encoding.columns, result), many)
-        return cls(formula, said, rows, evenly(many)[orders[formula.parsed.response]], about / many, pause)
+        result = [said.values(name, formula.facts[name], points)[orders[name]] for name in encoding.names]
+        rows, _ = encoding.rows(as_columns(encoding.columns, result), points)
+        return cls(formula, said, rows, evenly(points)[orders[formula.parsed.response]], about / points, pause)
 
     @cached_property
     def explained(self) -> tuple[Floats, Floats]:

@@ -251,11 +251,11 @@ class PseudoRowMoments:
         if K == 1:
             weighed = self._weighed_rows if weights is None else turned * weights[:, None]
             return np.asarray((weighed * slope[:, None]) @ self.rows)
-        own = self.weights if weights is None else weights
+        weighing = self.weights if weights is None else weights
         total = np.empty((count, K * d, K * d))
         for k in range(K):
             for m in range(K):
-                part = (turned * (own * slope[:, :, k, m])[:, None]) @ self.rows
+                part = (turned * (weighing * slope[:, :, k, m])[:, None]) @ self.rows
                 total[:, k * d : (k + 1) * d, m * d : (m + 1) * d] = part
         return total
 

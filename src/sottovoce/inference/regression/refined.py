@@ -49,11 +49,11 @@ def public_scales(n: int, dimension: int, mu: float, *, statistics: bool) -> tup
     return (widest, widest / 2)
 
 
-def _back(found: Floats, maps: Sequence[RowMap]) -> Floats:
+def _back(estimate: Floats, maps: Sequence[RowMap]) -> Floats:
     """Return parameters of mapped rows as those of the rows before they were mapped."""
     for step in reversed(maps):
-        found = step.parameters(found)
-    return found
+        estimate = step.parameters(estimate)
+    return estimate
 
 
 def mapped(design: Design) -> Design:

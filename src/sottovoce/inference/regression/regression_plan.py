@@ -100,10 +100,10 @@ class RegressionPlan:
 
     def footing(self, hint: Callable[[Sequence[str]], str]) -> str:
         """Return what the widths are of and what they assume; `hint` writes examples of what may be said."""
-        many = f"{self.n:,} {self.target.relation.unit}{'' if self.n == 1 else 's'}"
+        size = f"{self.n:,} {self.target.relation.unit}{'' if self.n == 1 else 's'}"
         better = f" Which of the two {', '.join(self.unsaid)} may be is not public; if you know, say so, such as "
         better = better + hint(self.hints) + "." if self.unsaid else ""
-        return f"in {in_hundred(self.level)} of 100 answers, for {many}. {self.assumed}{better} Nothing was read."
+        return f"in {in_hundred(self.level)} of 100 answers, for {size}. {self.assumed}{better} Nothing was read."
 
     def summary(self) -> str:
         """Return the plan as text: half the width of each interval, and what that assumes."""
@@ -219,8 +219,8 @@ def plan_looks(
 
 def _assumed(formula: Formula, said: AssumedDistribution, *, alike: bool) -> str:
     """Return what the plan takes for so."""
-    many = "all" if said.kept == 1 else percent(said.kept)
-    kept = "" if formula.where is None and said.kept == 1 else f" The condition holds for {many} of them."
+    size = "all" if said.kept == 1 else percent(said.kept)
+    kept = "" if formula.where is None and said.kept == 1 else f" The condition holds for {size} of them."
     fits = " A formula that misses a little is allowed for." if formula.misses else " The formula is taken to be right."
     small = f"{_scale(formula.family)}{_PLAIN}{fits}{kept}"
     if alike:

@@ -320,8 +320,8 @@ class _Search:
             p, q = (self.first, self.last) if rising else (self.last, self.first)
             result = supremum(partial(self._over, order, p, q), self.low, self.high, rtol=_NEAR)
             both.append((result, rising))
-        (attained, _, where), rising = max(both, key=lambda one: one[0][0])
-        return Worst(order, attained, max(one[0][1] for one in both), float(where), rising)
+        (attained, _, where), rising = max(both, key=lambda pair: pair[0][0])
+        return Worst(order, attained, max(pair[0][1] for pair in both), float(where), rising)
 
     def _over(self, order: float, p: Fraction, q: Fraction, a: Fraction, b: Fraction) -> Interval:
         """Return R_λ at the middle of a box, rounded down, and a bound on it over the box: middle and slope."""

@@ -41,8 +41,8 @@ class Setting:
         number = {"type": "number", "minimum": self.least, "maximum": self.most}
         if not self.several:
             return number | {"title": self.label}
-        many = {"type": "array", "items": number, "minItems": 1, "maxItems": _SEVERAL}
-        return {"anyOf": [number, many], "title": self.label}
+        listed = {"type": "array", "items": number, "minItems": 1, "maxItems": _SEVERAL}
+        return {"anyOf": [number, listed], "title": self.label}
 
     def check(self, name: str, value: Any) -> None:
         """Raise `InvalidValue` unless it may be this."""

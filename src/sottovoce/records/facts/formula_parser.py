@@ -112,7 +112,7 @@ def _parsed(text: str, facts: Facts) -> ParsedFormula:
         if plain is None
         else _plain_entries(plain, place, columns)
     )
-    spans, many = [], len(entries)
+    spans, count = [], len(entries)
     for name in groups:
         levels = columns[place[name]].categories  # type: ignore[attr-defined]
         spans.append((len(entries), len(entries) + len(levels)))
@@ -122,7 +122,7 @@ def _parsed(text: str, facts: Facts) -> ParsedFormula:
         raise InvalidValue(f"a formula has at most {_MOST} terms. Got {len(entries)}")
     if not entries:
         raise InvalidValue("a formula needs at least one term")
-    encoding, units = _in_units(read, columns, tuple(entries), many, values)
+    encoding, units = _in_units(read, columns, tuple(entries), count, values)
     return ParsedFormula(response, encoding, tuple(terms), tuple(spans), units)
 
 

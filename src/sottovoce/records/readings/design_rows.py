@@ -87,8 +87,8 @@ class RowReading(Reading):
     def _check_label(self) -> None:
         if self.label is None:
             return
-        many = isinstance(self.label, Category) and self.labels == (0, len(self.label.categories) - 1)
-        if many and not self.binary:
+        several = isinstance(self.label, Category) and self.labels == (0, len(self.label.categories) - 1)
+        if several and not self.binary:
             return
         two = isinstance(self.label, Flag) or (isinstance(self.label, Category) and len(self.label.categories) == 2)
         if not (two if self.binary else isinstance(self.label, Number | Count)):

@@ -60,11 +60,11 @@ class PersonMoments(GroupMoments):
         others, person, names = split_person(records, self.columns)
         inside, codes, numbers = self.placed(others, missing, public=public)
         inside = inside if others else np.ones(person.size, dtype=bool)
-        own = person[inside] >= 0
-        steps = [scale.steps(column)[own] for scale, column in zip(self.averaged, numbers, strict=True)]
+        counted = person[inside] >= 0
+        steps = [scale.steps(column)[counted] for scale, column in zip(self.averaged, numbers, strict=True)]
         shape = tuple(map(len, self.groups))
-        cell = np.ravel_multi_index(codes, shape) if codes else np.zeros(own.size, dtype=np.int64)
-        cell, steps = commonest(person[inside][own], cell[own], steps)
+        cell = np.ravel_multi_index(codes, shape) if codes else np.zeros(counted.size, dtype=np.int64)
+        cell, steps = commonest(person[inside][counted], cell[counted], steps)
         if self.edges:
             bins = len(self.edges) - 1
             cell = cell * bins + np.searchsorted(self.inner, steps.pop(0), side="right")
@@ -106,8 +106,8 @@ class PersonPlaces(CellCounts):
         """Return the number of persons and the places taken, from a list of columns, the person last."""
         others, person, names = split_person(records, self.columns)
         inside, cell = self.placed(others, missing, public=public)
-        own = person[inside] >= 0
-        return self.gathered(len(names), self._taken(person[inside][own], cell[own], names), [])
+        counted = person[inside] >= 0
+        return self.gathered(len(names), self._taken(person[inside][counted], cell[counted], names), [])
 
     def arranged(self, records: Sequence[tuple[Any, ...]]) -> Any:
         """Return records, each of a person of its own."""

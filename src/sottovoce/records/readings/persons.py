@@ -46,16 +46,16 @@ def _listed(identifiers: Any) -> Any:
         raise InvalidData("the persons must form a column, one a row") from None
 
 
-def _place(one: Any, known: dict[str, int]) -> int:
+def _place(key: Any, known: dict[str, int]) -> int:
     try:
-        if one is None or one != one:  # noqa: PLR0124 - NaN
+        if key is None or key != key:  # noqa: PLR0124 - NaN
             return -1
-        hash(one)
-        if isinstance(one, _NUMBERS) and not isinstance(one, np.timedelta64):
-            if int(one) != one or (isinstance(one, _FRACTIONS) and not -_LARGEST <= one <= _LARGEST):
+        hash(key)
+        if isinstance(key, _NUMBERS) and not isinstance(key, np.timedelta64):
+            if int(key) != key or (isinstance(key, _FRACTIONS) and not -_LARGEST <= key <= _LARGEST):
                 return -1
-            one = int(one)
-        text = shortest(one) if isinstance(one, Decimal) else str(one)
+            key = int(key)
+        text = shortest(key) if isinstance(key, Decimal) else str(key)
         return known.setdefault(text, len(known))
     except Exception:  # what cannot be compared or hashed is nobody
         return -1

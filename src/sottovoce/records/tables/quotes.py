@@ -94,11 +94,11 @@ def separated(lines: bytes, separator: bytes) -> bytes:
 
 def _states_before(codes: Any) -> Any:
     """Return the state just before each byte that counts: blocks are as long as there are blocks."""
-    many = len(codes)
-    length = math.isqrt(many - 1) + 1
-    blocks = -(-many // length)
+    count = len(codes)
+    length = math.isqrt(count - 1) + 1
+    blocks = -(-count // length)
     padded = np.zeros(blocks * length, np.uint8)
-    padded[:many] = codes
+    padded[:count] = codes
     columns = np.ascontiguousarray(padded.reshape(blocks, length).T)
     so_far = np.empty((length, blocks), np.uint8)
     function = np.zeros(blocks, np.uint8)
@@ -109,4 +109,4 @@ def _states_before(codes: Any) -> Any:
     for block, number in enumerate((function // _ROOM).tolist()):
         firsts[block] = state
         state = _FUNCTIONS[number][state]
-    return _BEFORE[so_far + 2 * firsts + (columns & 1)].T.ravel()[:many]
+    return _BEFORE[so_far + 2 * firsts + (columns & 1)].T.ravel()[:count]

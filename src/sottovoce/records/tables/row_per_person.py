@@ -93,16 +93,16 @@ def _average(asked: PlannedQuery, reading: ClippedSum, person: str) -> QueryPlan
 
 def _one_row(asked: PlannedQuery, facts: Facts, names: Sequence[str], key: str) -> Any:
     """Return one row of every person, chosen by a hash of what the named columns hold; of those that count, if any."""
-    engine, records, own = asked.engine, asked.records, _columns(facts)
+    engine, records, mine = asked.engine, asked.records, _columns(facts)
     named = list(dict.fromkeys(names))
-    if unknown := [name for name in named if name not in own]:
+    if unknown := [name for name in named if name not in mine]:
         raise InvalidValue(
             f"one row a person is chosen by columns that the facts describe, and they do not name {unknown[0]!r}"
         )
     mark = "_"
     while any(name.lower().startswith(mark) for name in records.columns):
         mark += "_"
-    held = {f"{mark}h{i}": _held(asked, name, own[name]) for i, name in enumerate(named)}
+    held = {f"{mark}h{i}": _held(asked, name, mine[name]) for i, name in enumerate(named)}
     raw = {f"{mark}r{i}": field(records, name) for i, name in enumerate(named)}
     kept = ibis.literal(True) if asked.kept is None or not asked.names else asked.kept.fill_null(False)
     person, outside = mark + "p", mark + "outside"

@@ -112,11 +112,11 @@ def card(
         raise InvalidValue(f"a card is made from a ledger or a curator. Got a {type(ledger).__name__}")
     head, budget = result.verify(), only_budget(result, dataset)
     entries, words = result.entries(budget.dataset), texts(language)
-    told = explain(result, dataset=budget.dataset, baseline=baseline, language=language)
+    explanation = explain(result, dataset=budget.dataset, baseline=baseline, language=language)
     counted = [entry for entry in entries if entry.counts]
     releases = [_release(entry, budget) for entry in counted if entry.state is State.COMMITTED]
     unanswered = [_release(entry, budget) for entry in counted if entry.state is not State.COMMITTED]
-    numbers = {name: f"{value:,}" for name, value in told.to_dict().items() if isinstance(value, int)}
+    numbers = {name: f"{value:,}" for name, value in explanation.to_dict().items() if isinstance(value, int)}
     numbers |= words["relation"][str(budget.relation)]
     numbers |= {"promise": str(budget.promise), "notion": in_words(budget.promise, language)}
     numbers["mechanisms"] = _listed([release["mechanism"] for release in releases])
@@ -144,7 +144,8 @@ def card(
         "opened": {"at": budget.at[:10], "who": budget.who},
         "spent": min(1.0, float(result.spent(budget)) / budget.limit) if budget.limit else 1.0,
         "parts": sum(other.whole == budget.id for other in result.budgets()),
-        "explanation": {k: v for k, v in told.to_dict().items() if k != "sentences"} | {"parts": dict(told.parts)},
+        "explanation": {k: v for k, v in explanation.to_dict().items() if k != "sentences"}
+        | {"parts": dict(explanation.parts)},
         "releases": releases,
         "unanswered": unanswered,
         "given_up": len(entries) - len(counted),

@@ -132,8 +132,8 @@ def _data(content: Mapping[str, Any], card: Mapping[str, Any]) -> str:
         if name not in content["columns"]
     ]
     relation = str(Promise.from_dict(content["budget"]["promise"]).relation)
-    many = "" if content["n"] is None else f"{content['n']:,}"
-    counted = texts(str(content["language"]))["relation"][relation]["records"].format(n=many)
+    size = "" if content["n"] is None else f"{content['n']:,}"
+    counted = texts(str(content["language"]))["relation"][relation]["records"].format(n=size)
     table = _table(card["columns"]["facts"], rows, "facts") if rows else f"<p>{_text(card['all_columns'])}</p>"
     return f"<p>{_text(counted)}</p><p>{_text(content['relation'])}</p>{table}"
 

@@ -56,9 +56,9 @@ def left_out_note(posterior: CellsPosterior) -> str | None:
     if outside - _SURE * item <= _MANY * (total + _SURE * sd):
         return None
     full = _all(posterior, total)
-    many = f"nearly all of {full}" if outside >= _NEARLY * total else f"about {_about(outside)} of {full}"
+    part = f"nearly all of {full}" if outside >= _NEARLY * total else f"about {_about(outside)} of {full}"
     return (
-        f"{many} are in no row: {_columns(question)} is missing, or written otherwise than the facts say; if that is a "
+        f"{part} are in no row: {_columns(question)} is missing, or written otherwise than the facts say; if that is a "
         "surprise, compare their words with those in the data"
     )
 

@@ -298,8 +298,8 @@ class TradeOff:
             for line in [head, *body]
         ]
         purse: Any = self.budget
-        many = f"{self.n:,} {purse.budget.relation.unit}{'' if self.n == 1 else 's'}"
-        foot = f"Forecast for {many} as imagined, {percent(self.level)} intervals, the widest row. {self.change}"
+        thousand = f"{self.n:,} {purse.budget.relation.unit}{'' if self.n == 1 else 's'}"
+        foot = f"Forecast for {thousand} as imagined, {percent(self.level)} intervals, the widest row. {self.change}"
         return "\n".join([self.question.describe(), *shown, *textwrap.wrap(foot, 80)])
 
     def __str__(self) -> str:
@@ -341,12 +341,12 @@ def people(chance: float, baseline: float) -> str:
     >>> people(0.0123456, 0.01), people(2e-5, 1e-5)
     ('12.4 of 1,000', '2 of 100,000')
     """
-    many = 1000
-    while many * baseline < 1:
-        many *= 10
-    exact = decimal.Context(prec=12).create_decimal_from_float(chance * many)
+    thousand = 1000
+    while thousand * baseline < 1:
+        thousand *= 10
+    exact = decimal.Context(prec=12).create_decimal_from_float(chance * thousand)
     lifted = decimal.Context(prec=3, rounding=decimal.ROUND_CEILING).create_decimal(exact)
-    return f"{float(lifted):,.10g} of {many:,}"
+    return f"{float(lifted):,.10g} of {thousand:,}"
 
 
 @lru_cache(maxsize=1024)  # public values only, and the same in every plan that looks at such a share

@@ -298,8 +298,8 @@ class ReleasePipeline(BudgetAccount):
                 "condition (where=...)"
             )
         if mechanism.n != self.budget.n:
-            many = self._protected.units
-            has = f"keeps its number of {many} a secret" if self.budget.n is None else f"has {self.budget.n} {many}"
+            units = self._protected.units
+            has = f"keeps its number of {units} a secret" if self.budget.n is None else f"has {self.budget.n} {units}"
             raise InvalidValue(
                 f"the mechanism is for n={mechanism.n} and {self.dataset!r} {has}; calibrate it for n={self.budget.n}"
             )

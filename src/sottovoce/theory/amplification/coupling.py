@@ -134,12 +134,12 @@ class IteratedLaplaceProfile(Profile):
 
     def _logs(self, x: Floats) -> tuple[Floats, Floats]:
         """Return the logarithms of density and upper tail at x >= 0, both divided by e₁ = e^{−x/λ₁}."""
-        one, two = self._scales
-        rate = (one - two) / (one * two)
+        first, two = self._scales
+        rate = (first - two) / (first * two)
         ratio = np.exp(-rate * x)  # e₂/e₁
-        drop = x / (one * two) * special.exprel(-rate * x)  # (1 − e₂/e₁)/(λ₁ − λ₂), also where the two agree
-        density = ((1 + ratio) / (one + two) + drop) / 4
-        tail = ((one + two * ratio) / (one + two) + 1 + two * drop) / 4
+        drop = x / (first * two) * special.exprel(-rate * x)  # (1 − e₂/e₁)/(λ₁ − λ₂), also where the two agree
+        density = ((1 + ratio) / (first + two) + drop) / 4
+        tail = ((first + two * ratio) / (first + two) + 1 + two * drop) / 4
         return np.log(density), np.log(tail)
 
     def log_density(self, x: ArrayLike) -> Floats:
@@ -194,14 +194,14 @@ class IteratedLaplaceProfile(Profile):
         return np.asarray(np.maximum(value, 0.0) * (1 + 1e-9) + 1e-14 / gap[..., 0])
 
     def _quadrature(self, order: float) -> tuple[Floats, Floats]:
-        one, two = self._scales
+        first, two = self._scales
         delta = self.sensitivity
         fine = min(two, delta) * 1e-5
         # The integrand may peak as far as sqrt(αΔλ₁) beyond Δ, with a width of about sqrt(distance·λ₁).
-        top = 64 + 4 * math.sqrt(order * delta / one)
-        doubling = fine * 2.0 ** np.arange(0, 1 + math.ceil(math.log2(max(one, delta) / fine)), 0.5)
+        top = 64 + 4 * math.sqrt(order * delta / first)
+        doubling = fine * 2.0 ** np.arange(0, 1 + math.ceil(math.log2(max(first, delta) / fine)), 0.5)
         out = np.unique(
-            np.concatenate([[0.0], doubling, one * (np.arange(math.ceil(2 * math.sqrt(top)) + 1) / 2) ** 2])
+            np.concatenate([[0.0], doubling, first * (np.arange(math.ceil(2 * math.sqrt(top)) + 1) / 2) ** 2])
         )
         half = np.append(out[out < delta / 2], delta / 2)
         edges = np.unique(np.concatenate([-out, half, delta - half, delta + out]))

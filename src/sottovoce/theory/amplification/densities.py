@@ -177,8 +177,10 @@ class DensityKernel:
         for x in (low + (high - low) * share for share in (0.21, 0.5, 0.83)):
             for y in (self.low + (self.high - self.low) * share for share in (0.13, 0.37, 0.61, 0.89)):
                 near, step = Fraction(x), Fraction(high - low) / 10**6
-                one, two = (self.log_density(acb(ball(Fraction(y))), ball(near + s), False).real for s in (-step, step))
-                tried, given = float((two - one) / ball(2 * step)), float(self.slope(ball(Fraction(y)), ball(near)))
+                first, two = (
+                    self.log_density(acb(ball(Fraction(y))), ball(near + s), False).real for s in (-step, step)
+                )
+                tried, given = float((two - first) / ball(2 * step)), float(self.slope(ball(Fraction(y)), ball(near)))
                 if not abs(tried - given) <= 1e-3 * (1 + abs(tried)):
                     raise InvalidValue(
                         f"the slope of log k at y = {y:g} from x = {x:g} is about {tried:.4g}, not {given:.4g}"
@@ -351,6 +353,6 @@ def _integral(function: Callable[[Any, bool], Any], low: Any, high: Any, kinks: 
     a, b = Fraction(low), Fraction(high)
     places = [a, *sorted({Fraction(k) for k in kinks if a < k < b}), b]
     total, close = ball(0), ball(_CLOSE)
-    for one, two in pairwise(places):
-        total += acb.integral(function, acb(ball(one)), acb(ball(two)), rel_tol=close).real
+    for first, two in pairwise(places):
+        total += acb.integral(function, acb(ball(first)), acb(ball(two)), rel_tol=close).real
     return total

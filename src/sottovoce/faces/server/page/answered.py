@@ -99,17 +99,17 @@ def _prior_density(query: str, system: Conjugate, draws: Floats) -> Points:
 def _samples(value: Mapping[str, Any], system: Conjugate) -> dict[str, Any]:
     answer = value["answer"]
     prior = _prior(value["query"], system)
-    many = answer if isinstance(answer, list) else [answer]
-    if prior is None or any(item is None or isinstance(item, str) for item in _flat(many)):
-        said = ", ".join("no number" if item is None else str(item) for item in _flat(many))
+    values = answer if isinstance(answer, list) else [answer]
+    if prior is None or any(item is None or isinstance(item, str) for item in _flat(values)):
+        said = ", ".join("no number" if item is None else str(item) for item in _flat(values))
         return {"kind": "words", "words": said, "picture": None}
     if prior.ndim == 2:
-        rows = np.atleast_2d(np.asarray(many, dtype=np.float64))
+        rows = np.atleast_2d(np.asarray(values, dtype=np.float64))
         names = _names(system, rows.shape[1])
         means = rows.mean(axis=0)
         shown = ", ".join(f"{name} {number(float(v))}" for name, v in zip(names, means, strict=True))
         return {"kind": "vector", "words": shown, "picture": _table(names, means, None)}
-    numbers = [float(item) for item in many]
+    numbers = [float(item) for item in values]
     words = number(numbers[0]) if len(numbers) == 1 else f"{len(numbers)} draws, mean {number(float(np.mean(numbers)))}"
     density = _prior_density(value["query"], system, prior)
     low, high = _ends([density], numbers)

@@ -108,10 +108,10 @@ class Chart:
 
     def upright(self, x: float, kind: str, label: str = "", height: float = 1.0) -> None:
         """Add an upright line at x, with a dot on top and a label beside it."""
-        left, base = self.at(x, self.y.low)
+        x_left, base = self.at(x, self.y.low)
         top = base - (base - _TOP) * height
-        self._parts.append(Markup('<path class="line {}" d="M{} {}V{}"/>').format(kind, _n(left), _n(base), _n(top)))
-        self._parts.append(Markup('<circle class="dot {}" cx="{}" cy="{}" r="4.5"/>').format(kind, _n(left), _n(top)))
+        self._parts.append(Markup('<path class="line {}" d="M{} {}V{}"/>').format(kind, _n(x_left), _n(base), _n(top)))
+        self._parts.append(Markup('<circle class="dot {}" cx="{}" cy="{}" r="4.5"/>').format(kind, _n(x_left), _n(top)))
         if label:
             self.note(x, top - 1, label, strong=True)
 

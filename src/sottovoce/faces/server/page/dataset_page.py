@@ -38,8 +38,8 @@ class DatasetPage:
         """Return what is left, in pictures and in words, and what the budget means."""
         words = await self._service.run(self._service.left, self._caller, self._name)
         meaning = await self._service.run(_meanings, remaining)
-        left = {"left_words": words["yours"] or words["whole"], "own_left": reach(remaining)[0]}
-        return left | {"gauges": gauges(remaining, words), "meaning": meaning}
+        words_left = {"left_words": words["yours"] or words["whole"], "own_left": reach(remaining)[0]}
+        return words_left | {"gauges": gauges(remaining, words), "meaning": meaning}
 
     async def history(self) -> dict[str, Any]:
         """Return the entries that the caller may see, and how they spent the budget."""

@@ -145,13 +145,13 @@ def _picture(
     chart.note(100.0, chart.at(1.0, widths[-1])[1] + 14, f"± {number(widths[-1])}")
     points = []
     for item, width, risk in zip(offers, widths, risks, strict=True):
-        left, top = chart.at(100 * item["share"], width)
+        x_left, top = chart.at(100 * item["share"], width)
         points.append(
             {
                 "share": item["share"],
                 "width": width,
                 "risk": risk,
-                "x": round(left, 2),
+                "x": round(x_left, 2),
                 "accuracy": round(top, 2),
                 "danger": round(chart.at(100 * item["share"], level(risk))[1], 2),
             }

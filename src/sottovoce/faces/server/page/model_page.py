@@ -42,8 +42,8 @@ class ModelPage(DatasetPage):
         With an outcome no plan is made: whoever asked does not wait for one.
         """
         facts, remaining = self._facts, await self._remaining()
-        own = remaining["yours"] is not None
-        filled = first_values(facts, share=own) | dict(values)
+        yours = remaining["yours"] is not None
+        filled = first_values(facts, share=yours) | dict(values)
         asked = [column for column in facts["columns"] if column["systems"]]
         several = await self._service.run(several_systems)
         used = {word for column in asked for word in column["systems"]} | {likely_system(None)}
@@ -58,11 +58,11 @@ class ModelPage(DatasetPage):
             "several": several,
             "mechanisms": await self._service.run(_mechanisms, self._config.mechanisms),
             "not_installed": await self._service.run(_not_installed),
-            "promises": [p for p in PROMISES if p[0] != "share" or own],
+            "promises": [p for p in PROMISES if p[0] != "share" or yours],
             "likely": {column["name"]: likely_system(column) for column in asked},
             "prior_fields": prior_fields(),
             "key": f"page-{secrets.token_hex(16)}",
-            "may_ask": "ask" in self._caller.scopes and own,
+            "may_ask": "ask" in self._caller.scopes and yours,
             **NOTHING,
             **(outcome or {}),
             **await self._budgets(remaining),
@@ -88,12 +88,12 @@ class ModelPage(DatasetPage):
         return plan_view(plan, question, self._config, quick)
 
     def _question(self, values: Mapping[str, str], remaining: Mapping[str, Any]) -> ServerQuestion:
-        own = remaining["yours"]
-        asked = question_of(values, purse_of(own) if own else None, self._service.config.limits.draws)
+        yours = remaining["yours"]
+        asked = question_of(values, purse_of(yours) if yours else None, self._service.config.limits.draws)
         if asked.mechanism is not None:
             return asked
         system = model_of(asked.system, asked.column, asked.where, self._config).system
-        budget = Promise.from_dict((own or remaining["whole"])["budget"])
+        budget = Promise.from_dict((yours or remaining["whole"])["budget"])
         return replace(asked, mechanism=mechanism_name(asked, system, self._config, budget))
 
     async def ask(self, values: Mapping[str, str]) -> tuple[dict[str, Any], int]:

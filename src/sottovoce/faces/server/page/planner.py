@@ -69,8 +69,8 @@ def _said(row: Mapping[str, Any] | None) -> str:
         return "The chosen mechanism does not keep this promise."
     if row["cost"] is None:
         return f"{row['name']}: never fits the budget."
-    many = count(math.inf if row["answers"] is None else row["answers"])
-    return f"{row['name']}: interval {row['width']} wide, costs {percent(row['cost'])}, {many} answers left."
+    answers = count(math.inf if row["answers"] is None else row["answers"])
+    return f"{row['name']}: interval {row['width']} wide, costs {percent(row['cost'])}, {answers} answers left."
 
 
 def _reason(choices: Sequence[Mapping[str, Any]], mechanism: str) -> str:
@@ -167,10 +167,10 @@ def strengths(question: ServerQuestion, config: DatasetConfig, n: int | None, me
     chart.line([(_FACTORS[0], exact), (_FACTORS[-1], exact)], "mark")
     chart.note(_FACTORS[0], chart.at(1.0, exact)[1] - 11, "without privacy")
     chart.line(points, kind)
-    own = next((width for factor, width in points if factor == 1.0), None)
-    if own is not None:
-        chart.upright(1.0, kind, height=chart.y.place(own))
-        chart.note(1.0, chart.at(1.0, own)[1] - 11, f"yours: {number(own)}", strong=True)
+    present = next((width for factor, width in points if factor == 1.0), None)
+    if present is not None:
+        chart.upright(1.0, kind, height=chart.y.place(present))
+        chart.note(1.0, chart.at(1.0, present)[1] - 11, f"yours: {number(present)}", strong=True)
     return chart.svg()
 
 
@@ -190,7 +190,7 @@ def meter(one: Profile, profile: Profile, remaining: Mapping[str, Any]) -> dict[
     price = purse.cost(one_guess(ERROR).about(purse.budget.relation))
     # A promise that nobody can reach, such as one at order infinity, would leave nothing to draw.
     end = max(price, purse.limit)
-    left = answers_left(purse, profile.shown_to(purse.budget.relation), ERROR)
+    answers_more = answers_left(purse, profile.shown_to(purse.budget.relation), ERROR)
     profile = profile.shown_to(purse.budget.relation)
     fits = _fits(purse, profile)
     stops = [
@@ -199,7 +199,7 @@ def meter(one: Profile, profile: Profile, remaining: Mapping[str, Any]) -> dict[
     ]
     spent = purse.spent / price
     return {
-        "left": left,
+        "left": answers_more,
         "fits": fits,
         "yours": None if remaining["yours"] is None else _fits(purse_of(remaining["yours"]), profile),
         "guess": best_guess(one),

@@ -48,7 +48,7 @@ class VerbPage(DatasetPage):
     async def values(self, values: Mapping[str, str], outcome: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return all that the page shows but the history."""
         remaining = await self._remaining()
-        own = remaining["yours"]
+        yours = remaining["yours"]
         return {
             "facts": self._facts,
             "values": first_answers(self._config) | dict(values),
@@ -59,7 +59,7 @@ class VerbPage(DatasetPage):
                 if not isinstance(item.fact, Person)
             ],
             "key": f"page-{secrets.token_hex(16)}",
-            "may_ask": "ask" in self._caller.scopes and own is not None,
+            "may_ask": "ask" in self._caller.scopes and yours is not None,
             "may_plan": "plan" in self._caller.scopes,
             **NOTHING,
             **(outcome or {}),

@@ -40,21 +40,21 @@ PROMISES = (
 
 def gauges(remaining: Mapping[str, Any], words: Mapping[str, str | None] | None = None) -> list[dict[str, Any]]:
     """Return what is left to the caller, where they have a budget, and of the whole; `words` says it too."""
-    shown, (own, limited) = [], reach(remaining)
+    shown, (yours, limited) = [], reach(remaining)
     for word, label in (("yours", "Your budget"), ("whole", "Everyone's together")):
         status = remaining[word]
         if status is None:
             continue
-        left, why = max(1.0 - status["spent"], 0.0), ""
+        share_left, why = max(1.0 - status["spent"], 0.0), ""
         if word == "yours":
-            left, why = own, f", {LIMITED}" if limited else ""
-        kind = "warn" if left < 0.1 else ""
-        about = f"{percent(left)} is left{why}"
+            share_left, why = yours, f", {LIMITED}" if limited else ""
+        kind = "warn" if share_left < 0.1 else ""
+        about = f"{percent(share_left)} is left{why}"
         shown.append(
             {
                 "label": label,
-                "left": (words or {}).get(word) or f"{percent(left)} left{why}",
-                "picture": rail(left, (), label, about, kind=kind),
+                "left": (words or {}).get(word) or f"{percent(share_left)} left{why}",
+                "picture": rail(share_left, (), label, about, kind=kind),
             }
         )
     return shown

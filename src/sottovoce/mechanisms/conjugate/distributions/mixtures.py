@@ -55,8 +55,8 @@ class Mixtures:
         """
         rows = len(self.weights)
         x, counted = spread_points(self.components, self.weights.mean(axis=0), 512)
-        own, further = spread_points(other, None, 64)
-        x, counted = np.append(x, own), np.append(counted * rows, further) / (rows + 1)
+        points, further = spread_points(other, None, 64)
+        x, counted = np.append(x, points), np.append(counted * rows, further) / (rows + 1)
         logs, theirs = self.components.log_density(x[:, None]), other.log_density(x)
         top = np.maximum(logs.max(axis=1), theirs)
         parts, beside = np.exp(logs - top[:, None]), theirs - top
