@@ -1,0 +1,270 @@
+"""The posterior of a regression given all of its looks, by nested Laplace approximations (Rue, Martino & Chopin 2009).
+
+All latents are normal about their joint mode but for those that may lie anywhere: how far a column spreads where noise
+hides it, and how far the formula misses. Each of them is laid on a grid, all others at their mode given that, and its
+values weigh as the Laplace approximation of their evidence has it; of several, combinations are drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, stats
+
+from sottovoce.inference.regression.formula import Formula
+from sottovoce.inference.regression.joint_likelihood import JointLikelihood, Quadratic
+from sottovoce.inference.regression.joint_priors import JointPriors
+from sottovoce.inference.regression.noisy_score_information import NoisyScoreInformation
+from sottovoce.inference.regression.released_look import ReleasedLook
+from sottovoce.privacy.numbers import Floats
+
+__all__ = ["JointPosterior", "infer"]
+
+_HIDDEN = 0.1
+"""A column's spread is laid on a grid where its logarithm is not known within this: slopes go as its inverse, and what
+a normal law of it misses is of the order of its square."""
+_GRID = np.linspace(-3.6, 3.0, 12)
+"""Places of a spread's grid, in standard deviations of its prior; of widths that double or halve from one to the next
+where the prior is flat."""
+_MISFITS = np.linspace(-2.0, 2.0, 5)
+_STEPS, _NEAR = 30, 1e-2
+"""Steps to the mode at most; the mode is reached where the next step would gain less than this in log density."""
+_SHORT_STEPS = 3
+"""Steps from one point of a grid to the next."""
+_LONGEST = 6.0
+"""No step moves the latents by more than so many prior standard deviations."""
+_DRAWS = 48
+"""Combinations where several latents lie on grids."""
+
+
+@dataclass(frozen=True, eq=False)
+class JointPosterior:
+    """A mixture of normal laws of θ, in the coordinates of the encoded rows.
+
+    Attributes
+    ----------
+    weights, means, covariances
+        The mixture.
+    plain
+        The covariance that would be left without noise, at the mode.
+    hidden
+        Which numbers (places among the columns of the encoding) noise hides: how far they spread is not known.
+    misfit
+        The posterior mean of τ.
+    latent
+        The mode of all latents.
+    """
+
+    weights: Floats
+    means: Floats
+    covariances: Floats
+    plain: Floats
+    hidden: tuple[int, ...]
+    misfit: float
+    latent: Floats
+
+    @property
+    def mean(self) -> Floats:
+        """The mean of θ."""
+        return np.asarray(self.weights @ self.means)
+
+
+def infer(formula: Formula, n: int, looks: Sequence[ReleasedLook], priors: JointPriors | None = None) -> JointPosterior:
+    """Return the posterior of θ given every look."""
+    return _Nested(JointLikelihood(formula, n, looks, priors)).posterior()
+
+
+class _Nested:
+    """The mode, and grids around it."""
+
+    def __init__(self, model: JointLikelihood) -> None:
+        self.model, self.priors = model, model.priors
+        self.misses = model.formula.misses or 0.0
+
+    def tau(self, u: float) -> float:
+        """Return how far the formula misses, from a parameter that is standard normal before anything is seen."""
+        return float(self.misses * np.exp(self.priors.misfit_log_mean + self.priors.misfit_log_sd * u))
+
+    def posterior(self) -> JointPosterior:
+        """Return the mixture."""
+        model = self.model
+        u = self._start()
+        model.aim(u)
+        self.psi = model.misfit(u)
+        usual = self.tau(0.0)
+        u, _ = self.mode(u, usual, steps=_STEPS)
+        model.aim(u)
+        self.psi = model.misfit(u)
+        u, near = self.mode(u, usual, steps=_STEPS)
+        axes = [self._misfits(u)] if self.misses else []
+        tau = usual if not axes else self.tau(float(axes[0].weights @ axes[0].values))
+        if axes:
+            u, near = self.mode(u, tau, steps=_SHORT_STEPS)
+        hidden = self._hidden(u, near)
+        axes += [self._spreads(u, near, place, tau) for place in hidden]
+        weights, means, covariances = self._mixture(u, near, tau, axes)
+        misfit = tau if not self.misses else float(axes[0].weights @ [self.tau(value) for value in axes[0].values])
+        columns = tuple(model.law.numbers[model.law.spreads.index(place)] for place in hidden)
+        return JointPosterior(weights, means, covariances, self._plain(u), columns, misfit, u)
+
+    def mode(
+        self, u: Floats, tau: float, fixed: Sequence[int] = (), steps: int = _SHORT_STEPS
+    ) -> tuple[Floats, Quadratic]:
+        """Return the mode near u, some latents held, by damped Gauss–Newton steps."""
+        model, damping = self.model, 0.0
+        free = np.setdiff1d(np.arange(model.size), fixed)
+        near = model.gauss_newton(u, self.psi, tau)
+        for _ in range(steps):
+            metric, gradient = near.metric[np.ix_(free, free)], near.gradient[free]
+            taken = False
+            for _ in range(6):
+                step = -linalg.solve(metric + damping * np.diag(np.diag(metric)), gradient, assume_a="pos")
+                gain = -float(gradient @ step) / 2
+                step *= min(1.0, _LONGEST / max(float(np.linalg.norm(step)), 1e-300))
+                ahead = u.copy()
+                ahead[free] += step
+                if model.height(ahead, near) < near.height:
+                    taken, damping = True, damping / 10 if damping > 1e-3 else 0.0
+                    break
+                damping = max(10 * damping, 1e-2)
+            if not taken:
+                break
+            u, near = ahead, model.gauss_newton(ahead, self.psi, tau)
+            if gain < _NEAR:
+                break
+        return u, near
+
+    def evidence(self, near: Quadratic, fixed: Sequence[int]) -> float:
+        """Return the log of the Laplace approximation of the density of the latents that are held."""
+        free = np.setdiff1d(np.arange(self.model.size), fixed)
+        _, log = np.linalg.slogdet(near.metric[np.ix_(free, free)])
+        return near.logs - near.height - float(log) / 2
+
+    def _misfits(self, u: Floats) -> _Axis:
+        logs, places = [], []
+        for value in _MISFITS:
+            at, near = self.mode(u, self.tau(value), steps=1)
+            logs.append(self.evidence(near, ()) - value**2 / 2)
+            places.append(at)
+        return _Axis.of(None, _MISFITS, np.array(logs), np.array(places))
+
+    def _hidden(self, u: Floats, near: Quadratic) -> list[int]:
+        """Return the places of the spreads that are not known, the least known first."""
+        spreads = self.model.law.spreads
+        if not spreads:
+            return []
+        sds = np.sqrt(np.diag(np.linalg.inv(near.metric))[spreads])
+        slopes = np.array([float(self.model.law.spread(u[place])[1]) for place in spreads])
+        order = np.argsort(-sds * slopes)
+        return [spreads[k] for k in order if sds[k] * slopes[k] > _HIDDEN]
+
+    def _spreads(self, u: Floats, near: Quadratic, place: int, tau: float) -> _Axis:
+        """Return the grid of a column's spread, walked outwards from the mode."""
+        first = int(np.argmin(np.abs(_GRID - u[place])))
+        found: dict[int, tuple[float, Floats]] = {}
+        for order in (range(first, len(_GRID)), range(first - 1, -1, -1)):
+            at = u if order.start == first else found[first][1]
+            for k in order:
+                at = at.copy()
+                at[place] = _GRID[k]
+                at, here = self.mode(at, tau, (place,))
+                found[k] = self.evidence(here, (place,)), at
+        logs, places = zip(*(found[k] for k in range(len(_GRID))), strict=True)
+        return _Axis.of(place, _GRID, np.array(logs), np.array(places))
+
+    def _mixture(self, u: Floats, near: Quadratic, tau: float, axes: Sequence[_Axis]) -> tuple[Floats, Floats, Floats]:
+        """Return weights, means and covariances of θ over the combinations of what lies on grids."""
+        if not axes:
+            return np.ones(1), near.theta[None], self._spread_of(near, ())[None]
+        fixed = [axis.place for axis in axes if axis.place is not None]
+        if len(axes) == 1:
+            (axis,) = axes
+            weights = axis.weights
+            picked: NDArray[np.intp] = np.arange(len(weights))[:, None]
+        else:
+            even = stats.qmc.Sobol(len(axes), seed=3).random(1 << (_DRAWS - 1).bit_length())[:_DRAWS]
+            picked = np.stack([axis.at(column) for axis, column in zip(axes, even.T, strict=True)], axis=1)
+            weights = np.full(_DRAWS, 1 / _DRAWS)
+        means, covariances = [], []
+        kept = weights > 1e-5
+        for row in picked[kept]:
+            at, here_tau = u.copy(), tau
+            for axis, k in zip(axes, row, strict=True):
+                at += axis.places[k] - u
+                here_tau = self.tau(axis.values[k]) if axis.place is None else here_tau
+            for axis, k in zip(axes, row, strict=True):
+                if axis.place is not None:
+                    at[axis.place] = axis.values[k]
+            at, here = self.mode(at, here_tau, fixed, steps=1 if len(axes) > 1 else 0)
+            means.append(here.theta)
+            covariances.append(self._spread_of(here, fixed))
+        return weights[kept] / weights[kept].sum(), np.array(means), np.array(covariances)
+
+    def _spread_of(self, near: Quadratic, fixed: Sequence[int]) -> Floats:
+        """Return the covariance of θ, some latents held."""
+        free = np.setdiff1d(np.arange(self.model.size), fixed)
+        slopes = near.theta_slopes[:, free]
+        return np.asarray(slopes @ linalg.solve(near.metric[np.ix_(free, free)], slopes.T, assume_a="pos"))
+
+    def _plain(self, u: Floats) -> Floats:
+        """Return the covariance of θ that as many records without noise would leave."""
+        model = self.model
+        made = model.law.rows(u, model.normals, model.odds)
+        moments = model.moments(u, slopes=False)
+        t = made.rows @ moments.theta
+        slope = np.ones(len(t)) if model.linear else model.formula.model.slope(t)
+        varies = model.residual_law(u).variance if model.linear else 1.0
+        if model.formula.family == "probit":
+            p = model.formula.model.mean(t)
+            slope = slope**2 / np.maximum(p * (1 - p), 1e-12)
+        told = (made.rows.T * (model.n * made.weights * slope)) @ made.rows / varies
+        root = np.linalg.inv(moments.root)
+        return np.asarray(np.linalg.inv(told + root.T @ root))
+
+    def _start(self) -> Floats:
+        """Return latents near what the looks show."""
+        model, look = self.model, self.model.looks[-1].released
+        for observed in model.looks:
+            if observed.has_information:
+                look = observed.released
+        glance = NoisyScoreInformation.of(look.look, model.n, look.total, look.scales)
+        second = glance.back @ glance.known @ glance.back.T
+        u = np.zeros(model.size)
+        at = next((i for i, entry in enumerate(model.formula.encoding.entries) if not entry), None)
+        if at is not None and second[at, at] > 0:
+            mean = second[at] / second[at, at]
+            u[: model.law.size] = model.law.start(mean, second / second[at, at] - np.outer(mean, mean))
+        if model.linear:
+            sd = np.sqrt(max(glance.dispersion, 1e-12)) if glance.meat is not None else self.priors.dispersion_median
+            at_sd = (np.log(sd) - np.log(self.priors.dispersion_median)) / self.priors.dispersion_log_sd
+            u[model.missing + 1] = float(np.clip(at_sd, -4, 4))
+        made = model.law.rows(u, model.normals, model.odds)
+        _, root = model._theta(u, made)
+        theta = look.look.predictors[0] @ look.look.matrix
+        u[model.eta] = np.clip(np.linalg.solve(root, theta), -3, 3)
+        return u
+
+
+@dataclass(frozen=True, eq=False)
+class _Axis:
+    """A latent on a grid: its place (None: τ), values, weights, and the modes of all latents given each value."""
+
+    place: int | None
+    values: Floats
+    weights: Floats
+    places: Floats
+
+    @classmethod
+    def of(cls, place: int | None, values: Floats, logs: Floats, places: Floats) -> _Axis:
+        """Weigh values by the logs of their evidence."""
+        logs = np.where(np.isfinite(logs), logs, -np.inf)
+        weights = np.exp(logs - logs.max())
+        return cls(place, values, weights / weights.sum(), places)
+
+    def at(self, even: Floats) -> NDArray[np.intp]:
+        """Return the places of a quantile each."""
+        ends = np.cumsum(self.weights)
+        return np.minimum(np.searchsorted(ends / ends[-1], even), len(ends) - 1)

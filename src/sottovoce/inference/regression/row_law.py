@@ -1,0 +1,298 @@
+"""The law of a regression's rows: pseudo-rows as a function of latent parameters, with derivatives.
+
+Numbers are clip(m + s·(g(e; κ) + shift), −1, 1) in units of their public bounds: e normal with correlations R, g a
+standardised shifted log-normal (κ → 0: the normal itself), and a shift by flags and levels. Flags and levels have a
+log-linear law: a weight for each of their combinations. All parameters are standard normal before anything is seen.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special, stats
+
+from sottovoce.inference.regression.joint_priors import JointPriors
+from sottovoce.privacy.numbers import Floats
+from sottovoce.records.facts.encodings import Encoding, levels_of
+
+__all__ = ["MOST_COMBINATIONS", "PseudoRows", "RowLaw"]
+
+MOST_COMBINATIONS = 64
+"""Combinations of flags and levels that are enumerated."""
+_NODES = 12
+"""Gauss–Hermite nodes along the linear predictor: exact for polynomials of degree 23."""
+_FEWEST_ROWS = 256
+_NARROWEST = 1e-6
+"""A spread is no smaller than this, so that its inverse is a double of moderate size."""
+_TAIL_FREEDOM = 5
+"""Rows with t₅ tails stand for what a misfit does to long rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class PseudoRows:
+    """Encoded rows with weights that add up to one, and what moves them.
+
+    Attributes
+    ----------
+    rows, weights
+        X, (R, d), and w.
+    slopes
+        For each number the derivative of X by it, (R, d).
+    moves
+        For each number the derivative of its values by the parameters that move it, (R, parameters), and their places.
+    tilts
+        The derivative of log w by the parameters of flags and levels, (R, parameters).
+    """
+
+    rows: Floats
+    weights: Floats
+    slopes: list[Floats]
+    moves: list[tuple[Floats, slice]]
+    tilts: Floats
+
+
+class RowLaw:
+    """The law of the rows of an encoding, and its parameters: first those of each number, then of flags and levels."""
+
+    def __init__(self, encoding: Encoding, priors: JointPriors | None = None) -> None:
+        self.encoding, self.priors = encoding, priors or JointPriors()
+        levels = [levels_of(column) for column in encoding.columns]
+        self.numbers = [place for place, known in enumerate(levels) if known is None]
+        self.discrete = {place: len(known) for place, known in enumerate(levels) if known is not None}
+        cells = math.prod(self.discrete.values())
+        self.combinations = np.array(
+            list(itertools.product(*(range(count) for count in self.discrete.values()))), dtype=np.intp
+        ).reshape(cells, len(self.discrete))
+        main, pairs = [], []
+        for at, count in enumerate(self.discrete.values()):
+            main += [(self.combinations[:, at] == level) for level in range(count)]
+        for one, other in itertools.combinations(range(len(self.discrete)), 2):
+            counts = list(self.discrete.values())
+            for a, b in itertools.product(range(1, counts[one]), range(1, counts[other])):
+                pairs.append((self.combinations[:, one] == a) & (self.combinations[:, other] == b))
+        # Levels but the first shift numbers.
+        shifting = [
+            self.combinations[:, at] == level
+            for at, count in enumerate(self.discrete.values())
+            for level in range(1, count)
+        ]
+        self._main = np.array(main, dtype=float).reshape(-1, cells).T
+        self._pair = np.array(pairs, dtype=float).reshape(-1, cells).T
+        self._shifting = np.array(shifting, dtype=float).reshape(-1, cells).T
+        p, levels_shifting = len(self.numbers), self._shifting.shape[1]
+        sizes = [3 + j + levels_shifting for j in range(p)]
+        ends = np.cumsum([0, *sizes])
+        self.blocks = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
+        self.tilted = slice(int(ends[-1]), int(ends[-1]) + self._main.shape[1] + self._pair.shape[1])
+        self.size = self.tilted.stop
+        self.spreads = [block.start + 1 for block in self.blocks]
+        """The places of the numbers' spreads among the parameters."""
+        # LKJ(η) as partial correlations of a C-vine: that of j and i given all before i is Beta on (−1, 1); Fisher's z
+        # of it is as good as normal, with half a trigamma function for its variance.
+        eta = self.priors.correlation_shape
+        self._partial_sd = [
+            np.sqrt(special.polygamma(1, np.array([eta + (p - 2 - i) / 2 for i in range(j)])) / 2) for j in range(p)
+        ]
+
+    # From parameters to the law.
+
+    def spread(self, u: Floats | float) -> tuple[Floats, Floats]:
+        """Return the standard deviation of a number and the derivative of its logarithm."""
+        priors = self.priors
+        p = special.ndtr(np.asarray(u, dtype=np.float64))
+        t = special.stdtrit(priors.spread_freedom, p)
+        log = math.log(priors.spread_median) + priors.spread_scale * t
+        slope = priors.spread_scale * np.exp(_log_phi(np.asarray(u)) - _log_student(t, priors.spread_freedom))
+        # Smoothly no larger than half the range.
+        s = np.exp(-np.logaddexp(0.0, -4 * log) / 4)
+        return np.maximum(s, _NARROWEST), slope * special.expit(-4 * log)
+
+    def at_spread(self, s: Floats) -> Floats:
+        """Return the parameter at which a number spreads so far."""
+        s = np.clip(s, 1e-4, 0.98)
+        log = -np.log(np.expm1(-4 * np.log(s))) / 4
+        t = (log - math.log(self.priors.spread_median)) / self.priors.spread_scale
+        return np.asarray(special.ndtri(np.clip(special.stdtr(self.priors.spread_freedom, t), 1e-5, 1 - 1e-5)))
+
+    def shares(self, u: Floats) -> tuple[Floats, Floats]:
+        """Return the share of each combination of flags and levels, and the derivative of its logarithm."""
+        part = u[self.tilted]
+        if not part.size:
+            return np.ones(1), np.zeros((1, 0))
+        count = self._main.shape[1]
+        # Logarithms of independent exponential variables: normalised, they are Dirichlet(1, …, 1).
+        upper = -special.log_ndtr(-part[:count])
+        logs, slopes = np.log(upper), np.exp(_log_phi(part[:count]) - special.log_ndtr(-part[:count])) / upper
+        sd = self.priors.association_sd
+        design = np.hstack([self._main * slopes, self._pair * sd])
+        eta = self._main @ logs + self._pair @ (sd * part[count:])
+        w = special.softmax(eta)
+        return w, design - w @ design
+
+    @cached_property
+    def _sorts(self) -> NDArray[np.intp]:
+        return np.arange(len(self.combinations))
+
+    def rows(self, u: Floats, normals: Floats, odds: Floats) -> PseudoRows:
+        """Return pseudo-rows made of normal points (R₀, numbers) with weights, once for each combination."""
+        cells, count = len(self.combinations), len(normals)
+        share, tilt = self.shares(u)
+        at = np.repeat(self._sorts, count)
+        w = np.outer(share, odds).ravel()
+        e_all = np.tile(normals, (cells, 1))
+        shifting = self._shifting[at]
+        values: dict[int, Floats] = {}
+        moves: list[tuple[Floats, slice]] = []
+        for j, place in enumerate(self.numbers):
+            part = u[self.blocks[j]]
+            values[place], moved = self._number(part, e_all[:, : j + 1], shifting, j)
+            moves.append((moved, self.blocks[j]))
+        for k, place in enumerate(self.discrete):
+            values[place] = self.combinations[at, k].astype(float)
+        rows, slopes = self._encoded(values, cells * count)
+        return PseudoRows(rows, w, slopes, moves, tilt[at])
+
+    def _number(self, part: Floats, e: Floats, shifting: Floats, j: int) -> tuple[Floats, Floats]:
+        """Return the values of a number and their derivatives by its parameters."""
+        um, us, uk = part[:3]
+        partial, shifts = part[3 : 3 + j], part[3 + j :] * self.priors.shift_sd
+        m, (s, dlog) = 2 * special.ndtr(um) - 1, self.spread(us)
+        # Row j of the Cholesky factor of R by partial correlations.
+        z = self._partial_sd[j] * partial
+        c = np.tanh(z)
+        left = np.sqrt(np.concatenate([[1.0], np.cumprod(1 - c**2)]))
+        row = np.append(c, 1.0) * left
+        mixed = e @ row
+        k = self.priors.skew_sd * uk
+        g, dg, dk = _log_normal(mixed, k)
+        shift = shifting @ shifts
+        raw = m + s * (g + shift)
+        inside = (np.abs(raw) < 1).astype(float)
+        moved = np.empty((len(e), len(part)))
+        moved[:, 0] = 2 * np.exp(_log_phi(um))
+        moved[:, 1] = s * dlog * (g + shift)
+        moved[:, 2] = s * dk * self.priors.skew_sd
+        for i in range(j):
+            drow = np.zeros(j + 1)
+            drow[i] = left[i] * (1 - c[i] ** 2)
+            drow[i + 1 :] = -row[i + 1 :] * c[i]
+            moved[:, 3 + i] = s * dg * (e @ drow) * self._partial_sd[j][i]
+        moved[:, 3 + j :] = s * self.priors.shift_sd * shifting
+        return np.clip(raw, -1.0, 1.0), moved * inside[:, None]
+
+    def _encoded(self, values: dict[int, Floats], count: int) -> tuple[Floats, list[Floats]]:
+        """Return the encoded rows, and their derivative by each number."""
+        entries = self.encoding.entries
+        rows = np.ones((count, len(entries)))
+        slopes = [np.zeros((count, len(entries))) for _ in self.numbers]
+        for i, entry in enumerate(entries):
+            factors = [values[place] if level < 0 else (values[place] == level) * 1.0 for place, level in entry]
+            for factor in factors:
+                rows[:, i] *= factor
+            for f, (place, level) in enumerate(entry):
+                if level < 0 and place in self.numbers:
+                    others = np.ones(count)
+                    for g, factor in enumerate(factors):
+                        others = others if g == f else others * factor
+                    slopes[self.numbers.index(place)][:, i] += others
+        return rows, slopes
+
+    # Points.
+
+    def points(self, direction: Floats | None) -> tuple[Floats, Floats, Floats]:
+        """Return normal points, their weights, and by what each is stretched where rows have long tails.
+
+        Gauss–Hermite nodes lie along the linear predictor, whose direction is given; beside it, at each node, random
+        frames of points and their opposites: sums of f(t)·zz' are exact for normal rows, whatever f is.
+        """
+        q = len(self.numbers)
+        if not q:
+            return np.zeros((1, 0)), np.ones(1), np.ones(1)
+        rng = np.random.default_rng(5)
+        a = np.zeros(q) if direction is None else np.asarray(direction, dtype=np.float64)
+        a = a / np.linalg.norm(a) if np.linalg.norm(a) > 0 else np.eye(q)[0]
+        fewest = max(_FEWEST_ROWS // len(self.combinations), 2 * _NODES)
+        nodes = _NODES if q > 1 else max(_NODES, min(fewest, 64))
+        t, w = np.polynomial.hermite_e.hermegauss(nodes)
+        w = w / w.sum()
+        kept = w > 1e-9 if q == 1 else np.ones(nodes, dtype=bool)
+        t, w = t[kept], w[kept] / w[kept].sum()
+        if q == 1:
+            e, odds = t[:, None] * a, w
+        else:
+            beside = np.linalg.svd(a[None])[2][1:]
+            frames = max(1, math.ceil(fewest / (2 * nodes * (q - 1))))
+            lengths = stats.chi.ppf((np.arange(frames) + 0.5) / frames, q - 1)
+            lengths *= math.sqrt((q - 1) / np.mean(lengths**2))
+            parts = []
+            for node in t:
+                for length in lengths:
+                    turn, _ = np.linalg.qr(rng.standard_normal((q - 1, q - 1)))
+                    across = length * turn @ beside
+                    parts += [node * a + across, node * a - across]
+            e, odds = np.concatenate(parts), np.repeat(w / (2 * (q - 1) * frames), 2 * (q - 1) * frames)
+        stretch = np.sqrt((_TAIL_FREEDOM - 2) / rng.chisquare(_TAIL_FREEDOM, len(e)))
+        return e, odds, stretch / math.sqrt(float(odds @ stretch**2))
+
+    def direction(self, u: Floats, theta: Floats) -> Floats:
+        """Return the direction of the linear predictor among the normal points."""
+        q = len(self.numbers)
+        if not q:
+            return np.zeros(0)
+        near = np.vstack([np.eye(q), -np.eye(q)])
+        made = self.rows(u, near, np.full(2 * q, 0.5 / q))
+        t = (made.weights * (made.rows @ theta)).reshape(-1, 2, q).sum(axis=0)
+        return np.asarray(t[0] - t[1])
+
+    def start(self, mean: Floats, covariance: Floats) -> Floats:
+        """Return parameters near the means and covariances of the entries of a row, as far as they tell."""
+        u, entries = np.zeros(self.size), list(self.encoding.entries)
+        alone = {place: entries.index(((place, -1),)) for place in self.numbers if ((place, -1),) in entries}
+        chain: list[int] = []
+        for j, place in enumerate(self.numbers):
+            if place not in alone:
+                continue
+            block, i = self.blocks[j], alone[place]
+            m, s = float(np.clip(mean[i], -0.95, 0.95)), math.sqrt(float(np.clip(covariance[i, i], 1e-4, 0.9)))
+            u[block.start] = special.ndtri((m + 1) / 2)
+            u[block.start + 1] = float(self.at_spread(np.array(s)))
+            chain.append(j)
+        for k, (place, count) in enumerate(self.discrete.items()):
+            first = self.tilted.start + sum(list(self.discrete.values())[:k])
+            share = np.full(count, 1 / count)
+            for level in range(1, count):
+                entry = ((place, level),) if ((place, level),) in entries else ((place, -1),)
+                if entry in entries:
+                    share[level] = float(np.clip(mean[entries.index(entry)], 0.005, 0.995))
+            share[0] = max(1 - share[1:].sum(), 0.005)
+            share = share / share.sum()
+            # Exponential variables of mean one have these shares.
+            u[first : first + count] = special.ndtri(np.clip(-np.expm1(-share * count * 0.7), 1e-6, 1 - 1e-6))
+        return u
+
+
+def _log_phi(u: Floats) -> Floats:
+    return np.asarray(-u * u / 2 - 0.5 * math.log(2 * math.pi))
+
+
+def _log_student(t: Floats, freedom: int) -> Floats:
+    of = special.gammaln((freedom + 1) / 2) - special.gammaln(freedom / 2) - math.log(freedom * math.pi) / 2
+    return np.asarray(of - (freedom + 1) / 2 * np.log1p(t * t / freedom))
+
+
+def _log_normal(e: Floats, k: float) -> tuple[Floats, Floats, Floats]:
+    """Return a standardised shifted log-normal variable, and its derivatives by e and by κ."""
+    if abs(k) < 1e-3:  # to the first order: g = e + κ(e² − 1)/2
+        return e + k * (e * e - 1) / 2, 1 + k * e, (e * e - 1) / 2
+    raised = np.exp(k * e - k * k / 2)
+    # The deviation of (raised − 1)/κ is √(e^{κ²} − 1)/|κ|.
+    square = math.expm1(k * k)
+    scale = math.sqrt(square) * math.copysign(1.0, k)
+    g = (raised - 1) / scale
+    dk = raised * (e - k) / scale - g * k * math.exp(k * k) / square
+    return g, raised * k / scale, dk
