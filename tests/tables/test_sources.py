@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -85,6 +86,40 @@ def polars(_: Path) -> Any:
     return frames.from_arrow(RECORDS)
 
 
+def lazy(folder: Path) -> Any:
+    return polars(folder).lazy()
+
+
+def narwhals(folder: Path) -> Any:
+    return pytest.importorskip("narwhals", reason="narwhals is not installed").from_native(polars(folder))
+
+
+class Stream:
+    """A library of which we know only that it speaks Arrow, with texts as views."""
+
+    def __init__(self, folder: Path) -> None:
+        self.frame = polars(folder)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.frame.__arrow_c_stream__(requested_schema)
+
+
+def relation(_: Path) -> Any:
+    return duckdb.from_arrow(RECORDS)
+
+
+def like_pandas(package: str, into: Callable[[Any, Any], None]) -> Callable[[Path], Any]:
+    """Return a frame of a library that is pandas in all but name; the libraries themselves are not installed."""
+
+    def build(_: Path) -> Any:
+        kind = type("DataFrame", (), {"__module__": f"{package}.frame", "columns": list(RECORDS.schema.names)})
+        frame = kind()
+        into(frame, RECORDS.to_pandas())
+        return frame
+
+    return build
+
+
 def database(folder: Path) -> str:
     with duckdb.connect(folder / "records.duckdb") as connection:
         connection.register("records", RECORDS)
@@ -102,6 +137,14 @@ KINDS: list[Callable[[Path], Any]] = [
     arrow,
     feather,
     polars,
+    lazy,
+    narwhals,
+    Stream,
+    relation,
+    lambda _: RECORDS.to_reader(),
+    like_pandas("cudf", lambda frame, held: setattr(frame, "to_pandas", lambda: held)),
+    like_pandas("dask", lambda frame, held: setattr(frame, "compute", lambda: held)),
+    like_pandas("modin", lambda frame, held: setattr(frame, "modin", SimpleNamespace(to_pandas=lambda: held))),
     database,
     lambda _: RECORDS,
     lambda _: RECORDS.to_batches()[0],

@@ -113,7 +113,11 @@ def test_the_neighbours_are_of_many_types() -> None:
     assert len(kinds["seen"]) >= 2
 
 
-@pytest.mark.parametrize("build", [pandas, pa.table, pl.DataFrame], ids=["pandas", "arrow", "polars"])
+@pytest.mark.parametrize(
+    "build",
+    [pandas, pa.table, pl.DataFrame, pl.LazyFrame, lambda held: pl.DataFrame(held).to_arrow().to_reader()],
+    ids=["pandas", "arrow", "polars", "lazy", "stream"],
+)
 def test_a_frame_of_missing_values_alone_is_refused_what_the_data_are_refused(build: Any) -> None:
     """Arrow and Polars give such columns the type null."""
     here = outcomes(build(COLUMNS))

@@ -1,4 +1,4 @@
-"""A pandas frame as an Arrow table, whose columns of objects are text of no type."""
+"""Frames of any library as Arrow tables; of pandas, columns of objects are text of no type."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from sottovoce.records.readings.persons import shortest
 from sottovoce.records.tables.column_matching import distinct
 
-__all__ = ["Frame", "from_pandas"]
+__all__ = ["Frame", "frame_of", "from_pandas"]
 
 
 _WIDEST = 2.0**62
@@ -48,6 +48,50 @@ class Frame:
         if person not in self.persons:
             return self.data
         return self.data.set_column(self.data.schema.get_field_index(person), person, self.persons[person])
+
+
+_TO_PANDAS = {
+    "cudf": lambda frame: frame.to_pandas(),
+    "dask": lambda frame: frame.compute(),
+    "dask_expr": lambda frame: frame.compute(),
+    "modin": lambda frame: frame.modin.to_pandas(),
+}
+"""Libraries whose frames are pandas' in all but name, columns of objects among them: read as pandas' are."""
+
+
+def frame_of(source: Any) -> Frame | None:
+    """Return what a frame or a stream holds, read once; None of what is neither.
+
+    Lazy frames are computed and streams read to their end, here and not again.
+    """
+    package = type(source).__module__.partition(".")[0]
+    if package == "narwhals":
+        return frame_of(source.to_native())
+    if package in _TO_PANDAS and hasattr(source, "columns"):
+        source, package = _TO_PANDAS[package](source), "pandas"
+    if package == "pandas" and hasattr(source, "columns"):
+        return from_pandas(source)
+    if package == "polars" and type(source).__name__ == "LazyFrame":
+        source = source.collect()
+    if package == "polars" and type(source).__name__ == "DataFrame":
+        return Frame(source.to_arrow())
+    if isinstance(source, pa.Table) or type(source).__module__ == "pyarrow._dataset":
+        return Frame(source)
+    if isinstance(source, pa.RecordBatch):
+        return Frame(pa.Table.from_batches([source]))
+    return Frame(_streamed(source)) if hasattr(source, "__arrow_c_stream__") else None
+
+
+def _streamed(source: Any) -> pa.Table:
+    """Return a stream of records as a table, its texts in the one form that every engine reads."""
+    table = pa.RecordBatchReader.from_stream(source).read_all()
+    return table.cast(pa.schema([field.with_type(_plain(field.type)) for field in table.schema]))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, _plain(kind.value_type), kind.ordered)
+    return pa.large_string() if pa.types.is_string_view(kind) else kind
 
 
 def from_pandas(frame: Any) -> Frame:

@@ -24,7 +24,7 @@ from sottovoce.records.tables.availability import Link
 from sottovoce.records.tables.column_matching import agreed, distinct, is_text, named
 from sottovoce.records.tables.engine import guarded
 from sottovoce.records.tables.folders import NamedFiles, check_no_lake, named_files
-from sottovoce.records.tables.frames import Frame, from_pandas
+from sottovoce.records.tables.frames import frame_of
 from sottovoce.records.tables.table import Table
 from sottovoce.records.tables.table_identity import database_origin, file_origin, scheme_of
 
@@ -104,9 +104,11 @@ def open_table(source: Any, *, types: Mapping[str, str] | None = None, facts: Fa
     ----------
     source
         A path to Parquet (a file, a folder, a pattern with ``*``), CSV (``.csv``, ``.tsv``, also ``.gz``, with names
-        in the first line) or Arrow (``.arrow``, ``.feather``, ``.ipc``); a pandas, polars or pyarrow frame; a
-        Spark data frame; an Ibis table; or an address such as ``postgresql://user@host/db?table=patients``
-        (any address that Ibis knows, with ``table=`` and, if need be, ``schema=`` added).
+        in the first line) or Arrow (``.arrow``, ``.feather``, ``.ipc``); a pandas, polars or pyarrow frame, or
+        whatever else gives Arrow's stream (``__arrow_c_stream__``), such as a DuckDB relation or a reader of
+        batches, which is read once; what Dask, Modin, cuDF or Narwhals hold; a Spark data frame; an Ibis table; or an
+        address such as ``postgresql://user@host/db?table=patients`` (any address that Ibis knows, with ``table=`` and,
+        if need be, ``schema=`` added).
     types
         For CSV only: the type of each column that is not text, such as ``{"age": "int64"}``. A cell that does
         not fit counts as missing. A column without a type is text, whatever it holds, and is read as numbers where a
@@ -340,11 +342,11 @@ def _register(connection: Any, data: Any) -> Any:
 
 def _frame(source: Any) -> Table:
     kind = f"a {type(source).__module__.partition('.')[0]} {type(source).__name__}"
-    frame = guarded(lambda: _arrow(source), f"{kind} could not be read; its columns are of unknown types")
+    frame = guarded(lambda: frame_of(source), f"{kind} could not be read; its columns are of unknown types")
     if frame is None:
         raise InvalidData(
-            f"cannot read a table from {kind}; give a path, an address, an Ibis table, "
-            "or a pandas, polars, pyarrow or Spark frame"
+            f"cannot read a table from {kind}; give a path, an address, an Ibis table, a Spark frame, or a frame or "
+            "stream that speaks Arrow (pandas, polars, pyarrow, DuckDB ...)"
         )
     if not frame.data.schema.names:
         raise InvalidData(f"{kind} has no columns")
@@ -357,19 +359,6 @@ def _frame(source: Any) -> Table:
 
     name = f"the {type(source).__name__}"
     return Table(name, records.unbind(), connection, close, untyped=frame.untyped, settle=settle, is_frame=True)
-
-
-def _arrow(source: Any) -> Frame | None:
-    if isinstance(source, pa.Table) or type(source).__module__ == "pyarrow._dataset":
-        return Frame(source)
-    if isinstance(source, pa.RecordBatch):
-        return Frame(pa.Table.from_batches([source]))
-    package = type(source).__module__.partition(".")[0]
-    if package == "pandas" and hasattr(source, "columns"):
-        return from_pandas(source)
-    if package == "polars" and type(source).__name__ == "DataFrame":
-        return Frame(source.to_arrow())
-    return None
 
 
 def _spark(frame: Any) -> Table:

@@ -144,9 +144,9 @@ class Answer:
         for place, label in zip(self.question.places, self.question.labels, strict=True):
             row: dict[str, Any] = dict(zip(self.question.label_names, label, strict=True))
             low, high = map(float, ends[place])
-            text = not drowned(low, high, posterior.public_range)
-            row |= {"estimate": float(middle[place]) if text else None, "low": low, "high": high}
-            rows.append(row | {"privacy_share": float(1 - plain[place]) if text and low < high else None})
+            known = not drowned(low, high, posterior.public_range)
+            row |= {"estimate": float(middle[place]) if known else None, "low": low, "high": high}
+            rows.append(row | {"privacy_share": float(1 - plain[place]) if known and low < high else None})
         return rows
 
     @property
@@ -257,9 +257,9 @@ class Answer:
             return compared(made, draws, self.posterior.interval(level)[places], level)
 
         rises = made is np.subtract or draws.min() >= 0  # a ratio to what may be below zero has no such ends
-        text = all(self.rows[row]["estimate"] is not None for row in rows)
-        result = made(draws[:, 0], draws[:, 1]) if text else np.full(len(draws), math.nan)
-        return Comparison(f"{self.question.describe()}, {what}", result, self.level, ends if rises else None, text)
+        known = all(self.rows[row]["estimate"] is not None for row in rows)
+        result = made(draws[:, 0], draws[:, 1]) if known else np.full(len(draws), math.nan)
+        return Comparison(f"{self.question.describe()}, {what}", result, self.level, ends if rises else None, known)
 
     def probability(self, claim: str) -> float:
         """Return how likely a claim is, ``"A > B"`` or ``"A >= 0.3"``; NaN where noise hides a row that it names."""

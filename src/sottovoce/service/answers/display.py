@@ -166,8 +166,8 @@ def scale_of(rows: Iterable[Mapping[str, Any]]) -> DisplayScale:
     Rows that noise hides are left out where there are others: all that there can be would leave these no room.
     """
     rows = list(rows)
-    text = [row for row in rows if row["estimate"] is not None] or rows
-    ends = [float(row[name]) for row in text for name in _NUMBERS if row[name] is not None]
+    known = [row for row in rows if row["estimate"] is not None] or rows
+    ends = [float(row[name]) for row in known for name in _NUMBERS if row[name] is not None]
     ends = [min(max(value, -_FAR), _FAR) for value in ends if math.isfinite(value)] or [0.0, 1.0]
     low, high = min(ends), max(ends)
     if low > 0 and low < 0.6 * high:
@@ -231,16 +231,16 @@ def picture(
     numbers = [math.nan if row[name] is None else float(row[name]) for name in _NUMBERS]
     if any(map(math.isnan, numbers[1:])):
         return ""
-    text = not math.isnan(numbers[0])
+    known = not math.isnan(numbers[0])
     middle, low, high = map(scale.place, numbers)
-    parts = [_line("rest" if text else "rest unknown", low, high, 2.5)]
+    parts = [_line("rest" if known else "rest unknown", low, high, 2.5)]
     if mark is not None:
         x = f"{scale.place(mark):.2f}%"
         parts.append(f'<line class="nothing" x1="{x}" x2="{x}" y1="0" y2="22" stroke="currentColor"/>')
-    if text and noise is not None and noise < 1:
+    if known and noise is not None and noise < 1:
         inner = [middle + (end - middle) * (1 - noise) for end in (low, high)]
         parts.append(_line("plain", inner[0], inner[1], 7))
-    if text:
+    if known:
         parts.append(f'<circle class="dot" cx="{middle:.2f}%" cy="11" r="5" fill="#1f5f8b"/>')
     return f'<svg class="interval" width="100%" height="22" aria-hidden="true">{"".join(parts)}</svg>'
 
