@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import betaln, gammaln
+from scipy.stats import beta
 
 pytest.importorskip("jax")
 pytest.importorskip("numpyro")
@@ -330,3 +331,16 @@ def test_masses_by_three_roads_agree() -> None:
         assert np.allclose(counts, [terms[0], terms[1], terms[2:5].sum(), terms[5:].sum()])
         with pytest.raises(InvalidValue, match="cdf or log_prob"):
             masses(3.0, edges)
+
+
+@pytest.mark.parametrize("counts", [(70, 130), (6000, 14000)], ids=["summed out", "as normal"])
+def test_next_to_no_noise_gives_the_posterior_of_the_counts_themselves(counts: tuple[int, int]) -> None:
+    """A Gaussian scale of .05 is none: Beta(1, 1) becomes Beta(1 + x, 1 + n - x). Half of all steps diverged."""
+    seen = Observed(counts, n=sum(counts), noise="gaussian", scale=0.05)
+    fit = sv.fit_model(two, seen, prior={"p": dist.Beta(1, 1)}, **QUICK)
+    law = beta(1 + counts[0], 1 + counts[1])
+    assert fit.form == ("exact" if sum(counts) == 200 else "normal")
+    assert (fit.diverged, fit.warnings) == (0, ())
+    error = law.std() / np.sqrt(fit.diagnostics["p"]["ess"])
+    assert abs(fit["p"].mean() - law.mean()) < 5 * error
+    assert fit["p"].std() == pytest.approx(law.std(), rel=0.2)

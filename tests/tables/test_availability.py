@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import ibis
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +24,7 @@ from .conftest import copy_to_postgres
 ROWS = 60
 FACTS = Facts(patient=Person(), smoker=Flag(), age=Number(0, 100))
 PLAIN = Facts(smoker=Flag(), age=Number(0, 100))
+_VISITS = "CREATE TABLE visits AS SELECT i % 2 = 0 AS smoker, i::DOUBLE AS age FROM range(40) AS t(i)"
 
 
 class Clinic:
@@ -201,6 +203,51 @@ def test_a_connection_of_the_callers_is_left_alone(clinic: Clinic, tmp_path: Pat
             assert _states(curator) == [State.COMMITTED]
     finally:
         connection.disconnect()
+
+
+@pytest.mark.parametrize("gone", ["a file", "the folder"])
+def test_a_folder_with_a_file_deleted_costs_nothing(tmp_path: Path, gone: str) -> None:
+    folder = tmp_path / "visits"
+    folder.mkdir()
+    files = [_write(folder / f"{name}.parquet") for name in "ab"]
+    with Curator(folder, tmp_path / "visits.ledger", PureDP(1.0), facts=PLAIN) as curator:
+        _ask(curator)
+        for file in files if gone == "the folder" else files[1:]:
+            file.unlink()
+        if gone == "the folder":
+            folder.rmdir()
+        with pytest.raises(SourceUnavailable, match=r"\.parquet is gone.*nothing was spent\. Put it back.*ask again$"):
+            _ask(curator)
+        assert _states(curator) == [State.COMMITTED]
+
+
+def test_a_duckdb_file_that_is_deleted_costs_nothing(tmp_path: Path) -> None:
+    """An open one can still be read, by this process alone: what is answered then nobody can ever ask again."""
+    file = tmp_path / "visits.duckdb"
+    with duckdb.connect(file) as connection:
+        connection.sql(_VISITS)
+    with Curator(f"duckdb://{file}?table=visits", tmp_path / "visits.ledger", PureDP(1.0), facts=PLAIN) as curator:
+        _ask(curator)
+        file.unlink()
+        with pytest.raises(SourceUnavailable, match=r"the file visits\.duckdb is gone.*nothing was spent"):
+            _ask(curator)
+        assert _states(curator) == [State.COMMITTED]
+
+
+def test_a_duckdb_table_that_grew_costs_nothing(tmp_path: Path) -> None:
+    """Rows that another cursor of the process inserts are seen before the charge, by their number."""
+    connection = ibis.duckdb.connect(tmp_path / "visits.duckdb")
+    connection.raw_sql(_VISITS)
+    with Curator(
+        connection.table("visits"), tmp_path / "visits.ledger", PureDP(1.0), facts=PLAIN, dataset="visits"
+    ) as curator:
+        _ask(curator)
+        connection.raw_sql("INSERT INTO visits VALUES (true, 50)")
+        for _ in range(2):
+            with pytest.raises(InvalidData, match=r"had 40 records when its budget was opened; it changed since"):
+                _ask(curator)
+        assert _states(curator) == [State.COMMITTED]
+    connection.disconnect()
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "arrow"])

@@ -49,6 +49,14 @@ _NARROW = 100
 """Sums over no more counts than this are made anew each time; longer ones are kept in a table."""
 _PIECE, _TABLE = 0.2, 1_000_000
 """How long, in standard deviations of a Poisson count, the pieces of a table are, and its most numbers, in twelves."""
+_STEEPEST = 300.0
+"""Laplace noise that falls off faster than e^-300 a step is as good as none, and no double overflows."""
+_ROUNDING = 1 / 12
+"""The variance of a number rounded to a whole one (Sheppard 1898)."""
+_NEXT_TO_NONE = 1e-3
+"""Gaussian noise of this scale is none: another count than the noisy one has e^-500,000 of its chance."""
+_OMEGA_STEPS = 6
+"""An error below .74 squared so often is far below what a double tells."""
 LEAST = 1e-30
 """No cell is less likely: a count that a model rules out is then nearly impossible, and has a slope that leads back."""
 
@@ -249,22 +257,36 @@ def _balanced(noise: IntegerNoise, noisy: Any, rate: Any, n: int) -> tuple[Any, 
 def _mode(noise: IntegerNoise, noisy: Any, rate: Any) -> Any:
     """Return about where Poisson(rate) times the noise is highest."""
     if noise.kind == "laplace":
-        slope = math.exp(min(1 / noise.scale, 30.0))
+        slope = math.exp(min(1 / noise.scale, _STEEPEST))
         return jnp.clip(noisy, rate / slope, rate * slope)
+    # log rate - log N + (ñ - N)/σ² = 0: N/σ² is Wright's omega function of log(rate/σ²) + ñ/σ².
+    variance = max(noise.scale, _NEXT_TO_NONE) ** 2
+    return variance * _wright_omega(jnp.log(jnp.maximum(rate, 1e-300) / variance) + noisy / variance)
 
-    # log rate - log N + (ñ - N)/σ² = 0, by Newton's rule in log N.
-    def step(_: Any, x: Any) -> Any:
-        value = jnp.exp(x)
-        gap = (x - jnp.log(rate) + (value - noisy) / noise.scale**2) / (1 + value / noise.scale**2)
-        return x - jnp.clip(gap, -2.0, 2.0)
 
-    start = jnp.log(jnp.minimum(jnp.maximum(rate, 1e-12), jnp.maximum(noisy, 0.0) + noise.scale**2 + 1.0))
-    return jnp.exp(jax.lax.fori_loop(0, 12, step, start))
+def _wright_omega(y: Any) -> Any:
+    """Return w with w + log w = y, by Newton's rule in u = log w.
+
+    u + eᵘ is convex and rises, so that from above no step leads past the root: w ≤ y where y ≥ 1, and w ≤ eʸ anywhere
+    (Corless and Jeffrey 2002). The first step is then shorter than .74, and every other squares the error.
+    """
+
+    def step(_: Any, u: Any) -> Any:
+        w = jnp.exp(u)
+        return u - (u + w - y) / (1 + w)
+
+    start = jnp.where(y >= 1, jnp.log(jnp.maximum(y, 1.0)), y)
+    return jnp.exp(jax.lax.fori_loop(0, _OMEGA_STEPS, step, start))
 
 
 def normal(probabilities: Any, counts: Any, n: int, variance: Any) -> Any:
-    """Return the log density of ñ ~ N(nπ, n(diag π - ππ′) + σ²I): Woodbury's rule, one pass over the cells."""
+    """Return the log density of ñ ~ N(nπ, n(diag π - ππ′) + σ²I): Woodbury's rule, one pass over the cells.
+
+    Noise below that of rounding to whole numbers is taken for as much: without any, the law lies on Σñ = n and has no
+    density.
+    """
     pi = jnp.asarray(probabilities)
+    variance = jnp.maximum(variance, _ROUNDING)
     noisy = jnp.asarray(counts, dtype=pi.dtype)
     gap, spread = noisy - n * pi, n * pi + variance
     remaining = jnp.sum(pi * variance / spread)  # 1 - Σ nπ²/(nπ + σ²), without cancelling
@@ -281,7 +303,7 @@ def cell_log_likelihood(shares: Floats, seen: Observed) -> Floats:
         p = pi[:, k, None]
         mean, variance = n * p, n * p * (1 - p)
         if noise.kind == "laplace":
-            slope = math.exp(min(1 / noise.scale, 30.0))
+            slope = math.exp(min(1 / noise.scale, _STEEPEST))
             centre = np.clip(noisy, mean / slope, mean * slope)
         else:
             centre = (mean * noise.variance + noisy * variance) / (noise.variance + variance)

@@ -32,12 +32,15 @@ class Origin:
         Whether the parts are files.
     is_text
         Whether the files give their columns no types, as CSV gives none.
+    database
+        The file of a database that lies in one; others may write to it while it is open.
     """
 
     identity: str
     parts: tuple[str, ...]
     is_files: bool = True
     is_text: bool = False
+    database: str | None = None
 
     def shares(self, parts: Sequence[str]) -> bool:
         """Say whether one of these is among the parts, by whatever name: a hard link is the same file."""
@@ -50,13 +53,17 @@ class Origin:
 
         The records themselves are not read for it. A file that is gone is a `SourceUnavailable`.
         """
-        if not self.is_files:
-            return {}
+        files = self.parts if self.is_files else [] if self.database is None else [self.database]
         try:
-            result = [os.stat(part) for part in self.parts]  # noqa: PTH116 - asked with every question, twice as fast
+            result = [os.stat(part) for part in files]  # noqa: PTH116 - asked with every question, twice as fast
         except OSError as error:
             gone = Path(error.filename).name
-            raise SourceUnavailable(f"the file {gone} is gone, or may not be read; nothing was spent") from None
+            raise SourceUnavailable(
+                f"the file {gone} is gone, or may not be read; nothing was spent. Put it back as it was "
+                "(cp -p keeps its time) and ask again"
+            ) from None
+        if not self.is_files:
+            return {}
         return {"size": sum(file.st_size for file in result), "modified": max(file.st_mtime_ns for file in result)}
 
 
@@ -92,7 +99,7 @@ def database_origin(parts: SplitResult, table: str, schema: str | None) -> Origi
     if scheme in _FILES:
         path = os.path.realpath(f"{parts.netloc}{parts.path}")
         identity = f"{scheme}://{path}?table={full}"
-        return Origin(identity, (identity,), is_files=False)
+        return Origin(identity, (identity,), is_files=False, database=path)
     host = (parts.hostname or "localhost").lower()
     host = "localhost" if host in ("127.0.0.1", "::1") else host
     port = parts.port or _PORTS.get(scheme)
