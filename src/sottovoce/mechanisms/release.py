@@ -17,7 +17,7 @@ from sottovoce.privacy.json_values import canonical, json_object, restoring
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.registry import Registry
 
-__all__ = ["POSTERIORS", "Release"]
+__all__ = ["POSTERIORS", "Release", "cost_in_words"]
 
 POSTERIORS = Registry(
     "released value",
@@ -74,7 +74,7 @@ class Release:
         rows = [
             (self.parameter, _words(self.value)),
             ("mechanism", str(self.mechanism.get("mechanism"))),
-            ("cost", _cost(self.profile)),
+            ("cost", cost_in_words(self.profile)),
         ]
         rows += [("seeded", "fit for experiments, never to publish")] if self.reproducible else []
         remaining = 'style="text-align:left"'
@@ -159,7 +159,7 @@ def _each(shape: tuple[int, ...]) -> str:
     return f" of {' by '.join(map(str, shape))} numbers" if shape else ""
 
 
-def _cost(profile: Profile) -> str:
+def cost_in_words(profile: Profile) -> str:
     """Return a profile at one place, rounded up, and its basis."""
     pure = float(profile.pure())
     shown = math.nextafter(pure, math.inf) if math.isfinite(pure) else float(profile.epsilon(1e-6))

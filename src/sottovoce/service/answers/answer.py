@@ -27,6 +27,7 @@ from sottovoce.privacy.shares import percent
 from sottovoce.service.answers.display import PART, drowned, footing, formatted, html_table, privacy_part, shown
 from sottovoce.service.answers.excluded_records import left_out_note
 from sottovoce.service.answers.forest import forest
+from sottovoce.service.answers.paper_table import PaperTable, estimate_cells, interval_name
 from sottovoce.service.answers.protection import protection_note
 from sottovoce.service.answers.row_names import row_name, row_of
 
@@ -94,7 +95,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class Answer(PaperTable):
     """What a question came back with.
 
     Attributes
@@ -189,6 +190,18 @@ class Answer:
         names = self.question.label_names
         body = [[*(shown(row[name]) for name in names), *self.formatted(row), privacy_part(row)] for row in self.rows]
         return [*names, "estimate", "low", "high", PART], body
+
+    def paper_lines(self) -> tuple[list[str], list[list[str]]]:
+        """Return the header and the cells of the table as a paper prints them."""
+        names = self.question.label_names
+        body = [
+            [
+                *(shown(row[name]) for name in names),
+                *estimate_cells(self.formatted(row), known=row["estimate"] is not None),
+            ]
+            for row in self.rows
+        ]
+        return [*names, "estimate", interval_name(self.level)], body
 
     def footing(self) -> str:
         """Return what holds for every row, in one line."""

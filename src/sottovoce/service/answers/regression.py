@@ -26,6 +26,7 @@ from sottovoce.service.answers import predictions
 from sottovoce.service.answers.display import PART, footing, formatted, is_minute, privacy_part, sure
 from sottovoce.service.answers.forest import forest, view
 from sottovoce.service.answers.out_of_bounds_levels import beyond_note
+from sottovoce.service.answers.paper_table import PaperTable, estimate_cells, interval_name
 from sottovoce.service.answers.protection import protection_note
 
 if TYPE_CHECKING:  # the room needs an extra
@@ -99,7 +100,7 @@ class Contrast:
 
 
 @dataclass(frozen=True, eq=False)
-class Regression:
+class Regression(PaperTable):
     """What a regression came back with.
 
     Attributes
@@ -190,8 +191,21 @@ class Regression:
         body = []
         for row in self.rows:
             cells = [row["term"], *self.formatted(row), sure(row["probability"]), privacy_part(row, "?")]
-            body.append(cells if name is None else [*cells, _ratio(row, name) if ratio_is_told(row) else "?"])
+            body.append(cells if name is None else [*cells, _ratio(row, name)[0] if ratio_is_told(row) else "?"])
         return head, body
+
+    def paper_lines(self) -> tuple[list[str], list[list[str]]]:
+        """Return the header and the cells of the table as a paper prints them: ratios with their intervals."""
+        interval, name = interval_name(self.level), None if self.ratio is None else self.ratio.replace(" ", "_")
+        head, body = ["term", "estimate", interval], []
+        for row in self.rows:
+            estimate, _, low, high = self.formatted(row)
+            known = row["privacy_share"] is not None
+            cells = [row["term"], *estimate_cells([estimate, low, high], known=known)]
+            if name is not None:
+                cells += estimate_cells(_ratio(row, name), known=known) if ratio_is_told(row) else ["not known", ""]
+            body.append(cells)
+        return [*head, *([] if name is None else [str(self.ratio), interval])], body
 
     def summary(self) -> str:
         """Return the regression as text: the table, and what holds for all of it."""
@@ -385,10 +399,10 @@ class Regression:
         return Regression.from_dict(json_object(text, "a regression"))
 
 
-def _ratio(row: Mapping[str, Any], name: str) -> str:
-    """Return a ratio with as many digits as its interval bears out: 1.0023 is not 1."""
+def _ratio(row: Mapping[str, Any], name: str) -> list[str]:
+    """Return a ratio and its ends with as many digits as its interval bears out: 1.0023 is not 1."""
     ends = {"estimate": row[name], "low": row[f"{name}_low"], "high": row[f"{name}_high"]}
-    return formatted(ends)[0]
+    return formatted(ends)
 
 
 def ratio_is_told(row: Mapping[str, Any]) -> bool:

@@ -1,0 +1,166 @@
+"""Answers as a paper prints them: tables in Markdown, LaTeX and frames, and a methods paragraph with its citations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from typing import Any, Protocol
+
+from sottovoce.mechanisms.release import Release, cost_in_words
+from sottovoce.privacy.shares import percent
+
+__all__ = ["PaperTable", "estimate_cells", "interval_name"]
+
+_LATEX = {c: rf"\{c}" for c in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "∞": r"$\infty$",
+    "–": "--",
+    "±": r"$\pm$",
+    "≥": r"$\geq$",
+    "≤": r"$\leq$",
+}
+_MINUS = re.compile(r"(?<!\S)-(?=\d)")
+_NOISE = {
+    "gaussian": (
+        "discrete Gaussian noise",
+        "Canonne, Kamath and Steinke, The Discrete Gaussian for Differential Privacy, NeurIPS 2020",
+    ),
+    "laplace": (
+        "two-sided geometric noise",
+        "Ghosh, Roughgarden and Sundararajan, Universally Utility-Maximizing Privacy Mechanisms, STOC 2009",
+    ),
+}
+_DEFINED = "Dwork, McSherry, Nissim and Smith, Calibrating Noise to Sensitivity in Private Data Analysis, TCC 2006"
+_LOOKS = "Bun and Steinke, Concentrated Differential Privacy, TCC 2016-B"
+_UNKNOWN = "not known"
+"""Printed where noise hides a row: the middle of all that there can be is no estimate."""
+
+
+class _Printed(Protocol):
+    """What an answer has that is printed."""
+
+    @property
+    def release(self) -> Release: ...
+    @property
+    def level(self) -> float: ...
+    @property
+    def question(self) -> Any: ...
+    @property
+    def rows(self) -> list[dict[str, Any]]: ...
+    @property
+    def notes(self) -> list[str]: ...
+    def paper_lines(self) -> tuple[list[str], list[list[str]]]: ...
+
+
+class PaperTable:
+    """An answer's table for a paper: rounded to what its intervals bear out, as everywhere else."""
+
+    def to_markdown(self: _Printed) -> str:
+        """Return the table in Markdown, what it is above it and its notes below."""
+        head, body = self.paper_lines()
+        lines = [_row(head, _in_markdown), "|" + " --- |" * len(head), *(_row(line, _in_markdown) for line in body)]
+        notes = "".join(f"\n- {_in_markdown(note)}" for note in self.notes)
+        return f"**{_in_markdown(self.question.describe())}**\n\n" + "\n".join(lines) + (notes and "\n" + notes) + "\n"
+
+    def to_latex(self: _Printed, *, caption: str | None = None, label: str | None = None) -> str:
+        r"""Return the table in LaTeX, with the rules of the package ``booktabs`` and the notes in small print.
+
+        Parameters
+        ----------
+        caption, label
+            What stands above it, in LaTeX's own signs, the question where None; and its ``\label``.
+        """
+        head, body = self.paper_lines()
+        words = head.index("estimate")
+        lines = [
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{_in_latex(self.question.describe()) if caption is None else caption}}}",
+            *([] if label is None else [rf"\label{{{label}}}"]),
+            rf"\begin{{tabular}}{{{'l' * words}{'r' * (len(head) - words)}}}",
+            r"\toprule",
+            " & ".join(map(_in_latex, head)) + r" \\",
+            r"\midrule",
+            *(" & ".join(map(_in_latex, line)) + r" \\" for line in body),
+            r"\bottomrule",
+            r"\end{tabular}",
+            *(rf"\par{{\footnotesize {_in_latex(note[:1].upper() + note[1:])}.}}" for note in self.notes),
+            r"\end{table}",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def to_polars(self: _Printed) -> Any:
+        """Return the rows of `table` as a polars frame."""
+        import polars as pl  # noqa: PLC0415 - whoever asks for it has it
+
+        return pl.DataFrame(self.rows, infer_schema_length=None)
+
+    def __arrow_c_stream__(self: _Printed, requested_schema: Any = None) -> Any:
+        """Give the rows of `table` to whatever library speaks Arrow: ``pl.DataFrame(answer)``, ``pa.table(answer)``."""
+        import pyarrow as pa  # noqa: PLC0415 - whoever asks for it has it
+
+        return pa.Table.from_pylist(self.rows).__arrow_c_stream__(requested_schema)
+
+    def methods(self: _Printed) -> str:
+        """Return a paragraph for the methods section of a paper, true to what was run, and what to cite."""
+        mechanism, profile = self.release.mechanism, self.release.profile
+        units = f"{profile.relation.unit}s"
+        n = mechanism.get("n")
+        of = f"a secret number of {units}" if n is None or profile.relation.hides_n else f"{n:,} {units}"
+        (added, cited), version = _added(mechanism), metadata.version("sottovoce")
+        return (
+            f'We asked for "{self.question.describe()}", of {of}, under differential privacy with neighbouring data '
+            f"sets that differ in {profile.relation.sentence().partition(':')[0]}. {added} This answer by itself "
+            f"costs {cost_in_words(profile)}. Estimates are posterior medians given the noisy statistics alone, with "
+            f"{percent(self.level)} credible intervals that include the noise; computed with Sottovoce {version}. "
+            f"Cite: {'; '.join([_DEFINED, cited])}."
+        )
+
+
+def interval_name(level: float) -> str:
+    """Return the heading of intervals.
+
+    >>> interval_name(0.95)
+    '95 % interval'
+    """
+    return f"{percent(level)} interval"
+
+
+def estimate_cells(numbers: Sequence[str], *, known: bool = True) -> list[str]:
+    """Return an estimate and its interval as cells.
+
+    >>> estimate_cells(["4.8", "3.0", "6.7"]), estimate_cells(["?", "0", "1"], known=False)
+    (['4.8', '3.0 to 6.7'], ['not known', '0 to 1'])
+    """
+    return [numbers[0] if known else _UNKNOWN, f"{numbers[1]} to {numbers[2]}"]
+
+
+def _added(mechanism: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what was done to the statistics, and whom to cite for it."""
+    if (noise := mechanism.get("noise")) in _NOISE:
+        name, cited = _NOISE[noise]
+        return f"The statistics it rests on were released once with {name}.", cited
+    if "rho" in mechanism:
+        return (
+            f"Sums over clipped records were released in several looks with discrete Gaussian noise, together "
+            f"{mechanism['rho']:.3g}-zCDP.",
+            _LOOKS,
+        )
+    return f"It was released by the mechanism called {mechanism.get('mechanism')}.", "its own paper (see How to cite)"
+
+
+def _row(cells: Sequence[str], written: Any) -> str:
+    return "| " + " | ".join(written(cell) for cell in cells) + " |"
+
+
+def _in_markdown(text: str) -> str:
+    return " ".join("".join(f"\\{c}" if c in "\\|*_`<>[]" else c for c in text).split())
+
+
+def _in_latex(text: str) -> str:
+    return _MINUS.sub(r"$-$", " ".join("".join(_LATEX.get(c, c) for c in text).split()))
