@@ -194,17 +194,23 @@ class JointLikelihood:
 
     def moments(self, u: Floats, *, slopes: bool = True) -> _Moments:
         """Return what the looks are expected to have released, and the derivatives of that by u."""
-        made = self.law.rows(u, self.normals, self.odds)
+        made = self.law.rows(u, self.normals, self.odds, slopes=slopes)
         theta, root = self._theta(u, made)
-        x, w = made.rows, made.weights
-        moved = self._theta_slopes(u, made, theta, root) if slopes else None
+        x = made.rows
         whole, dwhole = self._whole(u)
-        t1, many = x @ theta, self.n * whole * w
+        t1, many = x @ theta, self.n * whole * made.weights
         law = self.residual_law(u) if self.linear else None
-        scores, matrices, score_slopes, matrix_slopes, zs, vs = [], [], [], [], [], []
+        products = x[:, self.upper[0]] * x[:, self.upper[1]]
+        moved = self._theta_slopes(u, made, theta, root) if slopes else None
+        dt1 = None if moved is None else self._dropped(made, made.along(theta)) + x @ moved
+        dlog = None if moved is None else self._weight_slopes(made, dwhole / whole)
+        scores, matrices, zs, vs = [], [], [], []
+        score_slopes: list[Floats] = []
+        matrix_slopes: list[Floats] = []
         for observed in self.looks:
             look = observed.released.look
-            z, c = x @ look.matrix.T, look.predictors[0]
+            T = look.matrix
+            z, c = x @ T.T, look.predictors[0]
             squares, t0 = (z * z).sum(axis=1), z @ c
             v = look.weights(squares)
             if law is None:
@@ -213,23 +219,26 @@ class JointLikelihood:
                 kernels = law.kernels(look.cap, look.beyond, t1 - t0)
             zs.append(z)
             vs.append(v)
-            parts = [(kernels.mean, v, 1)]
-            parts += [(kernels.kept, v, 2)] if observed.has_information else []
-            parts += [(kernels.square, v * v, 2)] if observed.has_meat else []
-            scores.append(z.T @ (many * v * kernels.mean[0]))
-            products = z[:, self.upper[0]] * z[:, self.upper[1]] if len(parts) > 1 else np.zeros((len(z), 0))
-            matrices += [products.T @ (many * part * kernel[0]) for kernel, part, _ in parts[1:]]
-            if not slopes or moved is None:
+            parts = [(kernels.kept, v)] if observed.has_information else []
+            parts += [(kernels.square, v * v)] if observed.has_meat else []
+            scores.append(T @ (x.T @ (many * v * kernels.mean[0])))
+            matrices += [self._turned(T, products.T @ (many * weight * kernel[0])) for kernel, weight in parts]
+            if dt1 is None or dlog is None:
                 continue
             # Weights fall by how much a step lengthens a row.
             step = 1e-6 * np.maximum(squares, 1e-12)
             dv = (look.weights(squares + step) - look.weights(np.maximum(squares - step, 0.0))) / (2 * step)
-            ahead = many, dwhole / whole, theta, moved
-            for kernel, weight, order in parts:
-                dweight = dv if weight is v else 2 * v * dv
-                by = self._slopes(observed, made, z, (weight, dweight), kernel, order, *ahead)
-                (score_slopes if order == 1 else matrix_slopes).append(by)
-        stacked = [np.concatenate(part) if part else None for part in (score_slopes, matrix_slopes)]
+            dt0, dsquares = self._dropped(made, made.along(T.T @ c)), self._dropped(made, made.along(2 * (z @ T)))
+            dlogv = dlog + (dv / v)[:, None] * dsquares
+            kernel = kernels.mean
+            dk = (many * v)[:, None] * self._kernel_slopes(kernel, dlogv, dt0, dt1)
+            found = x.T @ dk + self._row_slopes(made, many * v * kernel[0])
+            score_slopes.append(T @ found)
+            for kernel, weight in parts:
+                dlogw = dlogv if weight is v else 2 * dlogv - dlog
+                dk = (many * weight)[:, None] * self._kernel_slopes(kernel, dlogw, dt0, dt1)
+                found = products.T @ dk + self._product_slopes(made, many * weight * kernel[0])
+                matrix_slopes.append(self._turned(T, found))
         none = np.zeros((0, self.size))
         return _Moments(
             made,
@@ -237,52 +246,59 @@ class JointLikelihood:
             root,
             np.concatenate(scores),
             np.concatenate(matrices) if matrices else np.zeros(0),
-            stacked[0],
-            (none if stacked[1] is None else stacked[1]) if slopes else None,
+            np.concatenate(score_slopes) if slopes else None,
+            np.concatenate([none, *matrix_slopes]) if slopes else None,
             moved,
             zs,
             vs,
         )
 
-    def _slopes(
-        self,
-        observed: _Observed,
-        made: PseudoRows,
-        z: Floats,
-        weights: tuple[Floats, Floats],
-        kernel: Kernel,
-        order: int,
-        many: Floats,
-        dlog: float,
-        theta: Floats,
-        moved: Floats,
-    ) -> Floats:
-        """Return the derivative by u of N Σw v·kernel·z, or of that of zz' where the order is 2.
+    def _turned(self, T: Floats, upper: Floats) -> Floats:
+        """Return the upper triangles of THT', of those of H, one a column."""
+        i, j = self.upper
+        whole = np.empty((self.d, self.d, *upper.shape[1:]))
+        whole[i, j] = whole[j, i] = upper
+        turned = np.tensordot(T, np.tensordot(T, whole, (1, 0)), (1, 1))  # its transpose, which is itself
+        return np.asarray(turned[i, j])
 
-        `weights` are v and its derivative by the squared length of a row, `many` N·w, `dlog` the derivative of log N,
-        `moved` dθ/du.
-        """
-        look = observed.released.look
-        (weight, dweight), (value, by_centre, by_truth, by_law) = weights, kernel
-        base = z if order == 1 else z[:, self.upper[0]] * z[:, self.upper[1]]
-        weighed = base * (many * weight)[:, None]
-        found = (weighed.T @ (by_truth[:, None] * made.rows)) @ moved
-        for k, by in enumerate(by_law):
-            found[:, self.missing + 1 + k] += weighed.T @ by
-        found[:, self.missing] += weighed.T @ value * dlog
-        found[:, self.law.tilted] += weighed.T @ (value[:, None] * made.tilts)
-        for dx, (drawn, block) in zip(made.slopes, made.moves, strict=True):
-            dz = dx @ look.matrix.T
-            dt0, dt1, dsquare = dz @ look.predictors[0], dx @ theta, 2 * (z * dz).sum(axis=1)
-            rate = weight * (by_centre * dt0 + by_truth * dt1) + dweight * dsquare * value
-            each = base * rate[:, None]
-            if order == 1:
-                each += dz * (weight * value)[:, None]
-            else:
-                both = dz[:, self.upper[0]] * z[:, self.upper[1]] + z[:, self.upper[0]] * dz[:, self.upper[1]]
-                each += both * (weight * value)[:, None]
-            found[:, block] += each.T @ (many[:, None] * drawn)
+    def _dropped(self, made: PseudoRows, along: list[Floats]) -> Floats:
+        """Return the derivative by u of a function of each row, by those of it by each number."""
+        found = np.zeros((len(made.rows), self.size))
+        for rate, (drawn, block) in zip(along, made.moves, strict=True):
+            found[:, block] = rate[:, None] * drawn
         return found
+
+    def _weight_slopes(self, made: PseudoRows, dlog: float) -> Floats:
+        """Return the derivative of the log of the records that each row stands for."""
+        found = np.zeros((len(made.rows), self.size))
+        found[:, self.missing] = dlog
+        found[:, self.law.tilted] = made.tilts
+        return found
+
+    def _kernel_slopes(self, kernel: Kernel, dlog: Floats, dt0: Floats, dt1: Floats) -> Floats:
+        """Return the derivative of weight·kernel over weight, by those of log weight and of the linear predictors."""
+        value, by_centre, by_truth, by_law = kernel
+        found = value[:, None] * dlog + by_centre[:, None] * dt0 + by_truth[:, None] * dt1
+        for k, by in enumerate(by_law):
+            found[:, self.missing + 1 + k] += by
+        return found
+
+    def _row_slopes(self, made: PseudoRows, weights: Floats) -> Floats:
+        """Return Σ weights·dx."""
+        found = np.zeros((self.d, self.size))
+        for dx, (drawn, block) in zip(made.slopes, made.moves, strict=True):
+            found[:, block] = (weights[:, None] * dx).T @ drawn
+        return found
+
+    def _product_slopes(self, made: PseudoRows, weights: Floats) -> Floats:
+        """Return the upper triangle of Σ weights·(dx x' + x dx')."""
+        found = np.zeros((self.d, self.d, self.size))
+        weighed = weights[:, None] * made.rows
+        for dx, (drawn, block), entries in zip(made.slopes, made.moves, made.moving, strict=True):
+            for entry in entries:
+                found[entry, :, block] += weighed.T @ (dx[:, entry, None] * drawn)
+        i, j = self.upper
+        return np.asarray(found[i, j] + found[j, i])
 
     # How it varies.
 

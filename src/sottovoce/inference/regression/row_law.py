@@ -55,6 +55,17 @@ class PseudoRows:
     moves: list[tuple[Floats, slice]]
     tilts: Floats
 
+    @cached_property
+    def moving(self) -> list[NDArray[np.intp]]:
+        """Which entries each number moves."""
+        return [np.flatnonzero(np.any(slope != 0, axis=0)) for slope in self.slopes]
+
+    def along(self, theta: Floats) -> list[Floats]:
+        """Return the derivative of x·θ by each number, for one θ or one a row."""
+        if theta.ndim == 1:
+            return [slope @ theta for slope in self.slopes]
+        return [np.einsum("rd,rd->r", slope, theta) for slope in self.slopes]
+
 
 class RowLaw:
     """The law of the rows of an encoding, and its parameters: first those of each number, then of flags and levels."""
@@ -138,7 +149,7 @@ class RowLaw:
     def _sorts(self) -> NDArray[np.intp]:
         return np.arange(len(self.combinations))
 
-    def rows(self, u: Floats, normals: Floats, odds: Floats) -> PseudoRows:
+    def rows(self, u: Floats, normals: Floats, odds: Floats, *, slopes: bool = True) -> PseudoRows:
         """Return pseudo-rows made of normal points (R₀, numbers) with weights, once for each combination."""
         cells, count = len(self.combinations), len(normals)
         share, tilt = self.shares(u)
@@ -150,14 +161,14 @@ class RowLaw:
         moves: list[tuple[Floats, slice]] = []
         for j, place in enumerate(self.numbers):
             part = u[self.blocks[j]]
-            values[place], moved = self._number(part, e_all[:, : j + 1], shifting, j)
+            values[place], moved = self._number(part, e_all[:, : j + 1], shifting, j, slopes=slopes)
             moves.append((moved, self.blocks[j]))
         for k, place in enumerate(self.discrete):
             values[place] = self.combinations[at, k].astype(float)
-        rows, slopes = self._encoded(values, cells * count)
-        return PseudoRows(rows, w, slopes, moves, tilt[at])
+        rows, moving = self._encoded(values, cells * count)
+        return PseudoRows(rows, w, moving, moves, tilt[at])
 
-    def _number(self, part: Floats, e: Floats, shifting: Floats, j: int) -> tuple[Floats, Floats]:
+    def _number(self, part: Floats, e: Floats, shifting: Floats, j: int, *, slopes: bool) -> tuple[Floats, Floats]:
         """Return the values of a number and their derivatives by its parameters."""
         um, us, uk = part[:3]
         partial, shifts = part[3 : 3 + j], part[3 + j :] * self.priors.shift_sd
@@ -172,16 +183,17 @@ class RowLaw:
         g, dg, dk = _log_normal(mixed, k)
         shift = shifting @ shifts
         raw = m + s * (g + shift)
+        if not slopes:
+            return np.clip(raw, -1.0, 1.0), np.empty((len(e), 0))
         inside = (np.abs(raw) < 1).astype(float)
         moved = np.empty((len(e), len(part)))
         moved[:, 0] = 2 * np.exp(_log_phi(um))
         moved[:, 1] = s * dlog * (g + shift)
         moved[:, 2] = s * dk * self.priors.skew_sd
-        for i in range(j):
-            drow = np.zeros(j + 1)
-            drow[i] = left[i] * (1 - c[i] ** 2)
-            drow[i + 1 :] = -row[i + 1 :] * c[i]
-            moved[:, 3 + i] = s * dg * (e @ drow) * self._partial_sd[j][i]
+        if j:  # a partial correlation moves its own place of the row, and shortens those after it
+            drow = np.triu(np.ones((j, j + 1)), 1) * -np.outer(c, row)
+            drow[np.arange(j), np.arange(j)] = left[:j] * (1 - c**2)
+            moved[:, 3 : 3 + j] = (s * dg)[:, None] * (e @ (drow * self._partial_sd[j][:, None]).T)
         moved[:, 3 + j :] = s * self.priors.shift_sd * shifting
         return np.clip(raw, -1.0, 1.0), moved * inside[:, None]
 
