@@ -41,7 +41,7 @@ def test_derivatives_are_those_of_the_moments(text: str, family: str) -> None:
     u = np.random.default_rng(2).normal(size=model.size) / 2
     model.aim(u)
     at, step = model.moments(u), 1e-6
-    for k in range(model.size):
+    for k in range(model.size):  # moments at two places beside it
         e = step * (np.arange(model.size) == k)
         up, down = model.moments(u + e, slopes=False), model.moments(u - e, slopes=False)
         for name, slopes in (("scores", at.score_slopes), ("matrices", at.matrix_slopes), ("theta", at.theta_slopes)):

@@ -30,7 +30,7 @@ from sottovoce.inference.regression.residual_law import Kernel, ResidualLaw, bin
 from sottovoce.inference.regression.row_law import PseudoRows, RowLaw
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["JointLikelihood", "Quadratic"]
+__all__ = ["JointLikelihood", "Moments", "Quadratic"]
 
 _WIDER = 2.0
 """The prior of an intercept, and of a flag, beside that of a slope: as in `Formula.prior_sd`."""
@@ -56,7 +56,7 @@ class _Observed:
 
 
 @dataclass(frozen=True, eq=False)
-class _Moments:
+class Moments:
     """What is expected at one place of the latents; derivatives where they were asked for."""
 
     made: PseudoRows
@@ -75,15 +75,13 @@ class _Moments:
 class Quadratic:
     """−log density near a place: its height, gradient and Gauss–Newton metric, and θ with its derivative there.
 
-    `logs` is −½ log of the determinants of the covariances, `root` and `sds` are those of scores and of matrices.
+    `logs` is −½ log of the determinants of the covariances.
     """
 
     height: float
     gradient: Floats
     metric: Floats
     logs: float
-    root: Floats
-    sds: Floats
     theta: Floats
     theta_slopes: Floats
 
@@ -192,7 +190,7 @@ class JointLikelihood:
         """Return the law of a linear regression's residuals."""
         return ResidualLaw.of(u[self.missing + 1], u[self.missing + 2], self.priors)
 
-    def moments(self, u: Floats, *, slopes: bool = True) -> _Moments:
+    def moments(self, u: Floats, *, slopes: bool = True) -> Moments:
         """Return what the looks are expected to have released, and the derivatives of that by u."""
         made = self.law.rows(u, self.normals, self.odds, slopes=slopes)
         theta, root = self._theta(u, made)
@@ -240,7 +238,7 @@ class JointLikelihood:
                 found = products.T @ dk + self._product_slopes(made, many * weight * kernel[0])
                 matrix_slopes.append(self._turned(T, found))
         none = np.zeros((0, self.size))
-        return _Moments(
+        return Moments(
             made,
             theta,
             root,
@@ -302,7 +300,7 @@ class JointLikelihood:
 
     # How it varies.
 
-    def matrix_sds(self, moments: _Moments) -> Floats:
+    def matrix_sds(self, moments: Moments) -> Floats:
         """Return the standard deviations of what the matrices were released as about what is expected."""
         i, j = self.upper
         half, at, found = np.where(i == j, 1.0, 0.5), 0, []
@@ -321,7 +319,7 @@ class JointLikelihood:
                 found.append(np.sqrt(half * (noise[name] ** 2 + (error + more / self.n) * size)))
         return np.concatenate(found) if found else np.zeros(0)
 
-    def score_covariance(self, u: Floats, moments: _Moments, misfit: Floats, tau: float) -> Floats:
+    def score_covariance(self, u: Floats, moments: Moments, misfit: Floats, tau: float) -> Floats:
         """Return the covariance of all scores: records', noise, misfit, and what pseudo-rows cannot tell."""
         made, whole = moments.made, self._whole(u)[0]
         many = self.n * whole * made.weights
@@ -395,9 +393,9 @@ class JointLikelihood:
         misfit = np.zeros((self.d, self.d))
         return alone.log_density(latent, misfit, 0.0) + float(latent @ latent) / 2
 
-    def gauss_newton(self, u: Floats, misfit: Floats, tau: float) -> Quadratic:
-        """Return −log density near u as a sum of squares, covariances held."""
-        moments = self.moments(u)
+    def gauss_newton(self, u: Floats, misfit: Floats, tau: float, moments: Moments | None = None) -> Quadratic:
+        """Return −log density near u as a sum of squares, covariances held; moments are those of u, if known."""
+        moments = self.moments(u) if moments is None else moments
         assert moments.score_slopes is not None and moments.matrix_slopes is not None
         assert moments.theta_slopes is not None
         root = linalg.cholesky(self.score_covariance(u, moments, misfit, tau), lower=True)
@@ -409,15 +407,9 @@ class JointLikelihood:
         metric = turned.T @ turned + scaled.T @ scaled + np.eye(self.size)
         height = float(off @ off + away @ away + u @ u) / 2
         logs = -np.log(np.diag(root)).sum() - np.log(sds).sum()
-        return Quadratic(height, gradient, metric, float(logs), root, sds, moments.theta, moments.theta_slopes)
+        return Quadratic(height, gradient, metric, float(logs), moments.theta, moments.theta_slopes)
 
-    def height(self, u: Floats, near: Quadratic) -> float:
-        """Return the sum of squares at u with the covariances of another place."""
-        off, away = self._away(self.moments(u, slopes=False), near.root, near.sds)
-        found = float(off @ off + away @ away + u @ u) / 2
-        return found if math.isfinite(found) else math.inf
-
-    def _away(self, moments: _Moments, root: Floats, sds: Floats) -> tuple[Floats, Floats]:
+    def _away(self, moments: Moments, root: Floats, sds: Floats) -> tuple[Floats, Floats]:
         """Return how far what was released lies from what is expected, in standard deviations."""
         off = linalg.solve_triangular(root, self.score - moments.scores, lower=True, check_finite=False)
         return np.asarray(off), (self.matrices - moments.matrices) / sds

@@ -30,13 +30,17 @@ _GRID = np.linspace(-3.6, 3.0, 12)
 """Places of a spread's grid, in standard deviations of its prior; of widths that double or halve from one to the next
 where the prior is flat."""
 _MISFITS = np.linspace(-2.0, 2.0, 5)
-_STEPS, _NEAR = 30, 1e-2
-"""Steps to the mode at most; the mode is reached where the next step would gain less than this in log density."""
-_SHORT_STEPS = 3
+_STEPS, _NEAR = 30, 3e-2
+"""Steps to the mode at most; it is reached where a step would gain less than this in log density."""
+_DAMPING, _FAILURES = 0.03, 3
+"""The least damping after a step that gained nothing, and after how many of them in a row the search ends."""
+_NOTHING = -8.0
+"""The log of a weight that is as good as none."""
+_SHORT_STEPS = 2
 """Steps from one point of a grid to the next."""
 _LONGEST = 6.0
 """No step moves the latents by more than so many prior standard deviations."""
-_DRAWS = 48
+_DRAWS = 32
 """Combinations where several latents lie on grids."""
 
 
@@ -104,7 +108,7 @@ class _Nested:
         if axes:
             u, near = self.mode(u, tau, steps=_SHORT_STEPS)
         hidden = self._hidden(u, near)
-        axes += [self._spreads(u, near, place, tau) for place in hidden]
+        axes += [self._spreads(u, place, tau) for place in hidden]
         weights, means, covariances = self._mixture(u, near, tau, axes)
         misfit = tau if not self.misses else float(axes[0].weights @ [self.tau(value) for value in axes[0].values])
         columns = tuple(model.law.numbers[model.law.spreads.index(place)] for place in hidden)
@@ -114,28 +118,29 @@ class _Nested:
         self, u: Floats, tau: float, fixed: Sequence[int] = (), steps: int = _SHORT_STEPS
     ) -> tuple[Floats, Quadratic]:
         """Return the mode near u, some latents held, by damped Gauss–Newton steps."""
-        model, damping = self.model, 0.0
-        free = np.setdiff1d(np.arange(model.size), fixed)
-        near = model.gauss_newton(u, self.psi, tau)
+        near, damping, failed = self.model.gauss_newton(u, self.psi, tau), 0.0, 0
         for _ in range(steps):
-            metric, gradient = near.metric[np.ix_(free, free)], near.gradient[free]
-            taken = False
-            for _ in range(6):
-                step = -linalg.solve(metric + damping * np.diag(np.diag(metric)), gradient, assume_a="pos")
-                gain = -float(gradient @ step) / 2
-                step *= min(1.0, _LONGEST / max(float(np.linalg.norm(step)), 1e-300))
-                ahead = u.copy()
-                ahead[free] += step
-                if model.height(ahead, near) < near.height:
-                    taken, damping = True, damping / 10 if damping > 1e-3 else 0.0
-                    break
-                damping = max(10 * damping, 1e-2)
-            if not taken:
-                break
-            u, near = ahead, model.gauss_newton(ahead, self.psi, tau)
-            if gain < _NEAR:
+            step, gain = self.step(near, fixed, damping)
+            try:
+                there = self.model.gauss_newton(u + step, self.psi, tau)
+            except linalg.LinAlgError:
+                there = None
+            if there is not None and there.height - there.logs < near.height - near.logs:
+                u, near, damping, failed = u + step, there, damping / 10 if damping > 1e-3 else 0.0, 0
+            else:
+                damping, failed = max(10 * damping, _DAMPING), failed + 1
+            if gain < _NEAR or failed > _FAILURES:
                 break
         return u, near
+
+    def step(self, near: Quadratic, fixed: Sequence[int], damping: float = 0.0) -> tuple[Floats, float]:
+        """Return a step towards the mode, some latents held, and what it gains."""
+        free = np.setdiff1d(np.arange(self.model.size), fixed)
+        metric, gradient = near.metric[np.ix_(free, free)], near.gradient[free]
+        part = -linalg.solve(metric + damping * np.diag(np.diag(metric)), gradient, assume_a="pos")
+        step = np.zeros(self.model.size)
+        step[free] = part * min(1.0, _LONGEST / max(float(np.linalg.norm(part)), 1e-300))
+        return step, -float(gradient @ part) / 2
 
     def evidence(self, near: Quadratic, fixed: Sequence[int]) -> float:
         """Return the log of the Laplace approximation of the density of the latents that are held."""
@@ -144,11 +149,13 @@ class _Nested:
         return near.logs - near.height - float(log) / 2
 
     def _misfits(self, u: Floats) -> _Axis:
-        logs, places = [], []
+        """Return the grid of how far the formula misses, all else one step from the mode."""
+        logs, places, moments = [], [], self.model.moments(u)
         for value in _MISFITS:
-            at, near = self.mode(u, self.tau(value), steps=1)
-            logs.append(self.evidence(near, ()) - value**2 / 2)
-            places.append(at)
+            near = self.model.gauss_newton(u, self.psi, self.tau(value), moments)
+            step, gain = self.step(near, ())
+            logs.append(self.evidence(near, ()) + gain - value**2 / 2)
+            places.append(u + step)
         return _Axis.of(None, _MISFITS, np.array(logs), np.array(places))
 
     def _hidden(self, u: Floats, near: Quadratic) -> list[int]:
@@ -161,8 +168,8 @@ class _Nested:
         order = np.argsort(-sds * slopes)
         return [spreads[k] for k in order if sds[k] * slopes[k] > _HIDDEN]
 
-    def _spreads(self, u: Floats, near: Quadratic, place: int, tau: float) -> _Axis:
-        """Return the grid of a column's spread, walked outwards from the mode."""
+    def _spreads(self, u: Floats, place: int, tau: float) -> _Axis:
+        """Return the grid of a column's spread, walked outwards from the mode as long as its values weigh anything."""
         first = int(np.argmin(np.abs(_GRID - u[place])))
         found: dict[int, tuple[float, Floats]] = {}
         for order in (range(first, len(_GRID)), range(first - 1, -1, -1)):
@@ -172,8 +179,11 @@ class _Nested:
                 at[place] = _GRID[k]
                 at, here = self.mode(at, tau, (place,))
                 found[k] = self.evidence(here, (place,)), at
-        logs, places = zip(*(found[k] for k in range(len(_GRID))), strict=True)
-        return _Axis.of(place, _GRID, np.array(logs), np.array(places))
+                if found[k][0] < max(log for log, _ in found.values()) + _NOTHING:
+                    break
+        kept = sorted(found)
+        logs, places = zip(*(found[k] for k in kept), strict=True)
+        return _Axis.of(place, _GRID[kept], np.array(logs), np.array(places))
 
     def _mixture(self, u: Floats, near: Quadratic, tau: float, axes: Sequence[_Axis]) -> tuple[Floats, Floats, Floats]:
         """Return weights, means and covariances of θ over the combinations of what lies on grids."""
@@ -181,13 +191,13 @@ class _Nested:
             return np.ones(1), near.theta[None], self._spread_of(near, ())[None]
         fixed = [axis.place for axis in axes if axis.place is not None]
         if len(axes) == 1:
-            (axis,) = axes
-            weights = axis.weights
+            weights = axes[0].weights
             picked: NDArray[np.intp] = np.arange(len(weights))[:, None]
         else:
-            even = stats.qmc.Sobol(len(axes), seed=3).random(1 << (_DRAWS - 1).bit_length())[:_DRAWS]
+            even = stats.qmc.Sobol(len(axes), seed=3).random(_DRAWS)
             picked = np.stack([axis.at(column) for axis, column in zip(axes, even.T, strict=True)], axis=1)
-            weights = np.full(_DRAWS, 1 / _DRAWS)
+            picked, counts = np.unique(picked, axis=0, return_counts=True)
+            weights = counts / _DRAWS
         means, covariances = [], []
         kept = weights > 1e-5
         for row in picked[kept]:
@@ -198,8 +208,8 @@ class _Nested:
             for axis, k in zip(axes, row, strict=True):
                 if axis.place is not None:
                     at[axis.place] = axis.values[k]
-            at, here = self.mode(at, here_tau, fixed, steps=1 if len(axes) > 1 else 0)
-            means.append(here.theta)
+            here = self.model.gauss_newton(at, self.psi, here_tau)
+            means.append(here.theta + here.theta_slopes @ self.step(here, fixed)[0])
             covariances.append(self._spread_of(here, fixed))
         return weights[kept] / weights[kept].sum(), np.array(means), np.array(covariances)
 

@@ -29,6 +29,9 @@ _NODES = 12
 _FEWEST_ROWS = 256
 _NARROWEST = 1e-6
 """A spread is no smaller than this, so that its inverse is a double of moderate size."""
+_LEAST_VARIANCE, _LARGEST = 0.02, 0.98
+"""The mode is sought from where no combination of standardised numbers varies less, and no partial correlation is
+larger."""
 _TAIL_FREEDOM = 5
 """Rows with t₅ tails stand for what a misfit does to long rows."""
 
@@ -265,7 +268,6 @@ class RowLaw:
         """Return parameters near the means and covariances of the entries of a row, as far as they tell."""
         u, entries = np.zeros(self.size), list(self.encoding.entries)
         alone = {place: entries.index(((place, -1),)) for place in self.numbers if ((place, -1),) in entries}
-        chain: list[int] = []
         for j, place in enumerate(self.numbers):
             if place not in alone:
                 continue
@@ -273,7 +275,7 @@ class RowLaw:
             m, s = float(np.clip(mean[i], -0.95, 0.95)), math.sqrt(float(np.clip(covariance[i, i], 1e-4, 0.9)))
             u[block.start] = special.ndtri((m + 1) / 2)
             u[block.start + 1] = float(self.at_spread(np.array(s)))
-            chain.append(j)
+        self._start_correlations(u, [alone.get(place) for place in self.numbers], covariance)
         for k, (place, count) in enumerate(self.discrete.items()):
             first = self.tilted.start + sum(list(self.discrete.values())[:k])
             share = np.full(count, 1 / count)
@@ -286,6 +288,28 @@ class RowLaw:
             # Exponential variables of mean one have these shares.
             u[first : first + count] = special.ndtri(np.clip(-np.expm1(-share * count * 0.7), 1e-6, 1 - 1e-6))
         return u
+
+    def _start_correlations(self, u: Floats, alone: list[int | None], covariance: Floats) -> None:
+        """Begin with the correlations of the numbers that stand alone in a row, as far as they can be."""
+        at = [j for j, entry in enumerate(alone) if entry is not None]
+        if len(at) < 2:
+            return
+        entries = [alone[j] for j in at]
+        part = covariance[np.ix_(entries, entries)]
+        sds = np.sqrt(np.clip(np.diag(part), 1e-4, None))
+        inside = np.clip(part / np.outer(sds, sds), -1, 1)
+        np.fill_diagonal(inside, 1.0)
+        values, vectors = np.linalg.eigh(inside)
+        inside = (vectors * np.maximum(values, _LEAST_VARIANCE)) @ vectors.T
+        correlations = np.eye(len(self.numbers))
+        correlations[np.ix_(at, at)] = inside / np.sqrt(np.outer(np.diag(inside), np.diag(inside)))
+        root = np.linalg.cholesky(correlations)
+        for j, block in enumerate(self.blocks):
+            left = 1.0
+            for i in range(j):
+                partial = float(np.clip(root[j, i] / math.sqrt(max(left, 1e-9)), -_LARGEST, _LARGEST))
+                u[block.start + 3 + i] = math.atanh(partial) / self._partial_sd[j][i]
+                left -= root[j, i] ** 2
 
 
 def _log_phi(u: Floats) -> Floats:
