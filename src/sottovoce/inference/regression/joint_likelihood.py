@@ -1,7 +1,7 @@
 r"""One likelihood over all looks of a regression: what each released, given the law of the rows and the coefficients.
 
 With pseudo-rows x of weights w that are a function of the latents (`RowLaw`), z = Tx in the coordinates of look ℓ,
-v its weights, c its centre, ρ its (cut) residual and N the records that are whole, the sums it released are normal:
+v its weights, c its centre, ρ its (cut) residual and N the records that are complete, the sums it released are normal:
 
 .. math::
     \hat s_\ell &\sim N\Bigl(N\sum w v z\,E[\rho(y - \mu(cz))],\; J_{\ell\ell} + \sigma_\ell^2 I + \Omega_\ell\Bigr), \\
@@ -59,7 +59,7 @@ class _Observed:
 class Moments:
     """What is expected at one place of the latents; derivatives where they were asked for."""
 
-    made: PseudoRows
+    pseudo: PseudoRows
     theta: Floats
     root: Floats
     scores: Floats
@@ -92,7 +92,7 @@ class JointLikelihood:
     Parameters
     ----------
     formula, n
-        What was asked, of how many records.
+        What was asked, of how records records.
     looks
         What was released.
     priors
@@ -130,16 +130,16 @@ class JointLikelihood:
 
     def aim(self, u: Floats) -> None:
         """Lay the pseudo-rows along the linear predictor at u."""
-        made = self.law.rows(u, *self.law.points(None)[:2])
-        theta, _ = self._theta(u, made)
+        pseudo = self.law.rows(u, *self.law.points(None)[:2])
+        theta, _ = self._theta(u, pseudo)
         self.normals, self.odds, self.stretches = self.law.points(self.law.direction(u, theta))
 
     # θ.
 
-    def _theta(self, u: Floats, made: PseudoRows) -> tuple[Floats, Floats]:
+    def _theta(self, u: Floats, pseudo: PseudoRows) -> tuple[Floats, Floats]:
         """Return θ = Bη and B: a slope counts by its column's spread, an intercept is that of a mean row."""
-        mean = made.weights @ made.rows
-        spread = np.sqrt(np.maximum(made.weights @ (made.rows - mean) ** 2, 1e-14))
+        mean = pseudo.weights @ pseudo.rows
+        spread = np.sqrt(np.maximum(pseudo.weights @ (pseudo.rows - mean) ** 2, 1e-14))
         sd = np.where(self._numbers, self._slope_sd / spread, _WIDER * self._slope_sd)
         root = np.diag(sd)
         if self._constant is not None:
@@ -147,20 +147,20 @@ class JointLikelihood:
             root[self._constant, self._constant] = self._level_sd
         return root @ u[self.eta], root
 
-    def _theta_slopes(self, u: Floats, made: PseudoRows, theta: Floats, root: Floats) -> Floats:
+    def _theta_slopes(self, u: Floats, pseudo: PseudoRows, theta: Floats, root: Floats) -> Floats:
         """Return dθ/du."""
-        mean = made.weights @ made.rows
-        off = made.rows - mean
-        square = np.maximum(made.weights @ off**2, 1e-14)
-        found = np.zeros((self.d, self.size))
-        found[:, self.eta] = root
+        mean = pseudo.weights @ pseudo.rows
+        off = pseudo.rows - mean
+        square = np.maximum(pseudo.weights @ off**2, 1e-14)
+        derived = np.zeros((self.d, self.size))
+        derived[:, self.eta] = root
         dmean, dlog = np.zeros((self.d, self.law.size)), np.zeros((self.d, self.law.size))
-        for slopes, (moved, block) in zip(made.slopes, made.moves, strict=True):
-            weighed = made.weights[:, None] * moved
+        for slopes, (moved, block) in zip(pseudo.slopes, pseudo.moves, strict=True):
+            weighed = pseudo.weights[:, None] * moved
             dmean[:, block] = slopes.T @ weighed
             dlog[:, block] = (slopes * off).T @ weighed / square[:, None]
-        tilts = made.weights[:, None] * made.tilts
-        dmean[:, self.law.tilted] = made.rows.T @ tilts
+        tilts = pseudo.weights[:, None] * pseudo.tilts
+        dmean[:, self.law.tilted] = pseudo.rows.T @ tilts
         dlog[:, self.law.tilted] = (off**2).T @ tilts / square[:, None] / 2
         dlog[~self._numbers] = 0.0
         slopes_ = -theta[:, None] * dlog
@@ -169,14 +169,14 @@ class JointLikelihood:
             slopes_[at] = 0.0
             others = np.arange(self.d) != at
             slopes_[at] = -(dmean[others] * theta[others, None] + mean[others, None] * slopes_[others]).sum(axis=0)
-        found[:, : self.law.size] = slopes_
-        return found
+        derived[:, : self.law.size] = slopes_
+        return derived
 
     def place(self, u: Floats) -> tuple[Floats, Floats]:
         """Return θ and its derivative."""
-        made = self.law.rows(u, self.normals, self.odds)
-        theta, root = self._theta(u, made)
-        return theta, self._theta_slopes(u, made, theta, root)
+        pseudo = self.law.rows(u, self.normals, self.odds)
+        theta, root = self._theta(u, pseudo)
+        return theta, self._theta_slopes(u, pseudo, theta, root)
 
     # What is expected.
 
@@ -192,16 +192,16 @@ class JointLikelihood:
 
     def moments(self, u: Floats, *, slopes: bool = True) -> Moments:
         """Return what the looks are expected to have released, and the derivatives of that by u."""
-        made = self.law.rows(u, self.normals, self.odds, slopes=slopes)
-        theta, root = self._theta(u, made)
-        x = made.rows
-        whole, dwhole = self._whole(u)
-        t1, many = x @ theta, self.n * whole * made.weights
+        pseudo = self.law.rows(u, self.normals, self.odds, slopes=slopes)
+        theta, root = self._theta(u, pseudo)
+        x = pseudo.rows
+        complete, dwhole = self._whole(u)
+        t1, records = x @ theta, self.n * complete * pseudo.weights
         law = self.residual_law(u) if self.linear else None
         products = x[:, self.upper[0]] * x[:, self.upper[1]]
-        moved = self._theta_slopes(u, made, theta, root) if slopes else None
-        dt1 = None if moved is None else self._dropped(made, made.along(theta)) + x @ moved
-        dlog = None if moved is None else self._weight_slopes(made, dwhole / whole)
+        moved = self._theta_slopes(u, pseudo, theta, root) if slopes else None
+        dt1 = None if moved is None else self._dropped(pseudo, pseudo.along(theta)) + x @ moved
+        dlog = None if moved is None else self._weight_slopes(pseudo, dwhole / complete)
         scores, matrices, zs, vs = [], [], [], []
         score_slopes: list[Floats] = []
         matrix_slopes: list[Floats] = []
@@ -219,27 +219,30 @@ class JointLikelihood:
             vs.append(v)
             parts = [(kernels.kept, v)] if observed.has_information else []
             parts += [(kernels.square, v * v)] if observed.has_meat else []
-            scores.append(T @ (x.T @ (many * v * kernels.mean[0])))
-            matrices += [self._turned(T, products.T @ (many * weight * kernel[0])) for kernel, weight in parts]
+            scores.append(T @ (x.T @ (records * v * kernels.mean[0])))
+            matrices += [self._turned(T, products.T @ (records * weight * kernel[0])) for kernel, weight in parts]
             if dt1 is None or dlog is None:
                 continue
             # Weights fall by how much a step lengthens a row.
             step = 1e-6 * np.maximum(squares, 1e-12)
             dv = (look.weights(squares + step) - look.weights(np.maximum(squares - step, 0.0))) / (2 * step)
-            dt0, dsquares = self._dropped(made, made.along(T.T @ c)), self._dropped(made, made.along(2 * (z @ T)))
+            dt0, dsquares = (
+                self._dropped(pseudo, pseudo.along(T.T @ c)),
+                self._dropped(pseudo, pseudo.along(2 * (z @ T))),
+            )
             dlogv = dlog + (dv / v)[:, None] * dsquares
             kernel = kernels.mean
-            dk = (many * v)[:, None] * self._kernel_slopes(kernel, dlogv, dt0, dt1)
-            found = x.T @ dk + self._row_slopes(made, many * v * kernel[0])
-            score_slopes.append(T @ found)
+            dk = (records * v)[:, None] * self._kernel_slopes(kernel, dlogv, dt0, dt1)
+            derived = x.T @ dk + self._row_slopes(pseudo, records * v * kernel[0])
+            score_slopes.append(T @ derived)
             for kernel, weight in parts:
                 dlogw = dlogv if weight is v else 2 * dlogv - dlog
-                dk = (many * weight)[:, None] * self._kernel_slopes(kernel, dlogw, dt0, dt1)
-                found = products.T @ dk + self._product_slopes(made, many * weight * kernel[0])
-                matrix_slopes.append(self._turned(T, found))
+                dk = (records * weight)[:, None] * self._kernel_slopes(kernel, dlogw, dt0, dt1)
+                derived = products.T @ dk + self._product_slopes(pseudo, records * weight * kernel[0])
+                matrix_slopes.append(self._turned(T, derived))
         none = np.zeros((0, self.size))
         return Moments(
-            made,
+            pseudo,
             theta,
             root,
             np.concatenate(scores),
@@ -254,56 +257,56 @@ class JointLikelihood:
     def _turned(self, T: Floats, upper: Floats) -> Floats:
         """Return the upper triangles of THT', of those of H, one a column."""
         i, j = self.upper
-        whole = np.empty((self.d, self.d, *upper.shape[1:]))
-        whole[i, j] = whole[j, i] = upper
-        turned = np.tensordot(T, np.tensordot(T, whole, (1, 0)), (1, 1))  # its transpose, which is itself
+        complete = np.empty((self.d, self.d, *upper.shape[1:]))
+        complete[i, j] = complete[j, i] = upper
+        turned = np.tensordot(T, np.tensordot(T, complete, (1, 0)), (1, 1))  # its transpose, which is itself
         return np.asarray(turned[i, j])
 
-    def _dropped(self, made: PseudoRows, along: list[Floats]) -> Floats:
+    def _dropped(self, pseudo: PseudoRows, along: list[Floats]) -> Floats:
         """Return the derivative by u of a function of each row, by those of it by each number."""
-        found = np.zeros((len(made.rows), self.size))
-        for rate, (drawn, block) in zip(along, made.moves, strict=True):
-            found[:, block] = rate[:, None] * drawn
-        return found
+        derived = np.zeros((len(pseudo.rows), self.size))
+        for rate, (drawn, block) in zip(along, pseudo.moves, strict=True):
+            derived[:, block] = rate[:, None] * drawn
+        return derived
 
-    def _weight_slopes(self, made: PseudoRows, dlog: float) -> Floats:
+    def _weight_slopes(self, pseudo: PseudoRows, dlog: float) -> Floats:
         """Return the derivative of the log of the records that each row stands for."""
-        found = np.zeros((len(made.rows), self.size))
-        found[:, self.missing] = dlog
-        found[:, self.law.tilted] = made.tilts
-        return found
+        derived = np.zeros((len(pseudo.rows), self.size))
+        derived[:, self.missing] = dlog
+        derived[:, self.law.tilted] = pseudo.tilts
+        return derived
 
     def _kernel_slopes(self, kernel: Kernel, dlog: Floats, dt0: Floats, dt1: Floats) -> Floats:
         """Return the derivative of weight·kernel over weight, by those of log weight and of the linear predictors."""
         value, by_centre, by_truth, by_law = kernel
-        found = value[:, None] * dlog + by_centre[:, None] * dt0 + by_truth[:, None] * dt1
+        derived = value[:, None] * dlog + by_centre[:, None] * dt0 + by_truth[:, None] * dt1
         for k, by in enumerate(by_law):
-            found[:, self.missing + 1 + k] += by
-        return found
+            derived[:, self.missing + 1 + k] += by
+        return derived
 
-    def _row_slopes(self, made: PseudoRows, weights: Floats) -> Floats:
+    def _row_slopes(self, pseudo: PseudoRows, weights: Floats) -> Floats:
         """Return Σ weights·dx."""
-        found = np.zeros((self.d, self.size))
-        for dx, (drawn, block) in zip(made.slopes, made.moves, strict=True):
-            found[:, block] = (weights[:, None] * dx).T @ drawn
-        return found
+        derived = np.zeros((self.d, self.size))
+        for dx, (drawn, block) in zip(pseudo.slopes, pseudo.moves, strict=True):
+            derived[:, block] = (weights[:, None] * dx).T @ drawn
+        return derived
 
-    def _product_slopes(self, made: PseudoRows, weights: Floats) -> Floats:
+    def _product_slopes(self, pseudo: PseudoRows, weights: Floats) -> Floats:
         """Return the upper triangle of Σ weights·(dx x' + x dx')."""
-        found = np.zeros((self.d, self.d, self.size))
-        weighed = weights[:, None] * made.rows
-        for dx, (drawn, block), entries in zip(made.slopes, made.moves, made.moving, strict=True):
+        derived = np.zeros((self.d, self.d, self.size))
+        weighed = weights[:, None] * pseudo.rows
+        for dx, (drawn, block), entries in zip(pseudo.slopes, pseudo.moves, pseudo.moving, strict=True):
             for entry in entries:
-                found[entry, :, block] += weighed.T @ (dx[:, entry, None] * drawn)
+                derived[entry, :, block] += weighed.T @ (dx[:, entry, None] * drawn)
         i, j = self.upper
-        return np.asarray(found[i, j] + found[j, i])
+        return np.asarray(derived[i, j] + derived[j, i])
 
     # How it varies.
 
     def matrix_sds(self, moments: Moments) -> Floats:
         """Return the standard deviations of what the matrices were released as about what is expected."""
         i, j = self.upper
-        half, at, found = np.where(i == j, 1.0, 0.5), 0, []
+        half, at, derived = np.where(i == j, 1.0, 0.5), 0, []
         error = self.priors.nugget**2
         for observed in self.looks:
             noise = observed.released.noise
@@ -316,14 +319,14 @@ class JointLikelihood:
                 at += len(i)
                 diagonal = np.maximum(part[i == j], 0.0)
                 size = diagonal[i] * diagonal[j]
-                found.append(np.sqrt(half * (noise[name] ** 2 + (error + more / self.n) * size)))
-        return np.concatenate(found) if found else np.zeros(0)
+                derived.append(np.sqrt(half * (noise[name] ** 2 + (error + more / self.n) * size)))
+        return np.concatenate(derived) if derived else np.zeros(0)
 
     def score_covariance(self, u: Floats, moments: Moments, misfit: Floats, tau: float) -> Floats:
         """Return the covariance of all scores: records', noise, misfit, and what pseudo-rows cannot tell."""
-        made, whole = moments.made, self._whole(u)[0]
-        many = self.n * whole * made.weights
-        t1 = made.rows @ moments.theta
+        pseudo, complete = moments.pseudo, self._whole(u)[0]
+        records = self.n * complete * pseudo.weights
+        t1 = pseudo.rows @ moments.theta
         L, d = len(self.looks), self.d
         if self.linear:
             law = self.residual_law(u)
@@ -334,42 +337,44 @@ class JointLikelihood:
             mean = self.formula.model.mean(t1)
             varies = np.broadcast_to(mean * (1 - mean), (L, L, len(t1)))
         scaled = [z * v[:, None] for z, v in zip(moments.z, moments.v, strict=True)]
-        found = np.empty((L * d, L * d))
+        derived = np.empty((L * d, L * d))
         for a in range(L):
             for b in range(a, L):
-                part = scaled[a].T @ (scaled[b] * (many * varies[a, b])[:, None])
-                found[a * d : (a + 1) * d, b * d : (b + 1) * d] = part
-                found[b * d : (b + 1) * d, a * d : (a + 1) * d] = part.T
+                part = scaled[a].T @ (scaled[b] * (records * varies[a, b])[:, None])
+                derived[a * d : (a + 1) * d, b * d : (b + 1) * d] = part
+                derived[b * d : (b + 1) * d, a * d : (a + 1) * d] = part.T
         error = self.priors.nugget**2 + 2 / self.n
         for a, observed in enumerate(self.looks):
             look, z = observed.released.look, moments.z[a]
-            weighed = many * moments.v[a] * (1.0 if self.linear else self.formula.model.slope(z @ look.predictors[0]))
+            weighed = (
+                records * moments.v[a] * (1.0 if self.linear else self.formula.model.slope(z @ look.predictors[0]))
+            )
             diagonal = (z * z).T @ weighed
             off = float(weighed @ (t1 - z @ look.predictors[0]) ** 2) / d
             at = np.arange(a * d, (a + 1) * d)
-            found[at, at] += observed.released.noise["score"] ** 2 + error * off * diagonal
+            derived[at, at] += observed.released.noise["score"] ** 2 + error * off * diagonal
         scale = self.residual_law(u).variance if self.linear else 1.0
-        return np.asarray(found + tau**2 * scale * misfit)
+        return np.asarray(derived + tau**2 * scale * misfit)
 
     def misfit(self, u: Floats) -> Floats:
         """Return by how much, for τ = 1, an error of the mean of any shape moves the scores: Ψ."""
-        made = self.law.rows(u, self.normals * self.stretches[:, None], self.odds)
-        theta, _ = self._theta(u, made)
-        t1 = made.rows @ theta
+        pseudo = self.law.rows(u, self.normals * self.stretches[:, None], self.odds)
+        theta, _ = self._theta(u, pseudo)
+        t1 = pseudo.rows @ theta
         slope = np.ones(len(t1)) if self.linear else self.formula.model.slope(t1)
-        many = self.n * self._whole(u)[0] * made.weights * slope
+        records = self.n * self._whole(u)[0] * pseudo.weights * slope
         scaled = []
         for observed in self.looks:
             look = observed.released.look
-            z = made.rows @ look.matrix.T
+            z = pseudo.rows @ look.matrix.T
             part = z * look.weights((z * z).sum(axis=1))[:, None]
             scaled.append(part if not look.beyond else 0.0 * part)
         each = np.hstack(scaled)
-        full = made.rows.T @ (made.rows * many[:, None])
+        full = pseudo.rows.T @ (pseudo.rows * records[:, None])
         full += 1e-9 * np.trace(full) * np.eye(self.d)
-        cross = each.T @ (made.rows * many[:, None])
-        whole = self.n * (each.T @ (each * many[:, None]) - cross @ np.linalg.solve(full, cross.T))
-        return np.asarray((whole + whole.T) / 2)
+        cross = each.T @ (pseudo.rows * records[:, None])
+        complete = self.n * (each.T @ (each * records[:, None]) - cross @ np.linalg.solve(full, cross.T))
+        return np.asarray((complete + complete.T) / 2)
 
     # Densities.
 
@@ -383,8 +388,8 @@ class JointLikelihood:
         off = linalg.solve_triangular(root, self.score - moments.scores, lower=True)
         sds = self.matrix_sds(moments)
         away = (self.matrices - moments.matrices) / sds
-        found = -(off @ off + away @ away + u @ u) / 2 - np.log(np.diag(root)).sum() - np.log(sds).sum()
-        return float(found) if math.isfinite(found) else -math.inf
+        derived = -(off @ off + away @ away + u @ u) / 2 - np.log(np.diag(root)).sum() - np.log(sds).sum()
+        return float(derived) if math.isfinite(derived) else -math.inf
 
     def log_likelihood(self, release: ReleasedLook, latent: Floats) -> float:
         """Return the log density of one look given the latents, the formula taken to be right."""

@@ -171,18 +171,18 @@ class _Nested:
     def _spreads(self, u: Floats, place: int, tau: float) -> _Axis:
         """Return the grid of a column's spread, walked outwards from the mode as long as its values weigh anything."""
         first = int(np.argmin(np.abs(_GRID - u[place])))
-        found: dict[int, tuple[float, Floats]] = {}
+        visited: dict[int, tuple[float, Floats]] = {}
         for order in (range(first, len(_GRID)), range(first - 1, -1, -1)):
-            at = u if order.start == first else found[first][1]
+            at = u if order.start == first else visited[first][1]
             for k in order:
                 at = at.copy()
                 at[place] = _GRID[k]
                 at, here = self.mode(at, tau, (place,))
-                found[k] = self.evidence(here, (place,)), at
-                if found[k][0] < max(log for log, _ in found.values()) + _NOTHING:
+                visited[k] = self.evidence(here, (place,)), at
+                if visited[k][0] < max(log for log, _ in visited.values()) + _NOTHING:
                     break
-        kept = sorted(found)
-        logs, places = zip(*(found[k] for k in kept), strict=True)
+        kept = sorted(visited)
+        logs, places = zip(*(visited[k] for k in kept), strict=True)
         return _Axis.of(place, _GRID[kept], np.array(logs), np.array(places))
 
     def _mixture(self, u: Floats, near: Quadratic, tau: float, axes: Sequence[_Axis]) -> tuple[Floats, Floats, Floats]:
@@ -222,17 +222,17 @@ class _Nested:
     def _plain(self, u: Floats) -> Floats:
         """Return the covariance of θ that as many records without noise would leave."""
         model = self.model
-        made = model.law.rows(u, model.normals, model.odds)
+        pseudo = model.law.rows(u, model.normals, model.odds)
         moments = model.moments(u, slopes=False)
-        t = made.rows @ moments.theta
+        t = pseudo.rows @ moments.theta
         slope = np.ones(len(t)) if model.linear else model.formula.model.slope(t)
         varies = model.residual_law(u).variance if model.linear else 1.0
         if model.formula.family == "probit":
             p = model.formula.model.mean(t)
             slope = slope**2 / np.maximum(p * (1 - p), 1e-12)
-        told = (made.rows.T * (model.n * made.weights * slope)) @ made.rows / varies
+        information = (pseudo.rows.T * (model.n * pseudo.weights * slope)) @ pseudo.rows / varies
         root = np.linalg.inv(moments.root)
-        return np.asarray(np.linalg.inv(told + root.T @ root))
+        return np.asarray(np.linalg.inv(information + root.T @ root))
 
     def _start(self) -> Floats:
         """Return latents near what the looks show."""
@@ -251,8 +251,8 @@ class _Nested:
             sd = np.sqrt(max(glance.dispersion, 1e-12)) if glance.meat is not None else self.priors.dispersion_median
             at_sd = (np.log(sd) - np.log(self.priors.dispersion_median)) / self.priors.dispersion_log_sd
             u[model.missing + 1] = float(np.clip(at_sd, -4, 4))
-        made = model.law.rows(u, model.normals, model.odds)
-        _, root = model._theta(u, made)
+        pseudo = model.law.rows(u, model.normals, model.odds)
+        _, root = model._theta(u, pseudo)
         theta = look.look.predictors[0] @ look.look.matrix
         u[model.eta] = np.clip(np.linalg.solve(root, theta), -3, 3)
         return u

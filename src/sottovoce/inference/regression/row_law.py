@@ -85,10 +85,10 @@ class RowLaw:
         main, pairs = [], []
         for at, count in enumerate(self.discrete.values()):
             main += [(self.combinations[:, at] == level) for level in range(count)]
-        for one, other in itertools.combinations(range(len(self.discrete)), 2):
+        for first, second in itertools.combinations(range(len(self.discrete)), 2):
             counts = list(self.discrete.values())
-            for a, b in itertools.product(range(1, counts[one]), range(1, counts[other])):
-                pairs.append((self.combinations[:, one] == a) & (self.combinations[:, other] == b))
+            for a, b in itertools.product(range(1, counts[first]), range(1, counts[second])):
+                pairs.append((self.combinations[:, first] == a) & (self.combinations[:, second] == b))
         # Levels but the first shift numbers.
         shifting = [
             self.combinations[:, at] == level
@@ -179,8 +179,8 @@ class RowLaw:
         # Row j of the Cholesky factor of R by partial correlations.
         z = self._partial_sd[j] * partial
         c = np.tanh(z)
-        left = np.sqrt(np.concatenate([[1.0], np.cumprod(1 - c**2)]))
-        row = np.append(c, 1.0) * left
+        remaining = np.sqrt(np.concatenate([[1.0], np.cumprod(1 - c**2)]))
+        row = np.append(c, 1.0) * remaining
         mixed = e @ row
         k = self.priors.skew_sd * uk
         g, dg, dk = _log_normal(mixed, k)
@@ -195,7 +195,7 @@ class RowLaw:
         moved[:, 2] = s * dk * self.priors.skew_sd
         if j:  # a partial correlation moves its own place of the row, and shortens those after it
             drow = np.triu(np.ones((j, j + 1)), 1) * -np.outer(c, row)
-            drow[np.arange(j), np.arange(j)] = left[:j] * (1 - c**2)
+            drow[np.arange(j), np.arange(j)] = remaining[:j] * (1 - c**2)
             moved[:, 3 : 3 + j] = (s * dg)[:, None] * (e @ (drow * self._partial_sd[j][:, None]).T)
         moved[:, 3 + j :] = s * self.priors.shift_sd * shifting
         return np.clip(raw, -1.0, 1.0), moved * inside[:, None]
@@ -260,8 +260,8 @@ class RowLaw:
         if not q:
             return np.zeros(0)
         near = np.vstack([np.eye(q), -np.eye(q)])
-        made = self.rows(u, near, np.full(2 * q, 0.5 / q))
-        t = (made.weights * (made.rows @ theta)).reshape(-1, 2, q).sum(axis=0)
+        pseudo = self.rows(u, near, np.full(2 * q, 0.5 / q))
+        t = (pseudo.weights * (pseudo.rows @ theta)).reshape(-1, 2, q).sum(axis=0)
         return np.asarray(t[0] - t[1])
 
     def start(self, mean: Floats, covariance: Floats) -> Floats:
@@ -305,11 +305,11 @@ class RowLaw:
         correlations[np.ix_(at, at)] = inside / np.sqrt(np.outer(np.diag(inside), np.diag(inside)))
         root = np.linalg.cholesky(correlations)
         for j, block in enumerate(self.blocks):
-            left = 1.0
+            remaining = 1.0
             for i in range(j):
-                partial = float(np.clip(root[j, i] / math.sqrt(max(left, 1e-9)), -_LARGEST, _LARGEST))
+                partial = float(np.clip(root[j, i] / math.sqrt(max(remaining, 1e-9)), -_LARGEST, _LARGEST))
                 u[block.start + 3 + i] = math.atanh(partial) / self._partial_sd[j][i]
-                left -= root[j, i] ** 2
+                remaining -= root[j, i] ** 2
 
 
 def _log_phi(u: Floats) -> Floats:
