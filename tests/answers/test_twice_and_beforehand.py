@@ -126,6 +126,15 @@ def test_a_question_asked_twice_is_noted_before_it_is_charged_and_told_free_agai
             record.getMessage()
         )
         assert spent_when_noted == [pytest.approx(1 - before)]
+        said = f"entry {first.entry} answered this very question before: asked with again, it is told for nothing"
+        assert said in second.notes and said in " ".join(second.summary().split())
+        assert not any("answered this very" in note for note in (*first.notes, *wide.notes))
+        plan = curator.plan(text, spend=0.02)
+        assert f"entry {second.entry} answered this very question before" in " ".join(plan.summary().split())
+        assert (
+            "answered this very"
+            not in curator.plan(text + " where age >= 30" if "~" not in text else "smoker ~ ward + age").summary()
+        )
         assert ask(text, again=True).entry == second.entry  # the dearest is the nearest
         caplog.clear()
         ask(text, spend=0.02, idempotency_key="mine")  # a retry under its key is free anyway
@@ -149,3 +158,19 @@ def test_the_earlier_answer_of_another_s_part_is_not_told(curator: sv.Curator) -
     first = curator.mean("age", part=ada, again=True)
     assert curator.mean("age", part=bob, again=True).entry != first.entry
     assert curator.mean("age", part=ada, again=True).entry == first.entry
+
+
+def test_what_another_process_answered_meanwhile_is_known(curator: sv.Curator, tmp_path: Path) -> None:
+    """What was read of the ledger is not read again; what was under way then is looked at once more."""
+    question = curator.question("mean", "age")
+    paid = curator.reserve(curator.mechanism_for(question, 0.02))
+    assert curator.answered_before(question) is None
+    with sv.Curator(patients(), tmp_path / "l", facts=ROWS, dataset="p") as other:
+        assert other.answered_before(question) is None
+        curator.record(curator.make(paid))
+        assert other.answered_before(question) == curator.answered_before(question) == paid.reservation.entry
+        dearer = other.mean("age", spend=0.1)
+        assert curator.answered_before(question) == dearer.entry
+        for share in range(1, 4):
+            curator.proportion("smoker", spend=share / 100)
+        assert other.answered_before(question) == dearer.entry

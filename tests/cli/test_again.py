@@ -189,7 +189,7 @@ def test_who_asks_the_same_twice_is_told_that_the_first_answer_is_free(
     def told(*more: str) -> list[str]:
         caplog.clear()
         run(verb, str(data), question, *rest, "--spend", "2%", *more)
-        return [record.getMessage().split(";")[0] for record in caplog.records]
+        return [record.getMessage().split(" before:")[0] for record in caplog.records]
 
     other = "mean of sbp" if verb == "ask" else "smoker ~ ward"
     run(verb, str(data), other, *rest, "--budget", "approx:1,1e-6")

@@ -153,6 +153,13 @@ def test_every_verb_and_words_too(client: Client) -> None:
     assert client.asked("mean", column="age", spend="0.1%", level=0.5).level == 0.5
     assert client.history()[0]["request"]["asked"] == "mean of age"
     client.mean("age", spend=some, purpose="the annual report")
+    first, left = client.mean("wait", by="smoker", spend=some), client.left()
+    assert client.mean("wait", by="smoker", spend=some, again=True).entry == first.entry and client.left() == left
+    assert f"entry {first.entry} answered this very" in client.mean("wait", by="smoker", spend=some).notes[-1]
+    assert client.regress("smoker ~ age", spend=some, again=True).earlier is None
+    with pytest.raises(InvalidValue, match="again= is True or False"):
+        client.mean("age", again=3)
+    client.mean("age", spend=RenyiDP(8, 3), purpose="the annual report")
     assert client.history()[0]["request"]["purpose"] == "the annual report"
 
 

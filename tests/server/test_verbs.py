@@ -115,6 +115,68 @@ def test_a_retry_under_its_key_is_charged_once_and_seeing_it_again_is_free(
     assert other.status_code == 409 and other.json()["type"] == "urn:sottovoce:key-taken"
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [{"verb": "mean", "column": "wait", "by": "ward"}, {"verb": "regress", "formula": "smoker ~ age"}],
+    ids=["mean", "regress"],
+)
+def test_a_question_asked_twice_is_noted_and_the_earlier_answer_is_free(
+    own_office: Config, asked: dict[str, Any]
+) -> None:
+    with served(own_office) as client:
+        ada = bearer(token_for(own_office, "ada"))
+        asked = asked | {"spend": 0.1}
+        first = ask(client, ada, again=True, **asked).json()  # where there is none, this asks
+        assert first["earlier"] is None and not any("answered this very" in note for note in first["notes"])
+        left = first["remaining"]
+        for body in ({"again": True}, {"again": True, "spend": 0.9}):
+            same = ask(client, ada, **asked | body).json()
+            assert (same["entry"], same["table"], same["remaining"]) == (first["entry"], first["table"], left)
+        wide = ask(client, ada, **asked, again=True, level=0.99, table=False).json()
+        assert (wide["level"], wide["table"], wide["entry"]) == (0.99, None, first["entry"])
+        second = ask(client, ada, "monday", **asked).json()
+        assert second["entry"] != first["entry"] and second["earlier"] == first["entry"]
+        note = f"entry {first['entry']} answered this very question before: asked with again, it is told for nothing"
+        assert second["notes"][-1] == note
+        assert CATALOGUE[asked["verb"]].read(second).notes[-1] == note
+        retried = ask(client, ada, "monday", **asked).json()  # free as well
+        assert retried["entry"] == second["entry"] and note not in retried["notes"]
+        bob = bearer(token_for(own_office, "bob"))
+        assert ask(client, bob, **asked).json()["earlier"] is None  # what ada was told is hers
+        assert ask(client, ada, **asked, again=3).status_code == 422
+        if asked["verb"] == "regress":
+            plan = {"formula": "smoker ~ age", "spend": 0.01}
+            shown = client.post(f"{HERE}/regressions/plan", headers=ada, json=plan).json()
+            assert "answered this very question before" in shown["cautions"][-1]
+
+
+def test_the_page_says_that_a_question_was_answered_before_it_is_charged(own_office: Config) -> None:
+    with served(own_office) as client:
+        visitor = Visitor(client)
+        visitor.log_in(token_for(own_office, "ada"))
+        form = {"verb": "mean", "column": "age", "spend": "2", "level": "95"}
+
+        def send(**more: str) -> httpx.Response:
+            seal = visitor.seal(client.get("/data/patients"))
+            return client.post("/data/patients/answer", data=form | {"seal": seal} | more)
+
+        first = send()
+        assert first.status_code == 200
+        ada = bearer(token_for(own_office, "ada"))
+
+        def entries() -> list[int]:
+            return [item["entry"] for item in client.get(f"{HERE}/history", headers=ada).json()["entries"]]
+
+        (entry,) = entries()
+        second = send(key="page-" + "a" * 32)
+        assert second.status_code == 409 and entries() == [entry]
+        assert "This very question was answered before" in second.text and f"?answer={entry}" in second.text
+        third = send(anew="1", key="page-" + "b" * 32)
+        assert third.status_code == 200 and len(entries()) == 2
+        retried = send(key="page-" + "b" * 32)
+        assert retried.status_code == 200 and len(entries()) == 2  # sent twice, it is told twice
+
+
 @pytest.mark.parametrize("verb", ["proportion", "mean", "rate", "quantiles"])
 def test_every_column_that_a_verb_offers_can_be_asked(client: httpx.Client, bob: dict[str, str], verb: str) -> None:
     verbs = {one["verb"]: one["schema"] for one in client.get(HERE, headers=bob).json()["verbs"]}

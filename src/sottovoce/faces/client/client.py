@@ -17,6 +17,7 @@ from sottovoce.inference.cells.noisy_cells import NoisyCells
 from sottovoce.inference.cells.questions import Question
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.numbers import shown as shown_value
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.relation import REPLACE_ONE
 from sottovoce.privacy.shares import percent
@@ -104,6 +105,7 @@ class Client(Verbs):
         level: float | str = 0.95,
         idempotency_key: str | None = None,
         purpose: str | None = None,
+        again: bool = False,
         **options: Any,
     ) -> Answer:
         """Answer a question, as `Curator.answer` does; `spend` is a share of the token's own budget, or a promise.
@@ -120,11 +122,13 @@ class Client(Verbs):
             A name for this very question; asked again under it, also later and from elsewhere, it is charged once.
         purpose
             What the answer is for; recorded with it.
+        again
+            Whether an earlier answer to this very question is told instead, where there is one: free.
         """
         check_options(getattr(Verbs, question.verb), options)
         _own(part, options)
         verb: Verb = CATALOGUE[question.verb]
-        stated: dict[str, Any] = {"idempotency_key": idempotency_key, "purpose": purpose}
+        stated: dict[str, Any] = {"idempotency_key": idempotency_key, "purpose": purpose, "again": again}
         shown: Answer = self.asked(verb.word, **verb.arguments_of(question), spend=spend, level=level, **stated)
         return shown
 
@@ -137,13 +141,14 @@ class Client(Verbs):
         level: float | str = 0.95,
         idempotency_key: str | None = None,
         purpose: str | None = None,
+        again: bool = False,
         **options: Any,
     ) -> Regression:
         """Fit a regression, as `Curator.regression` does; `regress` comes here."""
         check_options(Verbs.regress, options)
         _own(part, options)
         given = CATALOGUE["regress"].arguments_of(formula)
-        stated: dict[str, Any] = {"idempotency_key": idempotency_key, "purpose": purpose}
+        stated: dict[str, Any] = {"idempotency_key": idempotency_key, "purpose": purpose, "again": again}
         shown: Regression = self.asked("regress", **given, spend=spend, level=level, **stated)
         return shown
 
@@ -189,12 +194,16 @@ class Client(Verbs):
         level: float | str = 0.95,
         idempotency_key: str | None = None,
         purpose: str | None = None,
+        again: bool = False,
         **arguments: Any,
     ) -> Any:
         """Ask by the word of a verb that is registered here and there: ``client.asked("mean", column="sbp")``."""
         known: Verb = CATALOGUE[verb]
         body = known.checked(arguments) | {"verb": verb, "level": checked_level(level), "table": False}
+        if not isinstance(again, bool):
+            raise InvalidValue(f"again= is True or False. Got {shown_value(again)}")
         body |= {"spend": _paid(spend)} | ({} if purpose is None else {"purpose": purpose})
+        body |= {"again": True} if again else {}
         key = secrets.token_hex(16) if idempotency_key is None else idempotency_key
         try:
             shown = self._wire.post("datasets", self.dataset, "answers", body=body, key=key)

@@ -21,6 +21,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.service.answers.card import card
 from sottovoce.service.answers.explanations import explain
+from sottovoce.service.answers.repeated_question import repeat_note
 from sottovoce.service.answers.trade_off import TradeOff
 from sottovoce.service.ledger import Budget
 from sottovoce.service.ledger.charging import price
@@ -95,6 +96,9 @@ def regression_plan(
     n = records or dataset.budget.n or _IMAGINED
     shown: dict[str, Any] = json.loads(foreseen(mechanism, target, n, question.level, imagining))
     claimed = dataset.curator.claimed(mechanism.profile)
+    repeated = None if part is None else repeat_note(dataset.curator.answered_before(asked, part))
+    if repeated is not None:
+        shown["cautions"] = [*shown["cautions"], repeated]
     return shown | {
         "dataset": name,
         "yours": part is not None,

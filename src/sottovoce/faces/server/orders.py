@@ -28,6 +28,8 @@ class Order:
         More of the question, in plain values, to be recorded with it.
     then
         What is done to the release before it is recorded.
+    question
+        What is asked by verb: an earlier answer to the very same is free. None of a model and a mechanism.
     """
 
     mechanism: Mechanism
@@ -38,6 +40,7 @@ class Order:
     purpose: str | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
     then: Callable[[Release], Release] | None = None
+    question: Any = None
 
 
 class Asking(Protocol):

@@ -25,9 +25,11 @@ from sottovoce.faces.server.readiness import Readiness
 from sottovoce.faces.server.receipts import Signer
 from sottovoce.faces.server.release_workers import ReleaseWorkers, quietly
 from sottovoce.faces.server.response_builder import ResponseBuilder
+from sottovoce.faces.server.verbs import VerbQuestion
 from sottovoce.faces.server.work_queue import Receive, WorkQueue, while_there
 from sottovoce.mechanisms import Release
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, SourceUnavailable
+from sottovoce.service.answers.repeated_question import repeat_note
 from sottovoce.service.curator import Paid, Quote, RecordedRelease, Unrecorded
 from sottovoce.service.ledger import Budget, Entry, Ledger
 from sottovoce.service.ledger.changes import totalling
@@ -67,6 +69,7 @@ class PaidAnswers(ABC):
         # What was built once for a question: neither data nor budgets change while the server runs.
         self._orders: dict[tuple[int, type, str], Quote] = {}
         self._sayings: WeakKeyDictionary[Quote, ResponseBuilder] = WeakKeyDictionary()
+        self._questions: WeakKeyDictionary[Quote, Any] = WeakKeyDictionary()
 
     @abstractmethod
     def _dataset(self, caller: Caller, scope: str, name: str) -> Dataset:
@@ -106,6 +109,9 @@ class PaidAnswers(ABC):
         try:
             building = self._priced(caller, dataset, part, question)
             priced: Quote = await (building if receive is None else while_there(receive, building))
+            earlier = await self.run(self._earlier, dataset, part, priced)
+            if earlier is not None and isinstance(question, VerbQuestion) and question.again:
+                return await self._repeated(caller, name, earlier, question)
             if dataset.grows and not await self._asked_before(part, key):
                 start = await self._reached(dataset, start)
             paid = await self._clerk.write(
@@ -128,7 +134,28 @@ class PaidAnswers(ABC):
             entry, shown = await self._record(caller, dataset, part, priced, built, start)
         if isinstance(question, ServerQuestion):  # whose release says it all
             return shown
-        return shown | await self._told(question.told, release, entry, part)
+        shown |= await self._told(question.told, release, entry, part)
+        if earlier is not None and not isinstance(paid, RecordedRelease):
+            shown |= {"earlier": earlier, "notes": [*shown["notes"], repeat_note(earlier)]}
+        return shown
+
+    @abstractmethod
+    async def _repeated(self, caller: Caller, name: str, entry: int, question: VerbQuestion) -> dict[str, Any]:
+        """Return the answer of an entry that was paid for before, as a question wants it shown."""
+
+    async def earlier(self, caller: Caller, name: str, question: VerbQuestion, key: str | None) -> int | None:
+        """Return the entry that answered the caller's very question before, if any; None of a retry under its key."""
+        dataset = self._dataset(caller, "ask", name)
+        part = dataset.parts.get(caller.analyst)
+        if part is None or await self._asked_before(part, key):
+            return None
+        priced = await self._priced(caller, dataset, part, question)
+        entry: int | None = await self.run(self._earlier, dataset, part, priced)
+        return entry
+
+    def _earlier(self, dataset: Dataset, part: Budget, priced: Quote) -> int | None:
+        question = self._questions.get(priced)
+        return None if question is None else dataset.curator.answered_before(question, part)
 
     async def _asked_before(self, part: Budget, key: str | None) -> bool:
         """Return whether a question was charged under this key: its answer needs no records."""
@@ -166,7 +193,7 @@ class PaidAnswers(ABC):
     def _build(self, dataset: Dataset, part: Budget, question: Asking) -> Quote:
         """Return a question that makes sense, with its price; raise what is wrong with another."""
         order = question.order(dataset.config, dataset.curator, part, self.config.limits.draws)
-        return dataset.curator.price(
+        priced = dataset.curator.price(
             order.mechanism,
             order.columns,
             where=order.where,
@@ -178,6 +205,9 @@ class PaidAnswers(ABC):
             about=order.about,
             then=order.then,
         )
+        if order.question is not None:
+            self._questions[priced] = order.question
+        return priced
 
     def _lose(self, dataset: Dataset, paid: Paid, error: Exception) -> None:
         self._note_lost(dataset.config.name, error)

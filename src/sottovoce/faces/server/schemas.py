@@ -170,10 +170,11 @@ class VerbBody(BaseModel):
     table: bool = True
     purpose: Annotated[str, Field(max_length=300, examples=["The annual report"])] | None = None
     predict: Rows = []
+    again: bool = False
 
     def question(self) -> VerbQuestion:
         """Return the question asked."""
-        shown = (self.spend, self.level, self.table, self.purpose, self.predict)
+        shown = (self.spend, self.level, self.table, self.purpose, self.predict, self.again)
         return VerbQuestion(self.verb, self.model_extra or {}, *shown)
 
 
@@ -288,6 +289,7 @@ class VerbAnswerBody(AnswerBody):
 
     `whose` says what a person counts as, where rows are those of persons; `notes` is all that one must know to read
     the rows, that among it: of which value a regression speaks, what it was set against, where numbers were cut.
+    `earlier` is the entry that had answered the very same question before this one was paid for.
     """
 
     verb: str
@@ -298,6 +300,7 @@ class VerbAnswerBody(AnswerBody):
     predicted: list[PredictedBody] | None
     share: float
     table: list[dict[str, Any]] | None
+    earlier: int | None
 
 
 class HistoryBody(BaseModel):

@@ -25,7 +25,7 @@ from sottovoce.faces.server.receipts import Signer
 from sottovoce.faces.server.release_workers import ReleaseWorkers, quietly
 from sottovoce.faces.server.response_builder import left_of
 from sottovoce.faces.server.tokens import Tokens
-from sottovoce.faces.server.verbs import contrast_of, told_of
+from sottovoce.faces.server.verbs import VerbQuestion, contrast_of, told_of
 from sottovoce.faces.server.work_queue import WorkQueue
 from sottovoce.inference.cells.intervals import checked_level
 from sottovoce.mechanisms import Release
@@ -241,6 +241,10 @@ class Service(PaidAnswers):
         `rows` asks for two of its rows beside each other, as ``contrast``; `predict` for what is expected of rows.
         """
         return await self._told(self._again, caller, name, number, rows, predict, checked_level(level))
+
+    async def _repeated(self, caller: Caller, name: str, entry: int, question: VerbQuestion) -> dict[str, Any]:
+        shown = await self.again(caller, name, entry, None, question.predict, question.level)
+        return shown if question.table else shown | {"table": None}
 
     def _again(
         self, caller: Caller, name: str, number: int, rows: tuple[int, int] | None, predict: Sequence[Row], level: float

@@ -51,6 +51,8 @@ class VerbQuestion:
         What the answer is for; recorded.
     predict
         Rows of which a regression also says what to expect; made of the release, so they cost nothing.
+    again
+        Whether an earlier answer to this very question is told instead, where there is one: free.
     """
 
     verb: str
@@ -60,6 +62,7 @@ class VerbQuestion:
     table: bool = True
     purpose: str | None = None
     predict: Sequence[Row] = ()
+    again: bool = False
 
     @classmethod
     def parsed(cls, text: str) -> VerbQuestion:
@@ -75,7 +78,7 @@ class VerbQuestion:
         del most_draws
         question, mechanism = self.built(config, curator, part)
         about = {"verb": self.verb, "asked": question.describe()}
-        return Order(mechanism, where=question.where, purpose=self.purpose, about=about)
+        return Order(mechanism, where=question.where, purpose=self.purpose, about=about, question=question)
 
     def built(self, config: DatasetConfig, curator: Curator, part: Budget | None) -> tuple[Any, Mechanism]:
         """Return what is asked, and what would answer it, or raise what is wrong with the question."""
@@ -117,7 +120,7 @@ def told_of(
     answer = verb.answer(release, entry.id, share, level)
     said: dict[str, Any] = {"verb": entry.request["verb"], "question": entry.request["asked"], "level": level}
     said |= {"whose": getattr(getattr(answer, "question", None), "whose", None)}
-    said |= {"notes": list(getattr(answer, "notes", ()))}
+    said |= {"notes": list(getattr(answer, "notes", ())), "earlier": None}
     said |= {"predicted": verb.expected(answer, predict) if predict else None}
     return said | {"share": share, "table": rows_of(answer) if table else None}
 

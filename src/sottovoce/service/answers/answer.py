@@ -29,6 +29,7 @@ from sottovoce.service.answers.excluded_records import left_out_note
 from sottovoce.service.answers.forest import forest
 from sottovoce.service.answers.paper_table import PaperTable, estimate_cells, interval_name
 from sottovoce.service.answers.protection import protection_note
+from sottovoce.service.answers.repeated_question import repeat_note
 from sottovoce.service.answers.row_names import row_name, row_of
 
 __all__ = ["Answer", "Comparison"]
@@ -108,12 +109,15 @@ class Answer(PaperTable):
         The share of the budget that it cost, where that is known.
     level
         How often the intervals of `table` hold the truth.
+    earlier
+        The entry that had answered the very same question before this one was paid for; None where none had.
     """
 
     release: Release
     entry: int | None = None
     share: float | None = None
     level: float = 0.95
+    earlier: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.release.value, CellsPosterior):
@@ -213,7 +217,8 @@ class Answer(PaperTable):
         hidden = _DROWNED if any(row["estimate"] is None for row in self.rows) else None
         asked = self.question
         said = (left_out_note(self.posterior), hidden, self._summing(), asked.bounded, asked.whose, asked.ruled_out)
-        return [note for note in (*said, protection_note(self.cost)) if note is not None]
+        about = (protection_note(self.cost), repeat_note(self.earlier))
+        return [note for note in (*said, *about) if note is not None]
 
     def _summing(self) -> str | None:
         """What one must know before adding up counts of several columns: noise can hide that a cell is empty."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sottovoce.inference.cells.noisy_cells import NoisyCells
@@ -256,7 +256,9 @@ class Verb:
     def read(self, state: Mapping[str, Any]) -> Any:
         """Read an answer from the plain values of its `to_dict`."""
         with restoring("an answer"):
-            return self.answer(Release.from_dict(state["release"]), state["entry"], state["share"], state["level"])
+            given = state["entry"], state["share"], state["level"]
+            answer = self.answer(Release.from_dict(state["release"]), *given)
+            return answer if state.get("earlier") is None else replace(answer, earlier=state["earlier"])
 
 
 def spend_of(given: Any) -> Promise | float:

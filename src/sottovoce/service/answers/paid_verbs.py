@@ -20,6 +20,7 @@ from sottovoce.records.facts.assumed_distribution import AssumedDistribution
 from sottovoce.service.answers.answer import Answer
 from sottovoce.service.answers.budget_account import BudgetAccount, Spend
 from sottovoce.service.answers.regression import Regression
+from sottovoce.service.answers.repeated_question import repeat_note
 from sottovoce.service.answers.trade_off import PricedOption
 from sottovoce.service.answers.verbs import Verbs, check_options, regression_room
 from sottovoce.service.ledger import Budget
@@ -60,14 +61,15 @@ class PaidVerbs(Verbs, BudgetAccount):
         """Answer a question: charged durably before any record is read, recorded before anyone sees it."""
         check_options(getattr(Verbs, question.verb), options)
         level = checked_level(level)  # before anything is spent
-        if (earlier := self._told_before(question, part, level, options)) is not None:
-            text: Answer = earlier
-            return text
+        earlier, again = self._asked_before(question, part, options)
+        if earlier is not None and again:
+            repeated: Answer = self.again(earlier, level=level)
+            return repeated
         mechanism = self.mechanism_for(question, spend, part)
         done = self.answered(mechanism, where=question.where, part=part, **options)
         budget = self.budget if part is None else part
         share = budget.share(price(budget, done.release.profile))
-        return Answer(done.release, done.entry, share, level)
+        return Answer(done.release, done.entry, share, level, None if earlier == done.entry else earlier)
 
     def looks_for(self, formula: Formula, spend: Spend = 0.05, part: Budget | None = None) -> Any:
         """Return the mechanism that would fit a regression."""
@@ -86,30 +88,32 @@ class PaidVerbs(Verbs, BudgetAccount):
         """Fit a regression: charged once, durably, before any record is read, however often it looks at them."""
         check_options(Verbs.regress, options)
         level = checked_level(level)
-        if (earlier := self._told_before(formula, part, level, options)) is not None:
-            text: Regression = earlier
-            return text
+        earlier, again = self._asked_before(formula, part, options)
+        if earlier is not None and again:
+            repeated: Regression = self.again(earlier, level=level)
+            return repeated
         budget = self.budget if part is None else part
         mechanism = self.looks_for(formula, spend, part)
         done = self.answered(mechanism, where=formula.where, part=part, **options)
-        return Regression(done.release, done.entry, budget.share(price(budget, done.release.profile)), level)
+        share = budget.share(price(budget, done.release.profile))
+        return Regression(done.release, done.entry, share, level, None if earlier == done.entry else earlier)
 
-    def _told_before(
-        self, question: Question | Formula, part: Budget | None, level: float, options: dict[str, Any]
-    ) -> Any:
-        """Return the earlier answer to this very question where `again` asks for it; else note it before charging."""
+    def _asked_before(
+        self, question: Question | Formula, part: Budget | None, options: dict[str, Any]
+    ) -> tuple[int | None, bool]:
+        """Return the entry that answered this very question, if there is one, and whether `again` asks for it.
+
+        Where it does not, that is noted before the question is charged.
+        """
         again = options.pop("again", False)
         if not isinstance(again, bool):
             raise InvalidValue(f"again= is True or False. Got {shown(again)}")
         if not again and options.get("idempotency_key") is not None:  # a retry under its key is free anyway
-            return None
+            return None, False
         entry = self.answered_before(question, part)
-        if entry is None:
-            return None
-        if again:
-            return self.again(entry, level=level)
-        _log.warning("entry %d answered this very question; with again it is told for nothing, and this pays", entry)
-        return None
+        if entry is not None and not again:
+            _log.warning("%s, and this pays", repeat_note(entry))
+        return entry, again
 
     @abstractmethod
     def answered_before(self, question: Any, part: Budget | None = None) -> int | None:
@@ -126,7 +130,7 @@ class PaidVerbs(Verbs, BudgetAccount):
     def _offered(self, question: Question | str, offer: PricedOption, part: Budget | None = None) -> PricedOption:
         asked = self._parsed(question) if isinstance(question, str) else question
         self.ensure_covered(self.mechanism_for(asked, offer.share, part), where=asked.where, part=part)
-        return offer
+        return replace(offer, earlier=self.answered_before(asked, part))
 
     def _foreseen(
         self,
@@ -143,7 +147,8 @@ class PaidVerbs(Verbs, BudgetAccount):
         built: RegressionPlan = regression_room().plan_looks(
             mechanism, self.share(spend, part), records, checked_level(level), imagined
         )
-        return built
+        repeated = repeat_note(self.answered_before(formula, part))
+        return built if repeated is None else replace(built, cautions=(*built.cautions, repeated))
 
     def _purse(self, part: Budget | None) -> tuple[PrivacyFilter, int | None]:
         budget = self.budget if part is None else self._part(part)

@@ -28,6 +28,7 @@ from sottovoce.service.answers.forest import forest, view
 from sottovoce.service.answers.out_of_bounds_levels import beyond_note
 from sottovoce.service.answers.paper_table import PaperTable, estimate_cells, interval_name
 from sottovoce.service.answers.protection import protection_note
+from sottovoce.service.answers.repeated_question import repeat_note
 
 if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.inference.regression.coefficients import Coefficients
@@ -109,12 +110,15 @@ class Regression(PaperTable):
         What left the house: the posterior of the coefficients, its cost and how it was made.
     entry, share, level
         The number of its entry in the ledger, the share of the budget that it cost, and how often intervals hold.
+    earlier
+        The entry that had answered the very same question before this one was paid for; None where none had.
     """
 
     release: Release
     entry: int | None = None
     share: float | None = None
     level: float = 0.95
+    earlier: int | None = None
 
     def __post_init__(self) -> None:
         checked_level(self.level)
@@ -254,11 +258,8 @@ class Regression(PaperTable):
             result.append(_HIDDEN.format(", ".join(hidden[:_NAMED]) + more, question.parsed.response))
         if (beyond := beyond_note(self.posterior)) is not None:
             result.append(beyond)
-        if question.whose is not None:
-            result.append(question.whose)
-        if (row := protection_note(self.cost)) is not None:
-            result.append(row)
-        return result
+        closing = (question.whose, protection_note(self.cost), repeat_note(self.earlier))
+        return [*result, *(note for note in closing if note is not None)]
 
     def __repr__(self) -> str:
         return f"Regression({self.question.describe()!r}: {len(self.rows)} terms)"

@@ -32,6 +32,7 @@ from sottovoce.records.facts import Column, Count, Flag, Number
 from sottovoce.records.facts.assumed_distribution import AssumedDistribution, evenly
 from sottovoce.records.facts.bands import value_axis
 from sottovoce.records.readings.group_moments import STEPS
+from sottovoce.service.answers.repeated_question import repeat_note
 
 __all__ = ["AssumedDistribution", "PricedOption", "TradeOff", "people"]
 
@@ -66,6 +67,8 @@ class PricedOption:
         Of the intervals, and of the guess.
     of
         Which of several groups the width is of, in words; empty where there is one row alone.
+    earlier
+        The entry that answered the very same question before, which is told again for nothing; None where none did.
     """
 
     share: float
@@ -77,6 +80,7 @@ class PricedOption:
     level: float = 0.95
     baseline: float = 0.01
     of: str = ""
+    earlier: int | None = None
 
     def summary(self) -> str:
         """Return the offer in a sentence."""
@@ -85,6 +89,7 @@ class PricedOption:
             f"{percent(self.share)} of the budget buys ± {self.width:.3g}{self.of and ' for '}{self.of}, "
             f"in {in_hundred(self.level)} of 100 answers; "
             f"a guess that is right for {before} people without it is right for {after} with it, at most."
+            + ("" if self.earlier is None else f" Note: {repeat_note(self.earlier)}.")
         )
 
     def __str__(self) -> str:
@@ -93,7 +98,11 @@ class PricedOption:
     def to_dict(self) -> dict[str, Any]:
         """Return the offer as plain values."""
         numbers = {"share": self.share, "width": self.width, "success": self.success, "advantage": self.advantage}
-        return numbers | {"promise": str(self.promise), "noise": self.noise} | ({"of": self.of} if self.of else {})
+        return numbers | {"promise": str(self.promise), "noise": self.noise} | self._noted()
+
+    def _noted(self) -> dict[str, Any]:
+        noted = {"of": self.of or None, "earlier": self.earlier}
+        return {name: value for name, value in noted.items() if value is not None}
 
 
 @dataclass(frozen=True, eq=False)

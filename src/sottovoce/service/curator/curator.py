@@ -22,7 +22,7 @@ from sottovoce.service.answers.replayed_answer import answer_again, entry_of
 from sottovoce.service.answers.rows_per_person import RowsOfPersons
 from sottovoce.service.curator.budget_opening import check_pays, hides_n, is_new, open_budget
 from sottovoce.service.curator.data_source import origin_of
-from sottovoce.service.curator.duplicate_questions import AskedQuestion, entry_that_answers
+from sottovoce.service.curator.duplicate_questions import AnsweredQuestions, AskedQuestion
 from sottovoce.service.curator.privacy_unit import Protected
 from sottovoce.service.curator.readable_records import open_records
 from sottovoce.service.curator.release_pipeline import ReleasePipeline
@@ -32,10 +32,6 @@ __all__ = ["Curator"]
 
 _SECRET_GRID = 1.0
 """Where n is a secret, answers leave after a second, two, four …, unless said otherwise: n says how long it takes."""
-
-
-_LATEST = 100
-"""Among how many entries a question is looked for that was asked before."""
 
 
 class Curator(ReleasePipeline, PaidVerbs, RowsOfPersons):
@@ -140,6 +136,7 @@ class Curator(ReleasePipeline, PaidVerbs, RowsOfPersons):
                         if not hidden:
                             self._public_n  # noqa: B018 - nor do data without records
                 self._ledger = opened.enter_context(Ledger(ledger, create=budget is not None, anchor=anchor))
+            self._answered = AnsweredQuestions(self._ledger)
             about: dict[str, Any] = {"promise": budget, "said": n, "order": order, "who": self.who}
             about |= {"named": dataset is not None, "count": lambda: self._public_n}
             self.budget, self._source = open_budget(self._ledger, self.dataset, self._table, self._protected, **about)
@@ -165,8 +162,8 @@ class Curator(ReleasePipeline, PaidVerbs, RowsOfPersons):
 
     def answered_before(self, question: AskedQuestion, part: Budget | None = None) -> int | None:
         """Return the entry of an answer that these data gave to a question lately, if there is one: `again` is free."""
-        latest = self._ledger.latest(self.budget if part is None else self._part(part), _LATEST)
-        return entry_that_answers(latest, question, self._source.stamp(self.budget))
+        budget = self.budget if part is None else self._part(part)
+        return self._answered.entry(budget, question, self._source.stamp(self.budget))
 
     @property
     def whom(self) -> str:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Protocol
 
-from sottovoce.service.ledger import Entry, State
+from sottovoce.service.ledger import Budget, Entry, Ledger, State
 
-__all__ = ["AskedQuestion", "entry_that_answers"]
+__all__ = ["AnsweredQuestions", "AskedQuestion", "entry_that_answers"]
+
+_LATEST = 100
+"""Among how many entries a question is looked for that was asked before."""
 
 
 class AskedQuestion(Protocol):
@@ -16,6 +21,34 @@ class AskedQuestion(Protocol):
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is asked as plain values."""
+
+
+class AnsweredQuestions:
+    """What a ledger's latest entries answered: an entry that ended is read once, whoever asks how often."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._turn = threading.Lock()
+        self._latest: dict[int, list[Entry]] = {}
+
+    def entry(self, budget: Budget, question: AskedQuestion, data: str | None) -> int | None:
+        """Return the entry of a budget that answers a question about the data as they are now, if one does."""
+        with self._turn:
+            known = [self._ended(budget, entry) for entry in self._latest.get(budget.id, ())]
+            new = self._ledger.latest(budget, _LATEST, known[0].id if known else 0)
+            latest = self._latest[budget.id] = [*map(_without_answer, new), *known][:_LATEST]
+        return entry_that_answers(latest, question, data)
+
+    def _ended(self, budget: Budget, entry: Entry) -> Entry:
+        """Return an entry as it is now: one that had not ended when it was read may have an answer by now."""
+        if entry.state is not State.PENDING:
+            return entry
+        return _without_answer(self._ledger.find_entry(budget, entry.id) or entry)
+
+
+def _without_answer(entry: Entry) -> Entry:
+    """Return an entry that remembers that it has an answer, and not which: it may be large."""
+    return entry if entry.release is None else replace(entry, release="")
 
 
 def entry_that_answers(entries: Iterable[Entry], question: AskedQuestion, data: str | None) -> int | None:

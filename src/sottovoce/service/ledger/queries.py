@@ -138,14 +138,17 @@ def find_entry(transaction: Transaction, budget: Budget, number: int) -> Entry |
     return None if event is None else _entry(transaction, event, budget)
 
 
-def latest_entries(transaction: Transaction, budget: Budget, most: int) -> Iterator[Entry]:
-    """Return the latest entries that were charged to a budget, newest first."""
+def latest_entries(transaction: Transaction, budget: Budget, most: int, after: int = 0) -> Iterator[Entry]:
+    """Return the latest entries that were charged to a budget, newest first, all after another."""
     below = 2**63 - 1
     for _ in range(most):
         event = transaction.event(_BEFORE, below, budget.id)
         if event is None:
             return
-        yield _entry(transaction, event, budget)
+        entry = _entry(transaction, event, budget)
+        if entry.id <= after:
+            return
+        yield entry
         below = event.sequence
 
 

@@ -129,10 +129,13 @@ class LedgerReading:
         with self._looking() as transaction:
             return self._told_again(transaction, queries.earlier_entry(transaction, budget, key))
 
-    def latest(self, budget: Budget, most: int) -> list[Entry]:
-        """Return the latest entries that were charged to a budget, newest first: the chain is not read for it."""
+    def latest(self, budget: Budget, most: int, after: int = 0) -> list[Entry]:
+        """Return the latest entries that were charged to a budget, newest first: the chain is not read for it.
+
+        Those up to the entry `after` are left out.
+        """
         with self._looking() as transaction:
-            return list(queries.latest_entries(transaction, budget, most))
+            return list(queries.latest_entries(transaction, budget, most, after))
 
     def pending(self, dataset: str | None = None) -> list[Entry]:
         """Return what was reserved and has not ended: under way now, or left by a process that died."""

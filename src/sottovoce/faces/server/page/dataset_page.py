@@ -16,7 +16,14 @@ from sottovoce.service.answers.explanations import explain
 
 __all__ = ["NOTHING", "DatasetPage", "key_of", "outcome_of"]
 
-NOTHING: dict[str, Any] = {"answer": None, "refusal": None, "problem": None, "fault": None, "foreseen": None}
+NOTHING: dict[str, Any] = {
+    "answer": None,
+    "refusal": None,
+    "repeated": None,
+    "problem": None,
+    "fault": None,
+    "foreseen": None,
+}
 _KEY = re.compile(r"[!-~]{1,200}")
 _SHOWN = 200
 """Entries of the history on one page."""

@@ -70,6 +70,12 @@ class VerbPage(DatasetPage):
         """Ask what the form says; return the answer or the refusal as the page shows it, and the status."""
         try:
             question, key = verb_question(values), key_of(values)
+            if "anew" not in values:
+                earlier = await self._service.earlier(self._caller, self._name, question, key)
+                if earlier is not None:
+                    return {
+                        "repeated": {"entry": earlier, "level": f"{100 * question.level:.12g}", "fields": _anew(values)}
+                    }, 409
             answer = await self._service.ask(self._caller, self._name, question, key)
         except BudgetExceeded as error:
             asked = (error, question, values)
@@ -195,6 +201,11 @@ def _plan_view(plan: Mapping[str, Any]) -> dict[str, Any]:
     }
     said["limited"] = LIMITED if plan["whole_limits"] else ""
     return said | {"rows": rows, "level": percent(plan["level"]), "hints": ", ".join(plan["hints"])}
+
+
+def _anew(values: Mapping[str, str]) -> dict[str, str]:
+    """Return the fields of a form that asks a question though it was answered before."""
+    return {name: text for name, text in values.items() if name not in ("key", "seal")} | {"anew": "1"}
 
 
 def _weaker(left: float, asked: float) -> list[float]:
