@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sottovoce.mechanisms.conjugate.gamma_poisson import GammaPoisson
     from sottovoce.mechanisms.conjugate.normal_mean import NormalMean
     from sottovoce.mechanisms.conjugate.system import ClippedSystem, NoiseAwareSystem, System, TemperableSystem
+    from sottovoce.mechanisms.conjugate.two_statistic_family import TwoStatisticFamily
 
 __all__ = [
     "Beta",
@@ -50,6 +51,7 @@ __all__ = [
     "Tabulated",
     "TemperableSystem",
     "Truncated",
+    "TwoStatisticFamily",
 ]
 
 __getattr__ = lazily(__name__)

@@ -8,20 +8,37 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["Ball", "ball", "ends", "interval", "monotone", "precision", "supremum", "supremum_of"]
+__all__ = [
+    "Ball",
+    "Box",
+    "ball",
+    "derivatives_along",
+    "ends",
+    "interval",
+    "monotone",
+    "precision",
+    "rational",
+    "supremum",
+    "supremum_in_boxes",
+    "supremum_of",
+]
 
 Ball = Any
 """An `arb` of python-flint."""
 _BOXES, _BLIND = 600, 40
 """How many boxes a search may open, and how many where it sees no bound at all."""
+
+Box = tuple[tuple[Any, Any], ...]
+"""The ends of every side, as rational numbers."""
+Case = TypeVar("Case")
 
 
 @cache
@@ -42,13 +59,18 @@ def precision(bits: int) -> Iterator[None]:
         ctx.prec = before
 
 
-def ball(x: Fraction | int) -> Ball:
-    """Return the ball of a fraction."""
+def rational(x: Fraction | int) -> Any:
+    """Return a fraction as python-flint's, which counts faster."""
+    return _flint().fmpq(*x.as_integer_ratio())
+
+
+def ball(x: Any) -> Ball:
+    """Return the ball of a fraction, of ours or of python-flint's."""
     flint = _flint()
-    return flint.arb(flint.fmpq(*x.as_integer_ratio()))
+    return flint.arb(x if isinstance(x, flint.fmpq) else rational(x))
 
 
-def interval(low: Fraction, high: Fraction) -> Ball:
+def interval(low: Any, high: Any) -> Ball:
     """Return a ball that holds everything between two fractions."""
     return ball(low).union(ball(high))
 
@@ -136,3 +158,65 @@ def supremum_of(function: Callable[[Ball], Ball], low: Fraction, high: Fraction,
         return ends(function(ball((a + b) / 2)))[0], ends(function(interval(a, b)))[1]
 
     return supremum(over, low, high, rtol=rtol)[1]
+
+
+def derivatives_along(
+    function: Callable[[Any, Any], Any], region: Sequence[Ball], way: tuple[int, int]
+) -> tuple[Ball, Ball]:
+    """Return balls of the second and third derivatives of a function of two numbers along a direction, over a region.
+
+    The function is asked about power series c + t·way, whose coefficients are balls.
+
+    >>> wide = [interval(Fraction(1), Fraction(2)), ball(3)]
+    >>> [[round(end, 6) for end in ends(one)] for one in derivatives_along(lambda x, y: x * x * x * y, wide, (1, 0))]
+    [[18.0, 36.0], [18.0, 18.0]]
+    """
+    series = _flint().arb_series
+    moved = (series([centre, step, 0, 0], prec=4) for centre, step in zip(region, way, strict=True))
+    value = function(*moved)
+    return 2 * value[2], 6 * value[3]
+
+
+def supremum_in_boxes(
+    boxes: Sequence[tuple[Box, Case]],
+    over: Callable[[Box, Case], tuple[float, float, int | None]],
+    *,
+    rtol: float,
+    most: int,
+) -> tuple[float, float, tuple[Box, Case]]:
+    """Return (attained, bound, where) over all boxes, each of them a case of its own: `supremum` in several dimensions.
+
+    Of a box `over` says what its middle attains, what nothing in it exceeds, and the side to halve; None where there is
+    none. A search that has opened `most` boxes stops with what it has, whose bound holds.
+
+    >>> def tent(box, sign):
+    ...     (a, b), (c, d) = box
+    ...     middle, half = abs(a + b) / 2 + sign * (c + d) / 2, (b - a + d - c) / 2
+    ...     return float(middle), float(middle + half), 0 if b - a > d - c else 1
+    >>> square = ((Fraction(-1), Fraction(1)), (Fraction(0), Fraction(1)))
+    >>> attained, bound, _ = supremum_in_boxes([(square, 1), (square, -1)], tent, rtol=1e-3, most=999)
+    >>> 1.99 < attained <= 2.0 <= bound < 2.003
+    True
+    """
+    best, where = -math.inf, boxes[0]
+    heap: list[tuple[float, int, int | None, Box, Any]] = []
+    for count, (box, case) in enumerate(boxes):
+        value, bound, side = over(box, case)
+        if value > best:
+            best, where = value, (box, case)
+        heap.append((-bound, count, side, box, case))
+    heapq.heapify(heap)
+    for opened in range(len(heap), len(heap) + most, 2):
+        if not heap or -heap[0][0] <= best + rtol * abs(best) or heap[0][2] is None:
+            break
+        _, _, side, box, case = heapq.heappop(heap)
+        assert side is not None
+        low, high = box[side]
+        for count, half in enumerate(((low, (low + high) / 2), ((low + high) / 2, high)), opened):
+            smaller = (*box[:side], half, *box[side + 1 :])
+            value, bound, further = over(smaller, case)
+            if value > best:
+                best, where = value, (smaller, case)
+            if bound > best:
+                heapq.heappush(heap, (-bound, count, further, smaller, case))
+    return best, max(best, -heap[0][0] if heap else best), where
