@@ -243,12 +243,12 @@ class TwoStatisticFamily(Conjugate):
             seen.append(self.worst(n, order, data_weight, prior_weight))
             if not math.isfinite(seen[-1].bound):
                 break  # nor is it at a later order
-        kept = [one for one in seen if math.isfinite(one.bound)]
+        kept = [worst for worst in seen if math.isfinite(worst.bound)]
         claims: list[Profile] = []
         if kept:
             # A Rényi curve never falls: what holds at a later order holds before it.
-            bounds = np.minimum.accumulate([max(one.bound, 0.0) for one in kept][::-1])[::-1]
-            claims.append(RenyiProfile(tuple(one.order for one in kept), tuple(bounds.tolist())))
+            bounds = np.minimum.accumulate([max(worst.bound, 0.0) for worst in kept][::-1])[::-1]
+            claims.append(RenyiProfile(tuple(worst.order for worst in kept), tuple(bounds.tolist())))
         if self.natural is not None:
             claims.append(BoundedRangeProfile(self.window(data_weight)))
         if not claims:
@@ -274,9 +274,9 @@ class TwoStatisticFamily(Conjugate):
         self, n: int, data_weight: float = 1.0, prior_weight: float = 1.0
     ) -> tuple[tuple[Distribution, Distribution], ...]:
         """Return the pair at which the largest divergence of the first order was attained, both ways round."""
-        found = self.worst(n, min(self.orders), data_weight, prior_weight)
+        worst = self.worst(n, min(self.orders), data_weight, prior_weight)
         nu = self._natural_of((Fraction(0), Fraction(0)), n, (data_weight, prior_weight))[1]
-        first, second = (self.distribution(chi, nu) for chi in found.pair)
+        first, second = (self.distribution(chi, nu) for chi in worst.pair)
         return (first, second), (second, first)
 
     def _with_prior(self, prior: Any) -> Self:
@@ -397,17 +397,17 @@ class _CornerAndEdge:
         far = [interval(*_reach(box[i], [*spans[i][0], *spans[i][1]])) for i in (0, 1)]
         if not all(gap > 0 for region in (near, far) for gap in self.search.domain(*region)):
             return math.inf, longest
-        (one, third), (other, further) = (self._bends(region, v) for region in (near, far))
+        (bend, third), (far_bend, further) = (self._bends(region, v) for region in (near, far))
         lam = ball(self.order)
         # ∫k is 1/2 up to 1 and (λ − 1)/2 beyond.
-        whole = ends(_dot(one, v) / 2 + (lam - 1) / 2 * _dot(other, v))[1]
+        by_bends = ends(_dot(bend, v) / 2 + (lam - 1) / 2 * _dot(far_bend, v))[1]
         slopes = [(a + (lam - 1) * b) / 2 for a, b in zip(third, further, strict=True)]
-        slopes.append(lam * _dot([ball(b - a) for a, b in zip(*self.edge, strict=True)], other))
+        slopes.append(lam * _dot([ball(b - a) for a, b in zip(*self.edge, strict=True)], far_bend))
         drifts = [
             max(map(abs, ends(slope))) * ends(ball((high - low) / 2))[1] if high > low else 0.0
             for slope, (low, high) in zip(slopes, box, strict=True)
         ]
-        bound = min(whole, (above + math.fsum(drifts) * _UP) * _UP)
+        bound = min(by_bends, (above + math.fsum(drifts) * _UP) * _UP)
         side = max(range(3), key=drifts.__getitem__)
         return bound, side if 0 < drifts[side] < math.inf else longest
 
@@ -429,8 +429,8 @@ class _CornerAndEdge:
         # Derivatives of C are cumulants of η: where it has bounds, covariances are at most a quarter of both reaches,
         # and E[(X − EX)²(Y − EY)] is at most a quarter of X's reach squared times Y's.
         reach = abs(v[0]) * sizes[0] + abs(v[1]) * sizes[1]
-        return [_within(one, reach * size / 4) for one, size in zip(second, sizes, strict=True)], [
-            _within(one, reach * reach * size / 4) for one, size in zip(third, sizes, strict=True)
+        return [_within(bend, reach * size / 4) for bend, size in zip(second, sizes, strict=True)], [
+            _within(bend, reach * reach * size / 4) for bend, size in zip(third, sizes, strict=True)
         ]
 
 
