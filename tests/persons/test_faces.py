@@ -47,7 +47,7 @@ def run(command: str, *arguments: str) -> str:
 def test_ask_and_regress_say_who_is_protected(data):
     said = run("ask", str(data), "mean of sbp", "--budget", "approx:4,1e-6")
     assert "Protected is a person, with all rows of theirs." in " ".join(said.split())
-    assert "each person counts once, by the average of their rows; 95 %" in " ".join(said.split())
+    assert "each person counts once, by the average of their rows; rows without a " in " ".join(said.split())
     found = json.loads(run("regress", str(data), "smoker ~ sbp", "--json"))
     assert found["protects"] == "Protected is a person, with all rows of theirs"
     with pytest.raises(InvalidValue, match="opened for persons"):

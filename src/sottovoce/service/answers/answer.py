@@ -28,7 +28,7 @@ from sottovoce.service.answers.display import PART, drowned, footing, formatted,
 from sottovoce.service.answers.excluded_records import left_out_note
 from sottovoce.service.answers.forest import forest
 from sottovoce.service.answers.paper_table import PaperTable, estimate_cells, interval_name
-from sottovoce.service.answers.protection import protection_note
+from sottovoce.service.answers.protection import nobody_note, protection_note
 from sottovoce.service.answers.repeated_question import repeat_note
 from sottovoce.service.answers.row_names import row_name, row_of
 from sottovoce.service.answers.values_at_bounds import bounds_note
@@ -218,7 +218,12 @@ class Answer(PaperTable):
         hidden = _DROWNED if any(row["estimate"] is None for row in self.rows) else None
         asked = self.question
         said = (left_out_note(self.posterior), hidden, self._summing(), asked.bounded, asked.whose, asked.ruled_out)
-        about = (bounds_note(self.posterior), protection_note(self.cost), repeat_note(self.earlier))
+        about = (
+            nobody_note(asked.facts),
+            bounds_note(self.posterior),
+            protection_note(self.cost),
+            repeat_note(self.earlier),
+        )
         return [note for note in (*said, *about) if note is not None]
 
     def _summing(self) -> str | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from sottovoce.privacy.profile import Profile
+from sottovoce.records.facts import Facts
 
-__all__ = ["protection_note"]
+__all__ = ["nobody_note", "protection_note"]
 
 _ROW = "protected is a row, not a person: whoever has several rows is protected less"
 
@@ -19,3 +20,14 @@ def protection_note(cost: Profile) -> str | None:
     >>> protection_note(PureProfile(0.1, relation=REPLACE_ONE.of_person()))
     """
     return _ROW if cost.relation.unit == "record" else None
+
+
+def nobody_note(facts: Facts) -> str | None:
+    """Return what becomes of rows that do not say whose they are; None where no column says it.
+
+    >>> from sottovoce.records.facts import Flag, Person
+    >>> nobody_note(Facts(smoker=Flag(), patient=Person()))
+    "rows without a patient are nobody's and are left out"
+    >>> nobody_note(Facts(smoker=Flag()))
+    """
+    return None if facts.person is None else f"rows without a {facts.person} are nobody's and are left out"

@@ -27,7 +27,7 @@ from sottovoce.service.answers.display import PART, footing, formatted, is_minut
 from sottovoce.service.answers.forest import forest, view
 from sottovoce.service.answers.out_of_bounds_levels import beyond_note
 from sottovoce.service.answers.paper_table import PaperTable, estimate_cells, interval_name
-from sottovoce.service.answers.protection import protection_note
+from sottovoce.service.answers.protection import nobody_note, protection_note
 from sottovoce.service.answers.repeated_question import repeat_note
 
 if TYPE_CHECKING:  # the room needs an extra
@@ -258,7 +258,7 @@ class Regression(PaperTable):
             result.append(_HIDDEN.format(", ".join(hidden[:_NAMED]) + more, question.parsed.response))
         if (beyond := beyond_note(self.posterior)) is not None:
             result.append(beyond)
-        closing = (question.whose, protection_note(self.cost), repeat_note(self.earlier))
+        closing = (question.whose, nobody_note(question.facts), protection_note(self.cost), repeat_note(self.earlier))
         return [*result, *(note for note in closing if note is not None)]
 
     def __repr__(self) -> str:
