@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         parse_promise,
     )
     from sottovoce.privacy.pure import BoundedRangeProfile, PureProfile
+    from sottovoce.privacy.random_scan import RandomScanProfile
     from sottovoce.privacy.randomness import SecureGenerator, is_secure, secure_rng, seeded_rng
     from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE, Relation
     from sottovoce.privacy.subsampled import SubsampledProfile
@@ -78,6 +79,7 @@ __all__ = [
     "PromiseUnreachable",
     "PureDP",
     "PureProfile",
+    "RandomScanProfile",
     "Relation",
     "RenyiDP",
     "RenyiProfile",

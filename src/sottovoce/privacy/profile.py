@@ -41,6 +41,7 @@ PROFILES = Registry(
         "best-of": "sottovoce.privacy.best_of:BestOfProfile",
         "group-of-two": "sottovoce.privacy.group_privacy:GroupOfTwo",
         "subsampled": "sottovoce.privacy.subsampled:SubsampledProfile",
+        "random-scan": "sottovoce.privacy.random_scan:RandomScanProfile",
         "slack": "sottovoce.privacy.approximate_sampling:SlackProfile",
         "least": "sottovoce.privacy.minimum_profile:LeastProfile",
         "amplified": "sottovoce.theory.amplification.mixing:AmplifiedProfile",

@@ -23,6 +23,7 @@ from sottovoce.privacy.numbers import Floats, as_floats, ceil_float, log_up, who
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import ApproxDP, Promise
 from sottovoce.privacy.pure import BoundedRangeProfile
+from sottovoce.privacy.random_scan import RandomScanProfile
 from sottovoce.privacy.randomness import is_secure
 
 __all__ = [
@@ -55,6 +56,9 @@ class TemperedUpdates:
         How many sweeps.
     temperature
         T >= 1.
+    chance
+        The probability that the last update meets the record, where it redraws a random part of the latents: their old
+        values are public, so its pure ε stays what it is (`RandomScanProfile`).
 
     Examples
     --------
@@ -68,6 +72,7 @@ class TemperedUpdates:
     bounds: tuple[float, ...]
     sweeps: int = 1
     temperature: float = 1.0
+    chance: float = 1.0
 
     def __post_init__(self) -> None:
         bounds = np.atleast_1d(as_floats("bounds", self.bounds, 0.0))
@@ -83,7 +88,10 @@ class TemperedUpdates:
     def profile(self) -> Profile:
         """What all the sweeps together provably do."""
         windows = [ceil_float(2 * Fraction(b) / Fraction(self.temperature)) for b in self.bounds]
-        return compose([BoundedRangeProfile(window) for window in windows], self._counts)
+        updates: list[Profile] = [BoundedRangeProfile(window) for window in windows]
+        if self.chance != 1:
+            updates[-1] = RandomScanProfile(updates[-1], self.chance)
+        return compose(updates, self._counts)
 
     @property
     def _counts(self) -> list[int]:

@@ -22,9 +22,10 @@ from sottovoce.mechanisms.conjugate.named_systems import system_from
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, floor_float
+from sottovoce.privacy.numbers import Floats, floor_float, whole
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.random_scan import chance_to_meet
 from sottovoce.privacy.randomness import is_secure
 from sottovoce.records.readings import Statistics
 
@@ -59,6 +60,10 @@ class TemperedHiddenMarkov(Mechanism):
         The least probability of a category, as a share of 1/K (0.1 and 0.01 in the thesis).
     missing
         Public. Cells to leave out: (chain, step).
+    scanned
+        How many chains a sweep draws the states of, picked at random; all of them where None. The others keep theirs,
+        which are public: a chain that changed was picked for certain, and the pure ε is that of a full sweep. What is
+        gained is the chance that neither chain of a replaced record is picked (`RandomScanProfile`).
 
     Examples
     --------
@@ -79,17 +84,26 @@ class TemperedHiddenMarkov(Mechanism):
     sweeps: int = 20
     floor: float = 0.1
     missing: Any = None
+    scanned: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.system, HiddenMarkovModel):
             raise InvalidValue(f"tempered updates are of a HiddenMarkovModel. Got a {type(self.system).__name__}")
+        if self.scanned is not None:
+            whole("scanned", self.scanned, 1, self.system.grid.shape[0])
         object.__setattr__(self, "temperature", self._updates.temperature)
         object.__setattr__(self, "missing", self.system.mask(self.missing))
 
     @property
     def _updates(self) -> TemperedUpdates:
-        return TemperedUpdates(_bounds(self.system, self.floor), self.sweeps, self.temperature)
+        return TemperedUpdates(_bounds(self.system, self.floor), self.sweeps, self.temperature, self._chance)
+
+    @property
+    def _chance(self) -> float:
+        """The probability that a scan meets a replaced record, which may have left one chain for another."""
+        chains = self.system.grid.shape[0]
+        return 1.0 if self.scanned is None else chance_to_meet(self.scanned, chains, touched=2)
 
     @cached_property
     def profile(self) -> Profile:
@@ -111,16 +125,22 @@ class TemperedHiddenMarkov(Mechanism):
         sweeps: int = 20,
         floor: float = 0.1,
         missing: Any = None,
+        scanned: int | None = None,
     ) -> Self:
         """Return the chain at the lowest temperature that keeps the promise."""
-        checked = cls(model, n, 1.0, sweeps, floor, missing)
+        checked = cls(model, n, 1.0, sweeps, floor, missing, scanned)
         bounds = _bounds(model, floor)
         # That search goes through ρ for an (ε, δ) promise; the exact composition allows a little more.
-        high = min(1.0, 2 / TemperedUpdates.calibrate(bounds, sweeps, target).temperature)
+        high = 1.0
+        if checked._chance == 1:  # of a random scan much more
+            high = min(high, 2 / TemperedUpdates.calibrate(bounds, sweeps, target).temperature)
         coldness = largest_keeping(
-            lambda c: TemperedUpdates(bounds, sweeps, 1 / c).profile, target, high=high, name="1/temperature"
+            lambda c: TemperedUpdates(bounds, sweeps, 1 / c, checked._chance).profile,
+            target,
+            high=high,
+            name="1/temperature",
         )
-        return cls(model, n, 1 / coldness, sweeps, floor, checked.missing)
+        return cls(model, n, 1 / coldness, sweeps, floor, checked.missing, scanned)
 
     def cost(self, draws: int = 1) -> Profile:
         """Return the profile of the whole chain."""
@@ -164,12 +184,21 @@ class TemperedHiddenMarkov(Mechanism):
             for a, table in zip(self.system.prior.emission, state.counts_by_state(counts), strict=True)
         )
         drawn = ChainState(state.initial, state.transition, emissions, state.states)
+        picked = self._picked(state.states, rng)
         if is_secure(rng):
-            states = self._exact_states(drawn, counts, weight, rng)
+            states = self._exact_states(drawn, counts, weight, rng, picked)
         else:
             states, _ = drawn.draw_states(counts, rng, weight, often=self.sweeps >= OFTEN)
+            states = np.where(picked[..., None], states, state.states)
         initial, transition = self.system.prior.draw_chain(states, rng)
         return ChainState(initial, transition, emissions, states)
+
+    def _picked(self, states: Any, rng: np.random.Generator) -> Any:
+        """Return of every run and chain whether its states are drawn anew."""
+        runs, chains = states.shape[:2]
+        if self.scanned is None:
+            return np.ones((runs, chains), dtype=bool)
+        return np.array([rng.permutation(chains) < self.scanned for _ in range(runs)])
 
     def misfits(self, counts: list[Floats], emissions: Sequence[Floats], weight: float) -> Misfits:
         """Return how badly each state fits each cell, in whole steps that no record moves by more than its bound."""
@@ -178,12 +207,19 @@ class TemperedHiddenMarkov(Mechanism):
         bounds = log_ranges(self.system, self.floor).tolist()
         return whole_misfits(counts, emissions, bounds, weight, highest, self.n)
 
-    def _exact_states(self, state: ChainState, counts: list[Floats], weight: float, rng: np.random.Generator) -> Any:
-        """Return the states of every run, each path drawn with exactly its probability."""
+    def _exact_states(
+        self, state: ChainState, counts: list[Floats], weight: float, rng: np.random.Generator, picked: Any
+    ) -> Any:
+        """Return the states of every run, each path that was picked drawn with exactly its probability."""
         runs = []
         for run, (initial, transition) in enumerate(zip(state.initial, state.transition, strict=True)):
             built = self.misfits(counts, [theta[run] for theta in state.emissions], weight)
-            runs.append([exact_path(chain, built.bits, initial, transition, rng) for chain in built.steps])
+            runs.append(
+                [
+                    exact_path(chain, built.bits, initial, transition, rng) if anew else before
+                    for chain, anew, before in zip(built.steps, picked[run], state.states[run], strict=True)
+                ]
+            )
         return np.array(runs, dtype=np.int64).reshape(state.states.shape)
 
     @classmethod
@@ -200,7 +236,7 @@ class TemperedHiddenMarkov(Mechanism):
             "sweeps": int(self.sweeps),
             "floor": self.floor,
             "missing": np.argwhere(self.missing).tolist(),
-        }
+        } | ({} if self.scanned is None else {"scanned": int(self.scanned)})
 
 
 def log_ranges(model: HiddenMarkovModel, floor: float) -> Floats:
