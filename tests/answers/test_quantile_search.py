@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sottovoce.inference.cells.cumulative_counts import CumulativeCounts, NoisyCounts
+from sottovoce.inference.cells.cumulative_counts import CumulativeCounts, RoundCounts
 from sottovoce.inference.cells.quantile_search import ValueAxis, first_edges, merged, next_edges, round_shares, union_of
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.errors import InvalidValue
@@ -28,7 +28,7 @@ def search(
     for share in shares:
         noise = IntegerNoise(kind, scale / (np.sqrt(share) if kind == "gaussian" else share))
         noisy = noise.add(np.append(counted(values, edges), 0), rng).astype(float)
-        rounds.append(NoisyCounts(edges, noisy[:-1], noise))
+        rounds.append(RoundCounts(edges, noisy[:-1], noise))
         outside.append(noisy[-1])
         known = CumulativeCounts.of(rounds, len(values), outside)
         edges = next_edges(axis, known, at)
@@ -73,7 +73,7 @@ def test_one_likelihood_is_that_of_generalised_least_squares() -> None:
     rng = np.random.default_rng(7)
     edges = [np.array([0.0, 4, 8, 10]), np.array([0.0, 3, 4, 5, 10]), np.array([0.0, 4.5, 10])]
     noises = [IntegerNoise("gaussian", s) for s in (20.0, 30.0, 15.0)]
-    rounds = [NoisyCounts(e, rng.normal(50, 20, e.size - 1), noise) for e, noise in zip(edges, noises, strict=True)]
+    rounds = [RoundCounts(e, rng.normal(50, 20, e.size - 1), noise) for e, noise in zip(edges, noises, strict=True)]
     outside, n = [3.0, -4.0, 2.0], 180
     known = CumulativeCounts.of(rounds, n, outside)
     finest = union_of(edges)

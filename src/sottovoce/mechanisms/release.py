@@ -32,6 +32,7 @@ POSTERIORS = Registry(
         "network posterior": "sottovoce.inference.latent.network_posterior:NetworkPosterior",
         "random field posterior": "sottovoce.inference.latent.random_field_posterior:RandomFieldPosterior",
         "noisy cells": "sottovoce.inference.cells.cells_posterior:CellsPosterior",
+        "quantile search": "sottovoce.inference.cells.quantile_posterior:QuantilePosterior",
         "class posterior": "sottovoce.inference.latent.class_posterior:ClassPosterior",
         "noisy value": "sottovoce.mechanisms.function_statistic:NoisyValue",
     },

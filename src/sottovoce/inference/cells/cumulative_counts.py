@@ -20,7 +20,7 @@ from scipy import optimize, special, stats
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["CumulativeCounts", "NoisyCounts"]
+__all__ = ["CumulativeCounts", "RoundCounts"]
 
 _FEW = 5.0
 """Of fewer records than so many on either side of a quantile their binomial law is convolved with the noise; of more it
@@ -30,7 +30,7 @@ _EXCESS = {"gaussian": 0.0, "laplace": 3.0}
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyCounts:
+class RoundCounts:
     """One round of one group: edges, noisy counts of the cells between them, and their noise."""
 
     edges: Floats
@@ -58,7 +58,7 @@ class CumulativeCounts:
     Examples
     --------
     >>> noise = IntegerNoise("gaussian", 2.0)
-    >>> rounds = [NoisyCounts(np.array([0.0, 1.0, 2.0]), np.array([40.0, 60.0]), noise)]
+    >>> rounds = [RoundCounts(np.array([0.0, 1.0, 2.0]), np.array([40.0, 60.0]), noise)]
     >>> known = CumulativeCounts.of(rounds)
     >>> known.mean.round().tolist(), known.interval(0.2), known.interval(0.5)
     ([0.0, 40.0, 100.0], (0.0, 1.0), (0.0, 2.0))
@@ -72,7 +72,7 @@ class CumulativeCounts:
 
     @classmethod
     def of(
-        cls, rounds: Sequence[NoisyCounts], total: int | None = None, outside: Sequence[float] = ()
+        cls, rounds: Sequence[RoundCounts], total: int | None = None, outside: Sequence[float] = ()
     ) -> CumulativeCounts:
         """Return what rounds tell of one group by weighted least squares, each as exact as it is.
 
@@ -84,19 +84,19 @@ class CumulativeCounts:
             Where there is one group alone, of `total` records in and out of it, and each round's noisy count of those
             out of it: then F(high) is total less those.
         """
-        edges = np.unique(np.concatenate([one.edges for one in rounds]))
+        edges = np.unique(np.concatenate([released.edges for released in rounds]))
         size, above, below, seen, variances = edges.size - 1, [], [], [], []
-        for one in rounds:
-            places = np.searchsorted(edges, one.edges)
+        for released in rounds:
+            places = np.searchsorted(edges, released.edges)
             above.append(places[1:])
             below.append(places[:-1])
-            seen.append(one.counts)
-            variances.append(np.full(one.counts.size, one.noise.variance))
+            seen.append(released.counts)
+            variances.append(np.full(released.counts.size, released.noise.variance))
         if total is not None:
             above.append(np.full(len(outside), size))
             below.append(np.zeros(len(outside), dtype=np.int64))
             seen.append(total - np.asarray(outside, dtype=np.float64))
-            variances.append(np.array([one.noise.variance for one in rounds]))
+            variances.append(np.array([released.noise.variance for released in rounds]))
         up, down, values, spread = (np.concatenate(part) for part in (above, below, seen, variances))
         spread = np.maximum(spread, 1e-12)  # next to no noise
         unit = spread.min()
@@ -119,8 +119,8 @@ class CumulativeCounts:
 
         Weights matter: of cells of different rounds some are counted with far more noise, and would move the others.
         """
-        found = optimize.isotonic_regression(self.mean[1:], weights=1 / ((self.weights**2) @ self.variances)).x
-        return np.concatenate([[0.0], np.maximum(found, 0.0)])
+        curve = optimize.isotonic_regression(self.mean[1:], weights=1 / ((self.weights**2) @ self.variances)).x
+        return np.concatenate([[0.0], np.maximum(curve, 0.0)])
 
     @property
     def size(self) -> float:
@@ -163,6 +163,23 @@ class CumulativeCounts:
         if not kept.size:
             return float(self.edges[0]), float(self.edges[-1])
         return float(self.edges[kept[0]]), float(self.edges[kept[-1] + 1])
+
+    def sampling_part(self, p: float) -> float:
+        """Return which part of the variance of F at the p-quantile is there without noise."""
+        gaps, noise, _ = self._gaps(p)
+        sampling = self.size * p * (1 - p)
+        return float(sampling / max(sampling + noise[int(np.argmin(np.abs(gaps)))] ** 2, 1e-300))
+
+    def population(self, count: int, prior: float, rng: np.random.Generator) -> Floats:
+        """Return draws of the distribution function at every edge: true counts behind the noise, then shares of them.
+
+        The shares are of a Dirichlet law whose prior counts for half of so many records.
+        """
+        counts = self.draws(count, rng)
+        parts = rng.standard_gamma(counts + prior / 2 / counts.shape[1]) + 1e-300
+        heights = np.zeros((count, self.edges.size))
+        np.cumsum(parts, axis=1, out=heights[:, 1:])
+        return heights / heights[:, -1:]
 
     def draws(self, count: int, rng: np.random.Generator) -> Floats:
         """Return draws of the true counts of the cells, (draws, cells), none below zero.

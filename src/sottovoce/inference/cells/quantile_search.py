@@ -8,7 +8,7 @@ one cell, so all quantiles and all groups cost what one histogram costs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["CELLS", "EDGE_LIMIT", "ValueAxis", "first_edges", "next_edges", "round_shares"]
+__all__ = ["ValueAxis", "first_edges", "limited", "merged", "next_edges", "round_shares", "union_of"]
 
 ROUNDS = {"gaussian": 4, "laplace": 3}
 """Rounds of a search. Laplace noise composes linearly, not in squares, so fewer of them pay."""
@@ -27,8 +27,9 @@ CELLS = 12
 """Into so many cells a round cuts what it searches for one quantile: with four rounds 12⁴ places can be told apart."""
 BRACKET = 1e-3
 """A round searches the cells that a test at this level does not reject: it misses a quantile once in a thousand."""
-EDGE_LIMIT = 2**18
-"""Edges of all groups together in a table that is read at most; of more groups each is cut on a coarser grid."""
+EDGE_LIMIT, _TABLE = 2**12, 2**20
+"""Edges, and cells of all groups, that one round counts at most: an engine compares a record with few of many edges,
+but reads all of them first. Of more groups than that each is cut at some of the edges of all."""
 _STEPS = 2.0**32
 """Edges of a column that has no grid of its own lie on one as fine as this part of its range."""
 
@@ -54,10 +55,6 @@ class ValueAxis:
     def between(cls, low: float, high: float) -> ValueAxis:
         """Return the axis of numbers of which nobody knows how they are rounded."""
         return cls(low, high, (high - low) / _STEPS)
-
-    def coarser(self, cells: int) -> ValueAxis:
-        """Return the axis with steps so wide that about so many cells fill it, at most."""
-        return replace(self, step=self.step * max(1.0, np.ceil((self.high - self.low) / self.step / max(cells, 2))))
 
     def cut(self, first: float, last: float, cells: int) -> Floats:
         """Return edges that cut from first to last evenly into so many cells, or into fewer where steps are wide."""
@@ -90,6 +87,21 @@ def next_edges(axis: ValueAxis, known: CumulativeCounts, at: Sequence[float]) ->
     """
     brackets = [known.interval(p, 1 - BRACKET) for p in at]
     return np.unique(np.concatenate([[axis.low, axis.high], *(axis.cut(a, b, CELLS) for a, b in brackets)]))
+
+
+def limited(edges: Sequence[Floats], limit: int | None = None) -> list[Floats]:
+    """Return edges of several groups, moved to some of all of them where those are too many for one table.
+
+    >>> [part.tolist() for part in limited([np.array([0.0, 1, 2, 9]), np.array([0.0, 3, 4, 9])], 3)]
+    [[0.0, 2.0, 9.0], [0.0, 2.0, 9.0]]
+    """
+    limit = max(3, min(EDGE_LIMIT, _TABLE // len(edges))) if limit is None else limit
+    every = union_of(edges)
+    if every.size <= limit:
+        return list(edges)
+    kept = every[np.linspace(0, every.size - 1, limit).astype(np.int64)]
+    middles = (kept[1:] + kept[:-1]) / 2
+    return [np.unique(np.concatenate([kept[[0, -1]], kept[np.searchsorted(middles, part)]])) for part in edges]
 
 
 def union_of(edges: Iterable[Floats]) -> Floats:

@@ -13,6 +13,7 @@ import numpy as np
 
 from sottovoce.inference.cells.groups import Groups
 from sottovoce.inference.cells.groups import shown as shown_value
+from sottovoce.inference.cells.quantile_search import ValueAxis
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import mapping, restoring
 from sottovoce.privacy.numbers import as_floats, shown
@@ -278,11 +279,22 @@ class Question:
                 edges = tuple(k - 0.5 for k in range(column.high + 2))
             else:
                 edges = tuple(np.linspace(low, high, bins + 1).tolist())
-            return self._grouped(self.groups, edges=edges, fillers=(_filler(column),))
+            return self.cut_at(edges)
         fillers = tuple(_filler(self.facts[name]) for name in self._asked)
         counted = bool(self.by) or self.where is not None or None in fillers
         measures = tuple(map(self._bounds, self._asked))
         return self._grouped(self.groups, measures=measures, fillers=fillers, squared=True, counted=counted)
+
+    def cut_at(self, edges: Iterable[float]) -> GroupMoments:
+        """Return the reading that counts, in every group, the records between public edges of the column."""
+        filler = _filler(self.facts[self.columns_asked[0]])
+        return self._grouped(self.groups, edges=tuple(edges), fillers=(filler,))
+
+    @property
+    def value_axis(self) -> ValueAxis:
+        """Where quantiles of the column may lie, and edges between them."""
+        low, high = self._bounds(self.columns_asked[0])
+        return ValueAxis.whole_numbers(int(high)) if self.whole else ValueAxis.between(low, high)
 
     def _grouped(self, groups: Groups, **rest: Any) -> GroupMoments:
         # Of a person with several categories one row counts: a share of each would be no record of a category.
