@@ -106,3 +106,19 @@ def test_means_and_rates_of_before_tails_were_named_read_back_as_they_were_told(
         assert row.keys() == told.keys()
         for key in told:
             assert row[key] == (pytest.approx(told[key], rel=1e-9) if isinstance(told[key], float) else told[key])
+
+
+QUANTILES = json.loads(gzip.decompress((HERE / "quantiles.json.gz").read_bytes()))
+
+
+@pytest.mark.parametrize("name", QUANTILES)
+def test_quantiles_of_even_bins_read_back_as_they_were(name):
+    """They were released before quantiles were searched for."""
+    golden = QUANTILES[name]
+    answer = Answer.from_dict(golden)
+    assert answer.question.bins >= 8
+    assert answer.release.to_dict() == golden["release"]
+    for row, released in zip(answer.rows, golden["table"], strict=True):
+        assert row.keys() == released.keys()
+        for key, value in released.items():
+            assert row[key] == (pytest.approx(value, rel=1e-9) if isinstance(value, float) else value)
