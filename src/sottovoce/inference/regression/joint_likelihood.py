@@ -30,7 +30,7 @@ from sottovoce.inference.regression.residual_law import Kernel, ResidualLaw, bin
 from sottovoce.inference.regression.row_law import PseudoRows, RowLaw
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["JointLikelihood", "Moments", "Quadratic"]
+__all__ = ["ExpectedSums", "JointLikelihood", "Quadratic"]
 
 _WIDER = 2.0
 """The prior of an intercept, and of a flag, beside that of a slope: as in `Formula.prior_sd`."""
@@ -56,7 +56,7 @@ class _Observed:
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class ExpectedSums:
     """What is expected at one place of the latents; derivatives where they were asked for."""
 
     pseudo: PseudoRows
@@ -190,7 +190,7 @@ class JointLikelihood:
         """Return the law of a linear regression's residuals."""
         return ResidualLaw.of(u[self.missing + 1], u[self.missing + 2], self.priors)
 
-    def moments(self, u: Floats, *, slopes: bool = True) -> Moments:
+    def moments(self, u: Floats, *, slopes: bool = True) -> ExpectedSums:
         """Return what the looks are expected to have released, and the derivatives of that by u."""
         pseudo = self.law.rows(u, self.normals, self.odds, slopes=slopes)
         theta, root = self._theta(u, pseudo)
@@ -241,7 +241,7 @@ class JointLikelihood:
                 derived = products.T @ dk + self._product_slopes(pseudo, records * weight * kernel[0])
                 matrix_slopes.append(self._turned(T, derived))
         none = np.zeros((0, self.size))
-        return Moments(
+        return ExpectedSums(
             pseudo,
             theta,
             root,
@@ -303,7 +303,7 @@ class JointLikelihood:
 
     # How it varies.
 
-    def matrix_sds(self, moments: Moments) -> Floats:
+    def matrix_sds(self, moments: ExpectedSums) -> Floats:
         """Return the standard deviations of what the matrices were released as about what is expected."""
         i, j = self.upper
         half, at, derived = np.where(i == j, 1.0, 0.5), 0, []
@@ -322,7 +322,7 @@ class JointLikelihood:
                 derived.append(np.sqrt(half * (noise[name] ** 2 + (error + more / self.n) * size)))
         return np.concatenate(derived) if derived else np.zeros(0)
 
-    def score_covariance(self, u: Floats, moments: Moments, misfit: Floats, tau: float) -> Floats:
+    def score_covariance(self, u: Floats, moments: ExpectedSums, misfit: Floats, tau: float) -> Floats:
         """Return the covariance of all scores: records', noise, misfit, and what pseudo-rows cannot tell."""
         pseudo, complete = moments.pseudo, self._whole(u)[0]
         records = self.n * complete * pseudo.weights
@@ -398,7 +398,7 @@ class JointLikelihood:
         misfit = np.zeros((self.d, self.d))
         return alone.log_density(latent, misfit, 0.0) + float(latent @ latent) / 2
 
-    def gauss_newton(self, u: Floats, misfit: Floats, tau: float, moments: Moments | None = None) -> Quadratic:
+    def gauss_newton(self, u: Floats, misfit: Floats, tau: float, moments: ExpectedSums | None = None) -> Quadratic:
         """Return −log density near u as a sum of squares, covariances held; moments are those of u, if known."""
         moments = self.moments(u) if moments is None else moments
         assert moments.score_slopes is not None and moments.matrix_slopes is not None
@@ -414,7 +414,7 @@ class JointLikelihood:
         logs = -np.log(np.diag(root)).sum() - np.log(sds).sum()
         return Quadratic(height, gradient, metric, float(logs), moments.theta, moments.theta_slopes)
 
-    def _away(self, moments: Moments, root: Floats, sds: Floats) -> tuple[Floats, Floats]:
+    def _away(self, moments: ExpectedSums, root: Floats, sds: Floats) -> tuple[Floats, Floats]:
         """Return how far what was released lies from what is expected, in standard deviations."""
         off = linalg.solve_triangular(root, self.score - moments.scores, lower=True, check_finite=False)
         return np.asarray(off), (self.matrices - moments.matrices) / sds
