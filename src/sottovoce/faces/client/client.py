@@ -178,7 +178,7 @@ class Client(Verbs):
     def _offered(self, question: Question | str, offer: PricedOption, part: Budget | None = None) -> PricedOption:
         """Return an offer that can be paid, by the token's budget and by the one that everyone shares."""
         _own(part, {})
-        asked = self._parsed(question) if isinstance(question, str) else question
+        asked = self._question_of(question)
         budgets = self._budgets()
         purse = PrivacyFilter.from_dict(budgets["yours"]["filter"])
         n = None if offer.promise.relation.hides_n else self.n

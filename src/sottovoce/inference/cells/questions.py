@@ -123,6 +123,10 @@ class Question:
 
     def _check_arguments(self) -> None:
         """Refuse what goes with another verb, and numbers out of their range."""
+        if not isinstance(self.pool, bool):
+            raise InvalidValue(f"pool= is True or False. Got {shown(self.pool)}")
+        if self.exposure is not None and not isinstance(self.exposure, str):
+            raise InvalidValue(f"exposure= names a column. Got {shown(self.exposure)}")
         if self.verb != "rate" and self.exposure is not None:
             raise InvalidValue('exposure= ("per") goes with a rate; groups are named by by=')
         if self.verb != "quantiles" and (self.at or self.bins):
@@ -454,7 +458,7 @@ def names_of(given: Any) -> tuple[str, ...]:
         raise InvalidValue(f"columns are named by texts. Got {shown(given)}")
     if isinstance(given, Mapping):
         raise InvalidValue("columns are named by texts; to cut them say Cells(facts, {...})")
-    result = (given,) if isinstance(given, str) else tuple(given or ())
+    result = (given,) if isinstance(given, str) else () if given is None else tuple(given)
     if not all(isinstance(name, str) for name in result):
         raise InvalidValue("columns are named by texts")
     return result
@@ -462,6 +466,8 @@ def names_of(given: Any) -> tuple[str, ...]:
 
 def _probabilities(given: Any) -> tuple[float, ...]:
     """Return quantiles, one or several, some of them perhaps in percent."""
+    if not isinstance(given, str | int | float | Iterable):
+        raise InvalidValue(f"at= is one probability or several, such as 0.5. Got {shown(given)}")
     parts = (given,) if isinstance(given, str | int | float) else tuple(given)
     read = [read_share("a quantile", item) if isinstance(item, str) else item for item in parts]
     return tuple(as_floats("at", read, 0.0).tolist())

@@ -13,7 +13,7 @@ import numpy as np
 from sottovoce.inference.regression.moment_gibbs_sampler import NARROWEST
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import mapping, restoring
-from sottovoce.privacy.numbers import Floats, real
+from sottovoce.privacy.numbers import Floats, real, shown
 from sottovoce.records.facts import Facts
 from sottovoce.records.facts.columns import Category, Column, Number
 from sottovoce.records.facts.condition_parser import check_columns
@@ -99,6 +99,8 @@ class Formula:
                 "a regression takes one record a person, for rows of one person go together: Person() averages their "
                 f"rows, Person(rows=1) takes one. Got Person(rows={persons.rows})"
             )
+        if not isinstance(self.family, str):
+            raise InvalidValue(f"a family is named, such as 'logistic'. Got {shown(self.family)}")
         object.__setattr__(self, "family", self.family or _usual(self.response))
         if self.prior is None:
             object.__setattr__(self, "prior", self.usual_prior)

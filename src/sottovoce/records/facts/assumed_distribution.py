@@ -235,7 +235,7 @@ def imagined_of(said: AssumedDistribution | Iterable[str] | None, facts: Mapping
         said = split_imagined(said)
     if said is not None and not isinstance(said, Iterable):
         raise InvalidValue(f"imagine columns like ['smoker=20%', 'ward:C=5%']. Got {said!r}")
-    return parse_imagined(said or (), facts)
+    return parse_imagined(() if said is None else said, facts)
 
 
 def split_imagined(text: str) -> list[str]:

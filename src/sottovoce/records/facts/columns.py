@@ -179,7 +179,7 @@ class Day(Column):
 
     def __post_init__(self) -> None:
         for name in ("first", "last", "missing"):
-            if getattr(self, name) is not None:
+            if name != "missing" or self.missing is not None:
                 object.__setattr__(self, name, _day(name, getattr(self, name)))
         if not self.first < self.last:
             raise InvalidValue(f"first must come before last. Got {self.first} and {self.last}")

@@ -19,6 +19,7 @@ import ibis
 import pyarrow as pa
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.numbers import shown
 from sottovoce.records.facts import Facts
 from sottovoce.records.tables.availability import Link
 from sottovoce.records.tables.column_matching import agreed, distinct, is_text, named
@@ -68,6 +69,8 @@ ENDINGS = {
     ".feather": "Arrow",
     ".ipc": "Arrow",
 }
+_LONGEST_NAME = 255
+"""Bytes: the longest name that file systems give a file."""
 _DATABASES = {".duckdb", ".ddb"}
 _SHEETS = {".xlsx", ".xlsm", ".xls", ".ods", ".numbers"}
 
@@ -146,6 +149,8 @@ def open_table(source: Any, *, types: Mapping[str, str] | None = None, facts: Fa
 
 def _path(path: str, types: Mapping[str, str] | None, facts: Facts | None) -> Table:
     place = Path(path)
+    if any(len(os.fsencode(part)) > _LONGEST_NAME for part in place.parts):
+        raise InvalidData(f"no file has a name as long as {shown(path)}")
     name = place.name or place.resolve().name  # of "." and ".."
     kind = next((kind for ending, kind in ENDINGS.items() if path.lower().endswith(ending)), None)
     kind = "Parquet" if place.is_dir() else kind

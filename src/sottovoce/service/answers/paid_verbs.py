@@ -128,7 +128,7 @@ class PaidVerbs(Verbs, BudgetAccount):
         """Raise what asking this would raise now, of the question, the table or the budgets. Nothing is spent."""
 
     def _offered(self, question: Question | str, offer: PricedOption, part: Budget | None = None) -> PricedOption:
-        asked = self._parsed(question) if isinstance(question, str) else question
+        asked = self._question_of(question)
         self.ensure_covered(self.mechanism_for(asked, offer.share, part), where=asked.where, part=part)
         return replace(offer, earlier=self.answered_before(asked, part))
 

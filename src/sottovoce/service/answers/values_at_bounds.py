@@ -47,7 +47,7 @@ def bounds_note(posterior: CellsPosterior) -> str | None:
     'many values of days seem to lie at 3, where all above it count: if that is a surprise, widen the bounds'
     """
     question = posterior.question
-    edges = getattr(posterior.reading, "edges", ())
+    edges: tuple[float, ...] = getattr(posterior.reading, "edges", ())
     if question.verb in ("mean", "rate"):
         shares, scale = _by_moments(posterior), posterior.reading.scales[0]
         low, high = scale.middle - scale.half, scale.middle + scale.half

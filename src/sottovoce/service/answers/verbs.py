@@ -13,6 +13,7 @@ from sottovoce.inference.cells.intervals import checked_level
 from sottovoce.inference.cells.questions import Question
 from sottovoce.privacy.errors import InvalidValue, NotInstalled
 from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.numbers import shown
 from sottovoce.privacy.promises import Promise
 from sottovoce.records.facts import Cells, Facts
 from sottovoce.records.facts.assumed_distribution import imagined_of
@@ -332,7 +333,7 @@ class Verbs(ABC):
         are `imagined` to be others, ``["ward:C=5%"]``: a group that few are in takes far more. Where n is a secret,
         `records` says how many to imagine. `baseline` is how often a guess comes true without the answer.
         """
-        asked = self._parsed(question) if isinstance(question, str) else question
+        asked = self._question_of(question)
         purse, n = self._purse(part)
         n = n if records is None else records
         if n is None:
@@ -342,6 +343,14 @@ class Verbs(ABC):
     @abstractmethod
     def _purse(self, part: Budget | None) -> tuple[PrivacyFilter, int | None]:
         """Return the budget that is paid from, and how many records there are; None where that is a secret."""
+
+    def _question_of(self, given: Question | str) -> Question:
+        """Return a question that is one, or is said in words."""
+        if isinstance(given, str):
+            return self._parsed(given)
+        if not isinstance(given, Question):
+            raise InvalidValue(f"a question is asked in words, such as 'mean of age by ward'. Got {shown(given)}")
+        return given
 
     def _parsed(self, text: str) -> Question:
         asked = parse_question(text)

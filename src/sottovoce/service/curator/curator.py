@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 from sottovoce.inference.cells.intervals import checked_level
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.filter import Order
-from sottovoce.privacy.numbers import real
+from sottovoce.privacy.numbers import real, shown
 from sottovoce.privacy.promises import Promise
 from sottovoce.records.facts import Facts, read_facts
 from sottovoce.service.answers.notebook_repr import curator_html
@@ -120,6 +120,8 @@ class Curator(ReleasePipeline, PaidVerbs, RowsOfPersons):
         self.protects_rows_of_persons = self._protected.rows_of_persons
         with contextlib.ExitStack() as opened:
             self._table = open_records(data, self.facts, types, opened)
+            if dataset is not None and not isinstance(dataset, str):
+                raise InvalidValue(f"dataset= is a name, a text. Got {shown(dataset)}")
             name = dataset or getattr(origin_of(self._table), "identity", None)
             if not name:
                 raise InvalidValue("this data has no name of its own; say dataset=... to name it in the ledger")

@@ -26,7 +26,7 @@ def told_of(about: Any) -> dict[str, Any]:
 
 def purpose_of(given: str | None) -> dict[str, str]:
     """Return what an entry notes of the purpose of a question: nothing, where nobody stated one."""
-    if given is None or given == "":
+    if given is None or (isinstance(given, str) and given == ""):
         return {}
     if not isinstance(given, str) or len(given) > _LONGEST_PURPOSE or not given.isprintable():
         raise InvalidValue(f"a purpose is one line of text, of at most {_LONGEST_PURPOSE} characters")

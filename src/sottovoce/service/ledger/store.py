@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable, NotInstalled, SottovoceError
+from sottovoce.privacy.numbers import shown
 from sottovoce.service.ledger.anchor import Anchor
 from sottovoce.service.ledger.files import Files, Opened, advised, real_path
 from sottovoce.service.ledger.folder_watch import Folder
@@ -27,6 +28,9 @@ from sottovoce.service.ledger.sqlite_write_lock import Turns
 from sottovoce.service.ledger.transaction import Kept, Transaction, leaves_it_sound
 
 __all__ = ["Store", "read_url", "told"]
+
+_LONGEST_NAME = 255
+"""Bytes: the longest name that file systems give a file."""
 
 
 def read_url(url: str | os.PathLike[str]) -> sa.URL:
@@ -37,7 +41,10 @@ def read_url(url: str | os.PathLike[str]) -> sa.URL:
     >>> read_url("postgresql://curator@db/ledgers").drivername
     'postgresql+psycopg'
     """
-    text = os.fspath(url)
+    if not isinstance(url, str | os.PathLike) or not isinstance(text := os.fspath(url), str):
+        raise InvalidValue(f"a ledger is named by its path or address, a text. Got {shown(url)}")
+    if any(len(os.fsencode(part)) > _LONGEST_NAME for part in text.split("/")):
+        raise InvalidValue(f"no file has a name as long as {shown(text)}")
     try:
         address = sa.make_url(text) if "://" in text else sa.URL.create("sqlite", database=text)
     except (sa.exc.ArgumentError, ValueError):
