@@ -96,7 +96,7 @@ def test_the_page_tells_what_the_whole_leaves_and_offers_to_ask_with_it(server: 
     foreseen = {**form, "verb": "regress", "formula": "smoker ~ age", "spend": "40"}
     planned = plain(server.post("/data/patients/foresee", data=foreseen).text)
     assert f"25 % is left, {LIMITED}. What is left does not cover it." in planned
-    refused = server.post("/data/patients/answer", data=form | {"key": "carol-2", "spend": "40"})
+    refused = server.post("/data/patients/answer", data=form | {"key": "carol-2", "spend": "40", "anew": "1"})
     assert refused.status_code == 409
     assert f"asks for 40 % of your budget, and 25 % is left, {LIMITED}." in plain(refused.text)
     offered = re.search(r'<form method="post" action="/data/patients/answer">(.*?)</form>', refused.text, re.DOTALL)[1]
@@ -104,7 +104,7 @@ def test_the_page_tells_what_the_whole_leaves_and_offers_to_ask_with_it(server: 
     fields = dict(re.findall(r'name="([^"]+)" value="([^"]*)"', offered))
     granted = server.post("/data/patients/answer", data=fields)
     assert granted.status_code == 200 and f" left, {LIMITED}: too little for one more" in plain(granted.text)
-    empty = server.post("/data/patients/answer", data=form | {"key": "carol-3", "spend": "40"})
+    empty = server.post("/data/patients/answer", data=form | {"key": "carol-3", "spend": "40", "anew": "1"})
     assert empty.status_code == 409
     server.cookies.clear()
 

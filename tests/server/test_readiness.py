@@ -122,7 +122,9 @@ def test_a_database_that_is_down_costs_nothing_and_the_server_says_so(database: 
         visitor = Visitor(client)
         visitor.log_in(token_for(config))
         fields = visitor.fields("/data/patients") | {"verb": "proportion", "spend": "1", "level": "95"}
-        page = client.post("/data/patients/answer", data=fields)
+        page = client.post("/data/patients/answer", data=fields)  # was answered before: free, whatever is down
+        assert page.status_code == 409 and "This very question was answered before" in page.text
+        page = client.post("/data/patients/answer", data=fields | {"anew": "1"})
         assert page.status_code == 503
         assert "nothing was charged" in page.text and "administrator" in page.text
         database.let_in(True)
