@@ -372,7 +372,7 @@ def test_questions_in_words_work_without_scripts_and_are_refused_in_words(spende
         refused = client.post("/data/patients/answer", data=fields | {"key": "other"} | change)
         assert refused.status_code == 422 and words in told(refused.text), refused.text
         assert "90 % left" in told(refused.text) and "<b>" not in refused.text
-    too_much = client.post("/data/patients/answer", data=fields | {"spend": "95", "key": "more"})
+    too_much = client.post("/data/patients/answer", data=fields | {"spend": "95", "key": "more", "anew": "1"})
     assert too_much.status_code == 409 and "asks for 95 % of your budget, and 90 % is left" in told(too_much.text)
     assert "Ask with 90 %" in too_much.text
     for path in ("/data/patients?answer=x", "/data/patients?answer=99999", "/data/patients/answers/99999"):
