@@ -13,7 +13,8 @@ from scipy import special
 
 from sottovoce.mechanisms import DiffusedPosterior, DirectPosterior
 from sottovoce.mechanisms.conjugate import TwoStatisticFamily
-from sottovoce.mechanisms.conjugate.verified_suprema import supremum_in_boxes
+from sottovoce.mechanisms.conjugate.two_statistic_family import _CornerAndEdge
+from sottovoce.mechanisms.conjugate.verified_suprema import precision, rational, supremum_in_boxes
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import RenyiDP
 from sottovoce.privacy.randomness import seeded_rng
@@ -179,6 +180,39 @@ def test_it_is_released_and_calibrated_like_any_other():
     pair = NORMAL.worst_pairs(1)[0]
     draws = pair[0].sample(20_000, seeded_rng(1))
     assert draws.mean(axis=0) == pytest.approx(pair[0].mean, rel=0.05, abs=0.02)
+
+
+@pytest.mark.parametrize(("family", "normalizer", "n"), [(NORMAL, _normal, 8), (SHAPES, _shapes, 2)])
+def test_no_point_of_a_box_exceeds_its_bound(family, normalizer, n):
+    """Boxes of many sizes, each side by itself and all together, against random points in them and their ends."""
+    rng, order, nu = np.random.default_rng(3), 2.0, family.nu + n
+    near = {size: [] for size in range(-12, 2)}
+    with precision(128):
+        search = family._search(n, (1.0, 1.0))
+        edges = list(zip(search.record, (*search.record[1:], search.record[0]), strict=True))
+        cases = [_CornerAndEdge(search, rational(2), e, c) for c in search.record for e in edges if c not in e]
+        for _ in range(250):
+            case, size = cases[rng.integers(len(cases))], int(rng.integers(-12, 2))
+            shares = rng.dirichlet(np.ones(len(search.others)))
+            others = np.array([[float(x.p) / float(x.q) for x in corner] for corner in search.others])
+            middle = np.append(shares @ others, rng.uniform(0.2, 0.8))
+            half = 2.0**size * rng.integers(0, 2, 3) * np.array([1, 1, 0.25])
+            box = tuple(
+                (rational(Fraction(m - h)), rational(Fraction(m + h))) for m, h in zip(middle, half, strict=True)
+            )
+            bound = case.over(box)[1]
+            if not math.isfinite(bound):
+                continue
+            spots = middle + half * np.concatenate(
+                [rng.uniform(-1, 1, (30, 3)), list(itertools.product((-1, 1), repeat=3))]
+            )
+            corner, *edge = (np.array([float(x.p) / float(x.q) for x in point]) for point in (case.corner, *case.edge))
+            p = spots[:, :2] + edge[0] + spots[:, 2:] * (edge[1] - edge[0])
+            truth = float(np.nanmax(_divergences(normalizer, nu, order, p, spots[:, :2] + corner)))
+            assert truth <= bound * (1 + 1e-7) + 1e-9
+            if half.any():
+                near[size].append(truth / bound)
+    assert max(map(max, filter(None, near.values()))) > 0.9999  # of small boxes nothing is given away
 
 
 def test_suprema_in_boxes_are_proven_where_the_search_stops_early():
