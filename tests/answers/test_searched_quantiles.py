@@ -125,7 +125,7 @@ def test_rounds_compose_to_what_one_histogram_of_the_scale_would_cost(n: int | N
     """Σ wₖ·m/(2s²) and Σ wₖ·m/s, m counts moved by one: in closed form."""
     moved = 1 if n is None else 2
     gaussian = SearchedQuantiles(QUESTIONS["number"], n, "gaussian", 25.0)
-    assert len(gaussian.shares) == 4
+    assert len(gaussian.shares) == 5
     assert gaussian.profile.zcdp() == pytest.approx(moved / (2 * 25.0**2), rel=1e-3)
     assert gaussian.profile.zcdp() >= moved / (2 * 25.0**2)
     laplace = SearchedQuantiles(QUESTIONS["number"], n, "laplace", 8.0)
@@ -136,7 +136,7 @@ def test_rounds_compose_to_what_one_histogram_of_the_scale_would_cost(n: int | N
 
 
 def test_the_profile_is_not_below_the_exact_composition_of_discrete_noise() -> None:
-    """Against δ(ε) summed over the two counts of four rounds, each of a short discrete Gaussian law, by convolution."""
+    """Against δ(ε) summed over the two counts of all rounds, each of a short discrete Gaussian law, by convolution."""
     mechanism = SearchedQuantiles(QUESTIONS["number"], 3, "gaussian", 4.0)
     grid, masses = 1e-3, np.array([1.0])
     offset = 0

@@ -10,7 +10,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.faces.cli import main
-from sottovoce.inference.cells.noisy_cells import NoisyCells
+from sottovoce.inference.cells.cell_mechanisms import mechanism_kind
 from sottovoce.inference.cells.questions import Question
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
@@ -46,17 +46,16 @@ def test_answers_are_as_wide_as_forecast(question):
     n, share, rng = 3000, 0.05, np.random.default_rng(3)
     offer = TradeOff(question, n, BUDGET).at(share)
     purse = PrivacyFilter(BUDGET)
-    mechanism = NoisyCells.calibrate(question, n, purse.share(share), price=purse.cost)
+    mechanism = mechanism_kind(question).calibrate(question, n, purse.share(share), price=purse.cost)
     records = {
         "ward": np.repeat(["A", "B", "C"], n // 3),
         "smoker": np.tile([True, False], n // 2),
         "sbp": np.clip(rng.normal(155, 47.5, n), 60, 250),
         "visits": np.clip(np.rint(rng.normal(5, 2.5, n)), 0, 10),
     }
-    seen = mechanism.system.statistics(records)
     widths = []
     for seed in range(3):
-        value = mechanism._value(seen, seeded_rng(seed), 1)
+        value = mechanism.release(records, seeded_rng(seed)).value
         rows = Answer(Release(value, mechanism.profile, mechanism.to_dict())).rows
         widths.append(max(row["high"] - row["low"] for row in rows) / 2)
     assert offer.width == pytest.approx(np.mean(widths), rel=0.2)
@@ -90,7 +89,7 @@ def test_forecasts_know_how_groups_stray(question, n):
     said = {"smoker": 0.2} if question.columns_asked == ("smoker",) else {}
     said |= {"visits": 2.0} if question.columns_asked == ("visits",) else {}
     offer = TradeOff(question, n, purse, imagined=AssumedDistribution(columns=said)).at(share)
-    mechanism = NoisyCells.calibrate(question, n, purse.share(share), price=purse.cost)
+    mechanism = mechanism_kind(question).calibrate(question, n, purse.share(share), price=purse.cost)
     widths = []
     for seed in range(2):  # of one table to the next they differ by a twentieth or two
         records = {
@@ -100,7 +99,7 @@ def test_forecasts_know_how_groups_stray(question, n):
             "visits": np.minimum(rng.poisson(2.0, n), 20),
             "who": np.arange(n),
         }
-        ends = mechanism._value(mechanism.system.statistics(records), seeded_rng(seed), 1).interval()
+        ends = mechanism.release(records, seeded_rng(seed)).value.interval()
         widths.append(np.max(ends[:, 1] - ends[:, 0]) / 2)
     assert 0.75 < np.mean(widths) / offer.width < 1.25
 

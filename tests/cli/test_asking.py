@@ -45,7 +45,7 @@ def test_levels_and_quantiles_are_said_in_percent_too(data: Path) -> None:
     assert json.loads(CliRunner().invoke(application("regress"), regress).stdout)["level"] == 0.8
 
 
-def test_plans_take_levels_bins_and_widths_in_percent(data: Path) -> None:
+def test_plans_take_levels_and_widths_in_percent(data: Path) -> None:
     known = ["--facts", str(data.with_suffix(".facts.toml")), "--n", "2000", "--budget", "approx:1,1e-6"]
 
     def plan(*words: str) -> str:
@@ -61,18 +61,17 @@ def test_plans_take_levels_bins_and_widths_in_percent(data: Path) -> None:
     assert plan("proportion of smoker", "--width", "5%") == plan("proportion of smoker", "--width", "0.05")
     with pytest.raises(InvalidValue, match="in the units of the answer, such as 2"):
         plan("mean of sbp", "--width", "5%")
-    coarse, fine = (json.loads(plan("median of sbp", "--spend", "100%", "--bins", n, "--json")) for n in ("4", "64"))
-    assert fine["width"] < 0.8 * coarse["width"]
-    with pytest.raises(InvalidValue, match="go with quantiles"):
-        plan("mean of sbp", "--bins", "8")
-    with pytest.raises(InvalidValue, match="--level and --bins go with a question"):
+    little, much = (json.loads(plan("median of sbp", "--spend", share, "--json")) for share in ("10%", "100%"))
+    assert much["width"] < 0.8 * little["width"]
+    with pytest.raises(InvalidValue, match="--misses and --level go with a question"):
         plan("--system", "beta-bernoulli:alpha=1,beta=1", "--target", "pure:1", "--level", "80%")
 
 
-def test_quantiles_are_cut_into_as_many_bins_as_are_asked_for(data: Path) -> None:
-    spent = (str(data), "median of sbp", "--budget", "approx:1,1e-6", "--spend", "20%", "--bins", "19", "--json")
-    question = json.loads(ask(*spent))["release"]["value"]["question"]
-    assert question["bins"] == 19
+def test_quantiles_are_those_that_are_asked_for(data: Path) -> None:
+    spent = (str(data), "quantiles of sbp", "--at", "10%", "--at", "0.5", "--budget", "approx:1,1e-6", "--spend", "20%")
+    answer = json.loads(ask(*spent, "--json"))
+    assert [row["quantile"] for row in answer["table"]] == [0.1, 0.5]
+    assert answer["release"]["value"]["posterior"] == "quantile search"
 
 
 def test_groups_may_be_bands_of_a_number(data: Path) -> None:

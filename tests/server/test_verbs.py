@@ -225,7 +225,7 @@ def test_an_answer_is_in_the_history_in_words_and_its_receipt_is_good(
         ({"verb": "mean", "column": "age", "level": "100%"}, 422, "body.level: must be less than 1"),
         ({"verb": "mean", "column": "age", "level": "much"}, 422, "body.level: a share reads like 5% or 0.05"),
         ({"verb": "quantiles", "column": "age", "at": [0.5, 2]}, 422, "between 0 and 1"),
-        ({"verb": "quantiles", "column": "age", "bins": 10**9}, 422, "from 2 to 4096"),
+        ({"verb": "quantiles", "column": "age", "bins": 8}, 422, "quantiles takes column"),
         ({"verb": "counts", "columns": ["ward"] * 40}, 422, "at most 16"),
         ({"verb": "rate", "column": "visits", "exposure": "ward"}, 422, "a rate is per a number"),
         ({"verb": "regress"}, 422, "regress needs formula"),

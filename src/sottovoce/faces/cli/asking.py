@@ -46,7 +46,6 @@ def ask(
     where: Annotated[str | None, typer.Option(help="Ask only about records for which this holds.")] = None,
     exposure: Annotated[str | None, typer.Option(help="Divide a rate by the sum of this column.")] = None,
     at: Annotated[list[str] | None, typer.Option(help="Which quantile, such as 90%; repeat for several.")] = None,
-    bins: shared.Bins = 0,
     cut: Annotated[
         list[str] | None,
         typer.Option(help="How counts cut a column: age=12 (cells) or days=0,7,30,inf (edges); repeat for several."),
@@ -71,7 +70,7 @@ def ask(
     from sottovoce.records.facts.condition_parser import check_levels  # noqa: PLC0415
 
     wanted = tuple(read_share("--at", item) for item in at or ())
-    given = {"by": tuple(by or ()), "where": where, "exposure": exposure, "at": wanted, "bins": bins, "pool": pool}
+    given = {"by": tuple(by or ()), "where": where, "exposure": exposure, "at": wanted, "pool": pool}
     asked = _parts_of(question, verb, column, {name: value for name, value in given.items() if value})
     paid, certain = shared.paid(spend), checked_level(read_share("--level", level))
     check_places(csv, plot=plot, kept=shared.places(data, facts, ledger))

@@ -37,7 +37,6 @@ def balance(
         list[str] | None, typer.Option(help="Imagined of a column: smoker=20%, ward:B=5%, age=0.1; one a column.")
     ] = None,
     level: shared.Level = "95%",
-    bins: shared.Bins = 0,
     protect: shared.Protect = None,
     plot: Annotated[Path | None, typer.Option(help="Draw both curves into this PNG or SVG file.")] = None,
     as_json: AsJson = False,
@@ -56,7 +55,7 @@ def balance(
     known = read_facts(facts)
     whom = Protected.of(known, protect)
     public = whom.facts or known
-    about = Question(asked.pop("verb"), asked.pop("columns"), public, bins=bins, **asked)
+    about = Question(asked.pop("verb"), asked.pop("columns"), public, **asked)
     parts = {"share": share, "spread": spread, "kept": kept, "smallest": smallest}
     others = {name: read_share(f"--{name}", part) for name, part in parts.items() if part is not None}
     said = parse_imagined(imagine or (), about.grouped_facts, **others)

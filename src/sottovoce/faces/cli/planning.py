@@ -70,7 +70,6 @@ def plan(
     ] = None,
     kept: shared.Kept = "100%",
     level: shared.Level = "95%",
-    bins: shared.Bins = 0,
     spec: Annotated[
         Path | None, typer.Option(help="A TOML file with a table system, and n, target, mechanism.")
     ] = None,
@@ -89,11 +88,11 @@ def plan(
         paid = _paid(target, budget, spend, alone=alone)
         said = {"family": family, "where": where, "prior": prior, "misses": misses}
         asked = (question, count, known, parse_promise(full), width, paid, plot)
-        plan_question(*asked, said, protect, imagine or (), held, certain, bins, as_json=as_json)
+        plan_question(*asked, said, protect, imagine or (), held, certain, as_json=as_json)
         return
     stated = any(value is not None for value in (where, prior, misses))
-    if imagine or held != 1 or stated or certain != 0.95 or bins:
-        words = "--imagine, --kept, --where, --prior, --misses, --level and --bins"
+    if imagine or held != 1 or stated or certain != 0.95:
+        words = "--imagine, --kept, --where, --prior, --misses and --level"
         raise InvalidValue(f"{words} go with a question; of a system say --mean")
     promise_text = target or given.get("target")
     priced = width is not None

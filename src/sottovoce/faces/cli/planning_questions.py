@@ -37,7 +37,6 @@ def plan_question(
     imagine: Sequence[str] = (),
     kept: float = 1.0,
     level: float = 0.95,
-    bins: int = 0,
     *,
     as_json: bool,
 ) -> None:
@@ -58,8 +57,6 @@ def plan_question(
 
         if width is not None or plot is not None:
             raise InvalidValue("each term of a regression has a width of its own: say --spend, and read them all")
-        if bins:
-            raise InvalidValue("--bins are of quantiles; a regression has none")
         imagined = parse_imagined(imagine, facts, kept=kept)
         plan_formula(
             Formula(text, facts, **said),
@@ -75,7 +72,7 @@ def plan_question(
         words = "--family, --where, --prior and --misses are of a formula"
         raise InvalidValue(f"{words}; write a condition into the question: ... where ...")
     asked = parse_question(text)
-    question = Question(asked.pop("verb"), asked.pop("columns"), facts, bins=bins, **asked)
+    question = Question(asked.pop("verb"), asked.pop("columns"), facts, **asked)
     imagined = parse_imagined(imagine, question.grouped_facts, kept=kept)
     balance = TradeOff(question, n, budget, imagined=imagined, level=level)
     share = None if spend is None else parse_spend(spend)

@@ -43,7 +43,6 @@ Spend = Annotated[str, typer.Option(help="A share of the budget such as 5%, or a
 Level = Annotated[str, typer.Option(help="How often intervals are to hold the truth, such as 80%.")]
 Baseline = Annotated[str, typer.Option(help="How often a guess comes true without it, such as 1%.")]
 Kept = Annotated[str, typer.Option(help="Imagined: the part of the records that the condition keeps, such as 30%.")]
-Bins = Annotated[int, typer.Option(help="Of quantiles: into how many bins the column is cut; 0 as noise allows.")]
 DatasetName = Annotated[str | None, typer.Option(help="The name of the data in the ledger.")]
 Key = Annotated[
     str | None, typer.Option(help="A name for this request: asked again under it, it is answered and charged once.")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from sottovoce.faces.client.errors import NotAllowed, NotFound, ServerUnreachable
 from sottovoce.faces.client.reach import LIMITED, covers, reach
 from sottovoce.faces.client.wire import Wire
+from sottovoce.inference.cells.cell_mechanisms import mechanism_kind
 from sottovoce.inference.cells.intervals import checked_level
-from sottovoce.inference.cells.noisy_cells import NoisyCells
 from sottovoce.inference.cells.questions import Question
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
@@ -182,7 +182,8 @@ class Client(Verbs):
         budgets = self._budgets()
         purse = PrivacyFilter.from_dict(budgets["yours"]["filter"])
         n = None if offer.promise.relation.hides_n else self.n
-        if not covers(budgets, NoisyCells.calibrate(asked, n, offer.promise, price=purse.cost).profile):
+        mechanism = mechanism_kind(asked).calibrate(asked, n, offer.promise, price=purse.cost)
+        if not covers(budgets, mechanism.profile):
             raise _uncovered(offer.share, *reach(budgets))
         return offer
 

@@ -13,6 +13,7 @@ from sottovoce.faces.server.orders import Order
 from sottovoce.faces.server.questions import check_condition, target_of
 from sottovoce.inference.cells.cells_posterior import CellsPosterior
 from sottovoce.inference.cells.intervals import checked_level
+from sottovoce.inference.cells.quantile_posterior import QuantilePosterior
 from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise
@@ -127,7 +128,7 @@ def told_of(
 
 def contrast_of(release: Release, first: int, second: int, level: float) -> dict[str, Any]:
     """Return two rows of an answer beside each other; it follows from the release, so it is free."""
-    if not isinstance(release.value, CellsPosterior):
+    if not isinstance(release.value, CellsPosterior | QuantilePosterior):
         raise InvalidValue("only rows of proportions, means, rates, counts and quantiles are compared")
     said = contrast(Answer(release, level=level), first, second)
     return {"first": first, "second": second, "row": said.difference.row, "sentences": said.sentences()}

@@ -157,6 +157,13 @@ class CumulativeCounts:
             far_above, far_below = gaps > limit, gaps < -limit
         return np.asarray(~(far_above[:-1] | far_below[1:]))
 
+    def statistic(self, p: float, level: float) -> Floats:
+        """Return the statistic of the test of the p-quantile at every edge, cut where the level rejects; it rises."""
+        gaps, noise, _ = self._gaps(p)
+        scaled = gaps / np.sqrt(np.maximum(noise**2 + self.size * p * (1 - p), 1e-12))
+        most = -float(special.ndtri((1 - level) / 2))
+        return np.asarray(np.maximum.accumulate(np.clip(scaled, -most, most)))
+
     def interval(self, p: float, level: float = 0.95) -> tuple[float, float]:
         """Return the hull of the cells that a test does not reject, or all of the range where it rejects every one."""
         kept = np.flatnonzero(self.accepted(p, level))

@@ -137,7 +137,7 @@ class QuantilePosterior:
     def plain_sd(self) -> Floats:
         """About how uncertain each row would be without noise: by the part that sampling has of its variance."""
         parts = [known.sampling_part(p) for known in self.groups for p in self.question.at]
-        return np.sqrt(np.array(parts)) * self.sd
+        return np.asarray(np.sqrt(parts) * self.sd)
 
     @property
     def mean(self) -> Floats:
@@ -156,10 +156,13 @@ class QuantilePosterior:
         return (math.ceil(axis.low), math.floor(axis.high)) if self.question.whole else (axis.low, axis.high)
 
     def noisy_counts(self) -> tuple[Floats, IntegerNoise, int | None]:
-        """Return the last round's noisy counts of all groups, those in none last, their noise, and what they sum to."""
-        last = self.rounds[-1]
-        noisy = np.concatenate([*last.counts, [last.outside]]).astype(np.float64)
-        return noisy, IntegerNoise(self.noise, last.scale), self.n
+        """Return the first round's noisy counts of all groups, those in none last, their noise, and what they sum to.
+
+        Its cells are as wide as each other, and the same in every group.
+        """
+        first = self.rounds[0]
+        noisy = np.concatenate([*first.counts, [first.outside]]).astype(np.float64)
+        return noisy, IntegerNoise(self.noise, first.scale), self.n
 
     def sample(self, draws: int = 1, rng: np.random.Generator | None = None) -> Floats:
         """Return draws of every row, (draws, rows)."""

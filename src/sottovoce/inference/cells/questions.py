@@ -67,7 +67,7 @@ class Question:
     at
         For quantiles: which, as probabilities or in percent, ``"90%"``.
     bins
-        For quantiles: into how many bins the column is cut; 0 leaves it to the size of the noise.
+        For quantiles that were released before they were searched for: into how many bins the column was cut.
     pool
         Whether groups share strength by a prior whose spread is learned from all of them.
     prior
@@ -87,7 +87,6 @@ class Question:
     """
 
     word: ClassVar[str] = "question"
-    mechanisms: ClassVar[tuple[str, ...]] = ("noisy cells",)
     verb: str
     columns_asked: tuple[str, ...]
     facts: Facts
@@ -181,6 +180,11 @@ class Question:
             raise InvalidValue(f"the condition rules out every group by {by}: {self.where}")
 
     @property
+    def mechanisms(self) -> tuple[str, ...]:
+        """What answers it, by the word."""
+        return ("quantile search",) if self.verb == "quantiles" and not self.bins else ("noisy cells",)
+
+    @property
     def cut(self) -> str:
         """How counts cut columns of numbers, in words."""
         return "" if self.cells is None else self.cells.text
@@ -257,6 +261,8 @@ class Question:
                 return f"counts above {high:,.12g} count as {high:,.12g}"
             return f"values below {low:,.12g} count as {low:,.12g} and values above {high:,.12g} as {high:,.12g}"
         if self.verb != "quantiles" or isinstance(column, Count):
+            return None
+        if not self.bins:
             return None
         edges: Any = getattr(self.reading, "edges", ())
         return f"told by bins of {edges[1] - edges[0]:.3g}: where many values are alike, as whole years are, no nearer"

@@ -74,7 +74,7 @@ class SearchedQuantiles(Mechanism):
     >>> question = Question("quantiles", ("days",), Facts(days=Count(3650)), at=(0.5,))
     >>> mechanism = SearchedQuantiles.calibrate(question, 5000, ApproxDP(0.5, 1e-6))
     >>> mechanism.noise, mechanism.profile.satisfies(ApproxDP(0.5, 1e-6)), len(mechanism.shares)
-    ('gaussian', True, 4)
+    ('gaussian', True, 5)
     """
 
     word: ClassVar[str] = "quantile search"
@@ -180,8 +180,8 @@ class SearchedQuantiles(Mechanism):
 
     @property
     def variance(self) -> float:
-        """The variance of the noise of the last round."""
-        return IntegerNoise(self.noise, self.scales[-1]).variance
+        """The variance of the noise on what all rounds count: the inverse of their precisions, added up."""
+        return 1 / sum(1 / max(IntegerNoise(self.noise, scale).variance, 1e-300) for scale in self.scales)
 
     @classmethod
     def example(cls) -> Self:
@@ -306,11 +306,13 @@ def _profile(noise: NoiseKind, scales: Sequence[float], relation: Relation) -> P
     """Return what rounds of counts do together, chosen adaptively: in each one record moves two counts, or one."""
     moved = 1 if relation.hides_n else 2
     if noise == "laplace":
-        return PureProfile(ceil_float(sum(moved / Fraction(scale) for scale in scales)), relation=relation)
+        return PureProfile(
+            ceil_float(sum((moved / Fraction(scale) for scale in scales), Fraction())), relation=relation
+        )
     each = [lattice_mu([(moved / scale**2 * _SLACK, scale)], moved) for scale in scales]
     if all(map(math.isfinite, each)):
         return compose([GaussianProfile(mu, basis=Basis.BOUND, relation=relation) for mu in each])
-    rho = ceil_float(sum(Fraction(moved) / (2 * Fraction(scale) ** 2) for scale in scales))
+    rho = ceil_float(sum((Fraction(moved) / (2 * Fraction(scale) ** 2) for scale in scales), Fraction()))
     return ZeroConcentratedProfile(rho, relation=relation)
 
 

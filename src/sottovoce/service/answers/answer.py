@@ -16,6 +16,7 @@ import numpy as np
 
 from sottovoce.inference.cells.cells_posterior import CellsPosterior
 from sottovoce.inference.cells.intervals import central, compared
+from sottovoce.inference.cells.quantile_posterior import QuantilePosterior
 from sottovoce.inference.cells.questions import Question
 from sottovoce.inference.figures import COLOURS, figure, titled, words
 from sottovoce.mechanisms.release import Release
@@ -121,13 +122,13 @@ class Answer(PaperTable):
     earlier: int | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.release.value, CellsPosterior):
+        if not isinstance(self.release.value, CellsPosterior | QuantilePosterior):
             raise InvalidData("an answer is made from noisy cells; this release holds something else")
 
     @property
-    def posterior(self) -> CellsPosterior:
+    def posterior(self) -> CellsPosterior | QuantilePosterior:
         """What is known of every row: `mean`, `sd`, `interval`, `sample`, `draws`."""
-        value: CellsPosterior = self.release.value
+        value: CellsPosterior | QuantilePosterior = self.release.value
         return value
 
     @property

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sottovoce.inference.cells.cell_mechanisms import mechanism_kind
 from sottovoce.inference.cells.noisy_cells import NoisyCells
 from sottovoce.inference.cells.questions import Question
 from sottovoce.mechanisms import Mechanism, Release
@@ -236,7 +237,7 @@ class Verb:
         if not kinds:
             raise InvalidValue(f"{self.word} is answered with noise: laplace or gaussian, and neither is allowed here")
         budget, noise = curator.budget if part is None else part, NoisyCells.choices[kinds[0]]
-        return NoisyCells.calibrate(question, budget.n, _promise(curator.promise(spend, part)), **noise)
+        return mechanism_kind(question).calibrate(question, budget.n, _promise(curator.promise(spend, part)), **noise)
 
     def answer(self, release: Release, entry: int | None, share: float | None, level: float = 0.95) -> Any:
         """Return the answer of a release: a value with `rows`, `table`, `level`, `summary` and `to_dict`."""
@@ -351,6 +352,5 @@ QUANTILES = Verb(
         _BY,
         WHERE,
         Argument("at", "numbers", "Which quantiles", "0.25, 0.5 and 0.75 unless given: quartiles and median."),
-        Argument("bins", "whole", "Bins", "How finely the column is cut; as the noise allows, unless given."),
     ),
 )

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from sottovoce.inference.cells.cell_mechanisms import CellMechanism, mechanism_kind
 from sottovoce.inference.cells.intervals import checked_level
-from sottovoce.inference.cells.noisy_cells import NoisyCells
 from sottovoce.inference.cells.questions import Question
 from sottovoce.mechanisms import Mechanism
 from sottovoce.privacy.errors import InvalidValue
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 class PaidVerbs(Verbs, BudgetAccount):
     """The verbs of a `Curator`, who has the budget that they are paid from."""
 
-    def mechanism_for(self, question: Question, spend: Spend = 0.05, part: Budget | None = None) -> NoisyCells:
+    def mechanism_for(self, question: Question, spend: Spend = 0.05, part: Budget | None = None) -> CellMechanism:
         """Return the mechanism that would answer a question: the quietest for what the budget's accounting charges."""
         budget = self.budget if part is None else part
         target = self.share(spend, part)
@@ -47,7 +47,7 @@ class PaidVerbs(Verbs, BudgetAccount):
         def share(profile: Profile) -> float:
             return max(item.share(price(item, self.claimed(profile))) for item in charged)
 
-        return NoisyCells.calibrate(question, budget.n, target, price=share)
+        return mechanism_kind(question).calibrate(question, budget.n, target, price=share)
 
     def answer(
         self,

@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from sottovoce.inference.cells.cell_mechanisms import CellMechanism, mechanism_kind
 from sottovoce.inference.cells.cells_posterior import CellsPosterior
 from sottovoce.inference.cells.intervals import checked_level
 from sottovoce.inference.cells.noisy_cells import NoisyCells
+from sottovoce.inference.cells.quantile_forecast import expected_intervals
 from sottovoce.inference.cells.questions import Question
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
@@ -156,7 +158,7 @@ class TradeOff:
         return {}
 
     @cached_property
-    def _made(self) -> dict[float, NoisyCells]:
+    def _made(self) -> dict[float, CellMechanism]:
         return {}
 
     def at(self, share: float) -> PricedOption:
@@ -169,12 +171,25 @@ class TradeOff:
     def _offer(self, share: float) -> PricedOption:
         purse: Any = self.budget
         mechanism, target = self._mechanism(share), purse.share(share)
-        cells = _cells(self.imagined, mechanism, self.n)
-        posterior = CellsPosterior(mechanism.system, mechanism.n, mechanism.noise, mechanism.scale, cells)
-        ends = posterior.interval(self.level)[self.question.places]
+        ends = self._intervals(mechanism)[self.question.places]
         width = float(np.max(ends[:, 1] - ends[:, 0])) / 2
         shown = (self._success(share), advantage(mechanism.profile), target, mechanism.noise)
         return PricedOption(share, width, *shown, self.level, self.baseline, self.of)
+
+    def _intervals(self, mechanism: CellMechanism) -> Floats:
+        """Return the interval of every row that is expected."""
+        if isinstance(mechanism, NoisyCells):
+            cells = _cells(self.imagined, mechanism, self.n)
+            posterior = CellsPosterior(mechanism.system, mechanism.n, mechanism.noise, mechanism.scale, cells)
+            return posterior.interval(self.level)
+        question, name = self.question, self.question.columns_asked[0]
+        groups = {group: question.grouped_facts[group] for group in question.groups.names}
+        sizes = self.imagined.sizes(self.n, groups, question.kept)
+
+        def law(edges: Floats) -> Floats:
+            return _bins(self.imagined, name, question.facts[name], edges)
+
+        return expected_intervals(mechanism, sizes, law, self.level)
 
     @cached_property
     def of(self) -> str:
@@ -189,12 +204,12 @@ class TradeOff:
             return f"each of the {groups} groups, if all are of one size"
         return f"the widest of the {rows} rows" + (", if groups are of one size" if groups > 1 else "")
 
-    def _mechanism(self, share: float) -> NoisyCells:
+    def _mechanism(self, share: float) -> CellMechanism:
         if share not in self._made:
             purse: Any = self.budget
             target = purse.share(share)
             n = None if target.relation.hides_n else self.n
-            self._made[share] = NoisyCells.calibrate(self.question, n, target, price=purse.cost)
+            self._made[share] = mechanism_kind(self.question).calibrate(self.question, n, target, price=purse.cost)
         return self._made[share]
 
     def _success(self, share: float) -> float:
@@ -386,12 +401,10 @@ def _cells(imagined: AssumedDistribution, mechanism: NoisyCells, n: int) -> NDAr
         parts = rng.permutation(special.ndtri(evenly(values.size)))
         return np.asarray(values + np.sqrt(np.maximum(variance, 0.0)) * parts)
 
-    if not reading.measures and question.verb != "quantiles":
+    if not reading.measures:
         for name, column in asked.items():
             value_axis(name, column)  # which refuses a number that is cut
             sizes = np.outer(sizes, imagined.shares(name, column)).ravel()
-    elif question.verb == "quantiles":
-        sizes = np.outer(sizes, _bins(imagined, name, column, np.asarray(reading.edges))).ravel()
     inside = np.maximum(np.rint(stray(sizes, sizes * (1 - sizes / max(n, 1)))), 0.0)
     parts = []
     if reading.counted:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scipy import special
 
@@ -16,6 +16,7 @@ from sottovoce.records.readings.group_moments import STEPS
 
 if TYPE_CHECKING:
     from sottovoce.inference.cells.cells_posterior import CellsPosterior
+    from sottovoce.inference.cells.quantile_posterior import QuantilePosterior
 
 __all__ = ["bounds_note"]
 
@@ -33,7 +34,7 @@ _BINS = 3.0
 """An end bin is spoken of where it holds so many times as much as the bin beside it: values that thin out do not."""
 
 
-def bounds_note(posterior: CellsPosterior) -> str | None:
+def bounds_note(posterior: CellsPosterior | QuantilePosterior) -> str | None:
     """Return that many values lie at a bound, in words; None where what was released does not say so.
 
     At a lower bound of zero many values may well be, as of costs and of visits: of that nothing is said.
@@ -68,7 +69,7 @@ def bounds_note(posterior: CellsPosterior) -> str | None:
     return "; ".join(said) or None
 
 
-def _by_moments(posterior: CellsPosterior) -> tuple[float, float]:
+def _by_moments(posterior: Any) -> tuple[float, float]:
     """Return which parts of the values lie at the lower and the upper bound, if they vary as a Beta law does.
 
     That law has the mean and the spread that were released, whatever noise may have done to them, and rises to the
@@ -108,7 +109,7 @@ def _beta_ends(mean: float, variance: float) -> tuple[float, float]:
     return below, above
 
 
-def _by_bins(posterior: CellsPosterior, bins: int) -> tuple[float, float]:
+def _by_bins(posterior: CellsPosterior | QuantilePosterior, bins: int) -> tuple[float, float]:
     """Return which parts of the values are in the first and the last of a column's bins, less what noise may add."""
     noisy, noise, _ = posterior.noisy_counts()
     counts = noisy[:-1].reshape(-1, bins)

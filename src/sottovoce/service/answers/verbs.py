@@ -169,15 +169,16 @@ class Verbs(ABC):
         by: Groups = None,
         where: str | None = None,
         spend: Spend = 0.05,
-        bins: int = 0,
         part: Budget | None = None,
         **options: Any,
     ) -> Answer:
-        """Return quantiles of a column of numbers, from its counts in public bins; by default the quartiles.
+        """Return quantiles of a column of numbers, searched for in a few rounds of counts; by default the quartiles.
 
         `at` says which, as probabilities or in percent, ``["10%", "90%"]``.
         """
-        asked = {"by": by, "where": where, "at": at, "bins": bins}
+        if options.pop("bins", 0) != 0:  # what they were cut into before they were searched for
+            raise InvalidValue("quantiles are searched for, in cells as narrow as the noise allows; leave bins out")
+        asked = {"by": by, "where": where, "at": at}
         return self.answer(self.question("quantiles", column, **asked), spend=spend, part=part, **options)
 
     def regress(
