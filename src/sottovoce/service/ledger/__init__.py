@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from sottovoce.service.ledger.charging import EntryPending, KeyTaken, Reservation
     from sottovoce.service.ledger.hash_chain import Head
     from sottovoce.service.ledger.ledger import Ledger
-    from sottovoce.service.ledger.records import Budget, Entry, State
+    from sottovoce.service.ledger.records import Budget, DataVersion, Entry, State
 
-__all__ = ["Budget", "Entry", "EntryPending", "Head", "KeyTaken", "Ledger", "Reservation", "State"]
+__all__ = ["Budget", "DataVersion", "Entry", "EntryPending", "Head", "KeyTaken", "Ledger", "Reservation", "State"]
 
 __getattr__ = lazily(__name__)

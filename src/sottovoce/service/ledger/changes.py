@@ -17,11 +17,11 @@ from sottovoce.service.ledger import queries
 from sottovoce.service.ledger.charging import Charge, Reservation, answered, charged
 from sottovoce.service.ledger.group_commit import About, Change
 from sottovoce.service.ledger.hash_chain import Head, SealedText, canonical, commit_body, digest, reserve_body
-from sottovoce.service.ledger.records import Budget, Entry, State
+from sottovoce.service.ledger.records import Budget, DataVersion, Entry, State
 from sottovoce.service.ledger.schema import now
 from sottovoce.service.ledger.transaction import Transaction
 
-__all__ = ["committed", "committing", "noting", "opening", "recovering", "reserving", "totalling", "voiding"]
+__all__ = ["committed", "committing", "growing", "noting", "opening", "recovering", "reserving", "totalling", "voiding"]
 
 
 class _Tokens:
@@ -56,6 +56,21 @@ def opening(dataset: str, facts: Mapping[str, Any], source: Mapping[str, Any] | 
             transaction.append_total("open", content, transaction.head.count + 1, Fraction(0), key=dataset)
             result = queries.find_budget(transaction, dataset)
         return result
+
+    return change
+
+
+def growing(budget: Budget, n: int | None, schema: Mapping[str, str], who: str) -> Change:
+    """Note what is public of a data set that grows, where that is news; what is noted of it last comes back."""
+
+    def change(transaction: Transaction) -> DataVersion | None:
+        transaction.lock_head()
+        last = queries.find_version(transaction, budget)
+        if last is None or (last.n, last.schema) != (n, dict(schema)):
+            content = {"n": n, "schema": dict(schema), "who": who, "at": now()}
+            transaction.append("grow", content, budget=budget.id, key=budget.dataset)
+            last = queries.find_version(transaction, budget)
+        return last
 
     return change
 

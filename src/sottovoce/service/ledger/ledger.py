@@ -21,7 +21,7 @@ from sottovoce.service.ledger.group_commit import About, Change, Group
 from sottovoce.service.ledger.hash_chain import Head, canonical
 from sottovoce.service.ledger.opening import open_store
 from sottovoce.service.ledger.reading import LedgerReading, check_name
-from sottovoce.service.ledger.records import Budget, Entry, check_n
+from sottovoce.service.ledger.records import Budget, DataVersion, Entry, check_n
 from sottovoce.service.ledger.store import Store, read_url
 from sottovoce.service.ledger.transaction import Transaction
 
@@ -144,6 +144,18 @@ class Ledger(LedgerReading):
                 f"{canonical(result and result.facts())}. Got {canonical(facts)}"
             )
         return self._remember(result)
+
+    def grow(self, budget: Budget, *, n: int | None, schema: Mapping[str, str], who: str = "") -> DataVersion:
+        """Note what is public of a data set that grows, as it is now; entries from here on are about this version.
+
+        The budget goes on. A part has no versions of its own.
+        """
+        self._check_known(budget)
+        check_n(n, budget.promise)
+        if budget.whole is not None:
+            raise InvalidValue(f"{budget.dataset!r} is a part; what grows is the data set of its whole")
+        result: DataVersion = self.write(changes.growing(budget, n, schema, who))
+        return result
 
     def reserve(
         self,

@@ -11,7 +11,15 @@ from typing import Any
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt
 from sottovoce.service.ledger.charging import Reservation
 from sottovoce.service.ledger.hash_chain import EMPTY, ChainEvent, Head, digest, unsealed
-from sottovoce.service.ledger.records import Budget, Entry, closed_entry, opened_budget, reserved_entry
+from sottovoce.service.ledger.records import (
+    Budget,
+    DataVersion,
+    Entry,
+    closed_entry,
+    noted_version,
+    opened_budget,
+    reserved_entry,
+)
 from sottovoce.service.ledger.transaction import CLOSES, Transaction
 
 __all__ = [
@@ -19,6 +27,7 @@ __all__ = [
     "earlier_entry",
     "find_budget",
     "find_entry",
+    "find_version",
     "last_cost",
     "latest_entries",
     "lock_budget",
@@ -48,6 +57,12 @@ def find_budget(transaction: Transaction, dataset: str) -> Budget | None:
     """Return the budget of a data set, if it has one."""
     event = transaction.event("WHERE key = ? AND kind = 'open' ORDER BY sequence LIMIT 1", dataset)
     return None if event is None else opened_budget(event, _sealed(transaction, event))
+
+
+def find_version(transaction: Transaction, budget: Budget) -> DataVersion | None:
+    """Return what was noted last of a data set that grows; None of one that does not."""
+    event = transaction.event("WHERE key = ? AND kind = 'grow' ORDER BY sequence DESC LIMIT 1", budget.dataset)
+    return None if event is None else noted_version(event, _sealed(transaction, event), budget.promise)
 
 
 def noted(transaction: Transaction, name: str) -> Head:

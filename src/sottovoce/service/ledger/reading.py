@@ -17,7 +17,7 @@ from sottovoce.service.ledger.anchor import Noting
 from sottovoce.service.ledger.charging import what_is_left
 from sottovoce.service.ledger.checkpoint import WORTHWHILE, Checkpoints, head_of
 from sottovoce.service.ledger.hash_chain import EMPTY, Head
-from sottovoce.service.ledger.records import Budget, Entry, State
+from sottovoce.service.ledger.records import Budget, DataVersion, Entry, State
 from sottovoce.service.ledger.replay import Replay
 from sottovoce.service.ledger.store import Store
 from sottovoce.service.ledger.transaction import Kept, Transaction
@@ -108,6 +108,15 @@ class LedgerReading:
         with self._looking() as transaction:
             result = queries.find_budget(transaction, dataset)
         return None if result is None else self._remember(result)
+
+    def version(self, budget: Budget) -> DataVersion | None:
+        """Return what was noted last of a data set that grows; None of one that stays as it is."""
+        with self._looking() as transaction:
+            return queries.find_version(transaction, budget)
+
+    def versions(self, budget: Budget) -> list[DataVersion]:
+        """Return all that was noted of a data set that grows, oldest first."""
+        return self._replay().versions.get(budget.id, [])
 
     def entries(self, dataset: str | None = None) -> list[Entry]:
         """Return the entries of one data set and of its parts, or of all, oldest first."""

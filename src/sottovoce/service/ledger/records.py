@@ -17,7 +17,17 @@ from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.relation import Relation
 from sottovoce.service.ledger.hash_chain import ChainEvent
 
-__all__ = ["Budget", "Entry", "State", "check_n", "closed_entry", "opened_budget", "reserved_entry"]
+__all__ = [
+    "Budget",
+    "DataVersion",
+    "Entry",
+    "State",
+    "check_n",
+    "closed_entry",
+    "noted_version",
+    "opened_budget",
+    "reserved_entry",
+]
 
 
 class State(enum.StrEnum):
@@ -93,6 +103,27 @@ class Budget:
             "limit": self.limit,
         }
         return facts if self.whole is None else facts | {"whole": self.whole}
+
+
+@dataclass(frozen=True)
+class DataVersion:
+    """What is public of a data set that grows, as it was noted at one moment: entries after it are about this version.
+
+    Attributes
+    ----------
+    number
+        The number of the event that noted it.
+    n, schema
+        How many records there were, None where it is a secret, and the type of each column.
+    who, at
+        Who noted it, and when (UTC).
+    """
+
+    number: int
+    n: int | None
+    schema: Mapping[str, str]
+    who: str
+    at: str
 
 
 @dataclass(frozen=True)
@@ -194,6 +225,15 @@ def opened_budget(event: ChainEvent, content: Mapping[str, Any]) -> Budget:
         whole=content.get("whole"),
         source=content.get("source"),
     )
+
+
+def noted_version(event: ChainEvent, content: Mapping[str, Any], promise: Promise) -> DataVersion:
+    """Read what was noted of a data set that grows."""
+    n = content["n"]
+    check_n(n, promise)
+    if n is not None and (not isinstance(n, int) or n < 1):
+        raise InvalidValue(f"a data set has at least one record. Got {n!r}")
+    return DataVersion(event.sequence, n, dict(content["schema"]), content["who"], content["at"])
 
 
 def reserved_entry(event: ChainEvent, content: Mapping[str, Any], budget: Budget) -> Entry:

@@ -13,7 +13,16 @@ from typing import Any
 from sottovoce.privacy.errors import LedgerCorrupt, SottovoceError
 from sottovoce.privacy.relation import REPLACE_ONE, Relation
 from sottovoce.service.ledger.hash_chain import EMPTY, ChainEvent, Head, digest, unsealed
-from sottovoce.service.ledger.records import Budget, Entry, State, closed_entry, opened_budget, reserved_entry
+from sottovoce.service.ledger.records import (
+    Budget,
+    DataVersion,
+    Entry,
+    State,
+    closed_entry,
+    noted_version,
+    opened_budget,
+    reserved_entry,
+)
 
 __all__ = ["Replay"]
 
@@ -41,11 +50,13 @@ class Replay:
         self.budgets: dict[int, Budget] = {}
         self.entries: dict[int, Entry] = {}
         self.spent: dict[int, Fraction] = {}
+        self.versions: dict[int, list[DataVersion]] = {}
+        """Of each data set that grows, what was noted of it; the last alone where what has ended is forgotten."""
         self.owed: tuple[str, int, int] | None = None
         """What the next event must be, where a part was charged or refunded: its kind, entry and budget."""
         self.leaned_on: dict[int, ChainEvent] = {}
         """The events that later ones lean on: each that opened a budget, those of each entry that is pending,
-        and the last note of each other ledger."""
+        the last version of each data set that grows, and the last note of each other ledger."""
         self.forget = forget
         self._guards: dict[int, str] = {}
         self._keys: dict[tuple[int, str], int] = {}
@@ -75,6 +86,8 @@ class Replay:
                     replay._enter(event, content, replay.budgets[int(event.budget or 0)])
                 case "charge":
                     replay._charge_whole(event, content)
+                case "grow":
+                    replay._grow(event, content)
                 case "note":
                     replay._notes[event.key] = event.sequence
         replay.head = Head(*state["head"])
@@ -101,6 +114,8 @@ class Replay:
                     self._close(event, content)
                 case "charge" | "refund":
                     self._whole(event, content)
+                case "grow":
+                    self._grow(event, content)
                 case "note":
                     self._note(event, content)
                 case _:
@@ -115,6 +130,15 @@ class Replay:
         before = 0 if earlier is None else json.loads(self.leaned_on.pop(earlier).body)["count"]
         _require(content["count"] > before, "another ledger only grows too")
         self._notes[event.key] = event.sequence
+        self.leaned_on[event.sequence] = event
+
+    def _grow(self, event: ChainEvent, content: dict[str, Any]) -> None:
+        budget = self.budgets[self._budget_of(event)]
+        _require(budget.whole is None and event.key == budget.dataset, "a data set grows under its own name")
+        known = self.versions.setdefault(budget.id, [])
+        if self.forget and known:
+            self.leaned_on.pop(known.pop().number, None)
+        known.append(noted_version(event, content, budget.promise))
         self.leaned_on[event.sequence] = event
 
     def _schema(self, event: ChainEvent, content: dict[str, Any]) -> None:
