@@ -36,6 +36,7 @@ def ask(
     budget: shared.Opening = None,
     n: shared.SecretN = None,
     protect: shared.Protect = None,
+    grows: shared.Grows = None,
     spend: shared.Spend = "5%",
     verb: Annotated[str | None, typer.Option(help="proportion, mean, rate, counts or quantiles.")] = None,
     column: Annotated[list[str] | None, typer.Option(help="The column asked about; repeat it for counts.")] = None,
@@ -94,7 +95,7 @@ def ask(
 
         return with_records
 
-    options: dict[str, Any] = {"dataset": dataset, "n": n, "protect": protect, "who": who}
+    options: dict[str, Any] = {"dataset": dataset, "n": n, "protect": protect, "who": who, "grows": grows}
     with shared.curator_beside(data, facts, ledger, budget, check, **options) as curator:
         asking = asking_of(curator.facts or Facts({}))
         named: dict[str, Any] = {"idempotency_key": idempotency_key, "purpose": purpose, "again": again}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +19,7 @@ from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.filter import GAUSSIAN, Order
 from sottovoce.privacy.promises import ApproxDP, parse_promise
 from sottovoce.privacy.shares import percent
-from sottovoce.service.ledger import Budget, Entry, Ledger
+from sottovoce.service.ledger import Budget, DataVersion, Entry, Ledger
 from sottovoce.service.ledger.hash_chain import EMPTY
 
 __all__ = ["app"]
@@ -38,6 +39,7 @@ def open_budget(
     budget: Annotated[str, typer.Option(help="Such as approx:1,1e-6. It never changes.")],
     facts: shared.PublicFacts = None,
     protect: shared.Protect = None,
+    grows: shared.Grows = None,
     dataset: shared.DatasetName = None,
     n: shared.SecretN = None,
     types: Annotated[str | None, typer.Option(help="The types of a CSV file's columns, such as age=int64.")] = None,
@@ -54,6 +56,7 @@ def open_budget(
     options: dict[str, Any] = {
         "facts": near if facts is None and near.is_file() else facts,
         "protect": protect,
+        "grows": grows,
         "dataset": dataset,
         "n": n,
         "types": parse_types(types),
@@ -85,6 +88,7 @@ def show(place: Place, anchor: Elsewhere = None, as_json: AsJson = False) -> Non
     """Show budgets, what is left of them, and every entry."""
     with Ledger(place, anchor=anchor) as ledger:
         budgets, entries = ledger.budgets(), ledger.entries()
+        versions = {b.id: ledger.versions(b) for b in budgets}
         remaining = {b.id: ledger.remaining(b) for b in budgets}
         shares = {b.id: max(0.0, 1 - b.share(float(ledger.spent(b)))) for b in budgets}
     if as_json:
@@ -94,13 +98,16 @@ def show(place: Place, anchor: Elsewhere = None, as_json: AsJson = False) -> Non
                     {"dataset": b.dataset, "promise": str(b.promise), "n": b.n, "limit": b.limit, "at": b.at}
                     | {"remaining": str(remaining[b.id]), "left": shares[b.id]}
                     | {"filter": dict(b.filter), "counted": b.counted}
+                    | {"versions": [asdict(version) for version in versions[b.id]]}
                     for b in budgets
                 ],
                 "entries": [entry.to_dict() for entry in entries],
             }
         )
         return
-    rows = [(b.dataset, _budget(b, budgets), percent(shares[b.id]), _n(b), _minute(b.at)) for b in budgets]
+    rows = [
+        (b.dataset, _budget(b, budgets), percent(shares[b.id]), _n(b, versions[b.id]), _minute(b.at)) for b in budgets
+    ]
     console.print(table("Budgets", ("data set", "budget", "left", "n", "opened"), rows, left=3))
     ways = dict.fromkeys(b.counted for b in budgets)
     console.print(f"counted: {', '.join(ways)}")
@@ -114,8 +121,11 @@ def show(place: Place, anchor: Elsewhere = None, as_json: AsJson = False) -> Non
         )
 
 
-def _n(budget: Budget) -> str:
-    return "secret" if budget.n is None else str(budget.n)
+def _n(budget: Budget, versions: Sequence[DataVersion]) -> str:
+    """Return how many records there are, or were each time where data grow: first and last."""
+    if budget.n is None:
+        return "secret"
+    return str(budget.n) if not versions else f"{budget.n} → {versions[-1].n}"
 
 
 def _minute(at: str) -> str:

@@ -38,6 +38,7 @@ def regress(
     budget: shared.Opening = None,
     n: shared.SecretN = None,
     protect: shared.Protect = None,
+    grows: shared.Grows = None,
     spend: shared.Spend = "5%",
     where: Annotated[str | None, typer.Option(help="Only records for which this holds.")] = None,
     prior: Annotated[float | None, typer.Option(help="Prior standard deviation of the linear predictor.")] = None,
@@ -74,7 +75,7 @@ def regress(
     certain = checked_level(read_share("--level", level))
     asked: dict[str, Any] = {"family": family, "where": where, "prior": prior, "misses": misses}
     said = {name: value for name, value in asked.items() if value is not None}
-    options: dict[str, Any] = {"dataset": dataset, "n": n, "protect": protect, "who": who}
+    options: dict[str, Any] = {"dataset": dataset, "n": n, "protect": protect, "who": who, "grows": grows}
 
     def check(whom: Protected) -> Callable[[Records], Callable[[PaidVerbs], Mechanism]]:
         known = whom.facts or Facts({})

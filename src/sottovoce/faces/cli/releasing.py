@@ -58,6 +58,7 @@ def release(
         str | None, typer.Option(help="A condition; records it does not hold for count as missing.")
     ] = None,
     protect: shared.Protect = None,
+    grows: shared.Grows = None,
     missing: Annotated[str | None, typer.Option(help="What a missing value counts as.")] = None,
     draws: Annotated[int, typer.Option(help="How many samples; each costs as much as the first.")] = 1,
     idempotency_key: shared.Key = None,
@@ -148,11 +149,12 @@ def release(
                 dataset=option("dataset", dataset),
                 n=secret,
                 protect=option("protect", protect),
+                grows=option("grows", grows),
                 who=option("who", who),
                 anchor=option("anchor", anchor),
             )
         )
-        built = priced(curator, curator.budget.n)  # its budget may have been opened long ago
+        built = priced(curator, curator.n)  # its budget may have been opened long ago
         release_made = curator.release(
             built,
             columns,

@@ -39,6 +39,12 @@ Protect = Annotated[
     str | None,
     typer.Option(help="'rows' where a row is to be protected, not a person, though the facts say whose it is."),
 ]
+Grows = Annotated[
+    bool | None,
+    typer.Option(
+        "--grows", help="The data gain and correct records while their budget goes on; declared once, for good."
+    ),
+]
 Spend = Annotated[str, typer.Option(help="A share of the budget such as 5%, or a promise.")]
 Level = Annotated[str, typer.Option(help="How often intervals are to hold the truth, such as 80%.")]
 Baseline = Annotated[str, typer.Option(help="How often a guess comes true without it, such as 1%.")]

@@ -63,14 +63,14 @@ def balance(service: Service, caller: Caller, name: str, text: str, imagining: I
     asked = VerbQuestion.parsed(text)
     question, mechanism = asked.built(dataset.config, dataset.curator, part)
     dataset.curator.check(mechanism, mechanism.columns, where=question.where)
-    n = _IMAGINED if dataset.budget.n is None else dataset.budget.n
+    n = _IMAGINED if dataset.curator.n is None else dataset.curator.n
     purses = [canonical(dict(item.filter)) for item in (budget, dataset.budget)]
     curve = json.loads(_curve(canonical(question.to_dict()), n, *purses, imagining))
     for offer in curve["curve"]:
         costs = zip((budget, dataset.budget), offer.pop("costs"), strict=True)
         offer["covered"] = all(_covers(service, item, cost) for item, cost in costs)
     return {
-        "question": question.describe() + ("" if dataset.budget.n is not None else f", of {n:,} imagined records"),
+        "question": question.describe() + ("" if dataset.curator.n is not None else f", of {n:,} imagined records"),
         "parameter": question.parameter,
         "yours": budget is not dataset.budget,
         **_left(service, caller, dataset),
@@ -93,7 +93,7 @@ def regression_plan(
     asked, mechanism = question.built(dataset.config, dataset.curator, part)
     dataset.curator.check(mechanism, mechanism.columns, where=asked.where)
     target = dataset.curator.share(question.spend, part)
-    n = records or dataset.budget.n or _IMAGINED
+    n = records or dataset.curator.n or _IMAGINED
     shown: dict[str, Any] = json.loads(foreseen(mechanism, target, n, question.level, imagining))
     claimed = dataset.curator.claimed(mechanism.profile)
     repeated = None if part is None else repeat_note(dataset.curator.answered_before(asked, part))

@@ -63,6 +63,8 @@ class DatasetConfig:
     """``"private"`` where the number of records is a secret."""
     protect: Literal["persons", "rows"] | None = None
     """Who is protected: persons where a column says whose a row is, unless ``"rows"`` is said."""
+    grows: bool = False
+    """Whether the data gain, lose and correct records while their budget goes on."""
     order: Order | None = None
     types: Mapping[str, str] = field(default_factory=dict)
     title: str = ""
@@ -255,6 +257,7 @@ def _dataset(name: str, section: Section) -> DatasetConfig:
         budget=budget,
         n=n,
         protect=_protect(section),
+        grows=section.flag("grows", default=False),
         order=float(order) if numbered else order,
         types=_types(section),
         title=section.text("title", name),

@@ -31,7 +31,9 @@ class _Remembered:
     same question take no longer for a longer table, and those who ask it at the same time wait for one read.
     """
 
-    def __init__(self, table: Any) -> None:
+    def __init__(self, config: DatasetConfig, opened: contextlib.ExitStack) -> None:
+        table = opened.enter_context(open_table(config.source, types=config.types, facts=config.facts))
+        self._config = config
         # Two locks: whether a question makes sense is said without waiting for another's read of the records.
         self._table, self._turn, self._checking = table, threading.Lock(), threading.Lock()
         self.schema: dict[str, str] = table.schema
@@ -45,6 +47,10 @@ class _Remembered:
     @property
     def grows(self) -> bool:
         return bool(self._table.grows)
+
+    def reopened(self, opened: contextlib.ExitStack) -> _Remembered:
+        """Return the same data as they are now, of which nothing is known yet."""
+        return _Remembered(self._config, opened)
 
     def count(self, person: str | None = None) -> int:
         with self._turn:
@@ -102,11 +108,11 @@ class Dataset:
     def __init__(self, config: DatasetConfig, ledger: Ledger, analysts: Sequence[AnalystConfig]) -> None:
         self.config = config
         with contextlib.ExitStack() as opened:
-            table = _Remembered(opened.enter_context(open_table(config.source, types=config.types, facts=config.facts)))
-            self._table, self._schema = table, table.schema
-            _check_columns(config, self._schema)
+            table = _Remembered(config, opened)
+            _check_columns(config, table.schema)
             options: dict[str, Any] = {"dataset": config.dataset or config.name, "order": config.order, "who": "server"}
             options |= {"facts": config.facts, "n": config.n, "protect": config.protect}
+            options["grows"] = True if config.grows else None
             self.curator = opened.enter_context(Curator(table, ledger, config.budget, **options))
             self.parts = {
                 analyst.name: self._open_part(analyst) for analyst in analysts if config.name in analyst.budgets
@@ -121,11 +127,17 @@ class Dataset:
     @property
     def grows(self) -> bool:
         """Whether others may write to the records, as in a database."""
-        return self._table.grows
+        return bool(self.curator.records.grows)
+
+    @property
+    def version(self) -> int | None:
+        """Of data that grow, which version of them questions are about; None of others."""
+        return None if self.curator.version is None else self.curator.version.number
 
     def ensure_reachable(self) -> None:
         """Raise where no question could be answered: the records are out of reach, or were written again."""
-        self._table.ensure_available()
+        self.curator.refresh()
+        self.curator.records.ensure_available()
         self.curator.check_unchanged()
 
     def _open_part(self, analyst: AnalystConfig) -> Budget:
@@ -145,7 +157,8 @@ class Dataset:
             "name": self.config.name,
             "title": self.config.title,
             "description": self.config.description,
-            "n": self.budget.n,
+            "n": self.curator.n,
+            "grows": self.curator.grows,
             "unit": self.budget.relation.unit,
             "rows_of_persons": self.curator.protects_rows_of_persons,
             "budget": self.budget.promise.to_dict(),
@@ -159,7 +172,7 @@ class Dataset:
                 {
                     "name": column.name,
                     "title": column.title,
-                    "type": self._schema.get(column.name, "vector"),
+                    "type": self.curator.records.schema.get(column.name, "vector"),
                     "systems": list(column.systems),
                     "facts": column.fact.to_dict(),
                 }

@@ -66,8 +66,8 @@ class PaidAnswers(ABC):
 
     def __init__(self) -> None:
         self._under_way: set[asyncio.Task[Any]] = set()
-        # What was built once for a question: neither data nor budgets change while the server runs.
-        self._orders: dict[tuple[int, type, str], Quote] = {}
+        # What was built once for a question about a version of the data; budgets do not change while the server runs.
+        self._orders: dict[tuple[int, int | None, type, str], Quote] = {}
         self._sayings: WeakKeyDictionary[Quote, ResponseBuilder] = WeakKeyDictionary()
         self._questions: WeakKeyDictionary[Quote, Any] = WeakKeyDictionary()
 
@@ -107,13 +107,15 @@ class PaidAnswers(ABC):
         if part is None:
             raise NotAllowed(f"you have no budget on {name}; ask the administrator for one")
         try:
+            if dataset.version is not None:
+                start = await self._reached(dataset, start, dataset.curator.refresh)
             building = self._priced(caller, dataset, part, question)
             priced: Quote = await (building if receive is None else while_there(receive, building))
             earlier = await self.run(self._earlier, dataset, part, priced)
             if earlier is not None and isinstance(question, VerbQuestion) and question.again:
                 return await self._repeated(caller, name, earlier, question)
             if dataset.grows and not await self._asked_before(part, key):
-                start = await self._reached(dataset, start)
+                start = await self._reached(dataset, start, dataset.curator.ensure_available)
             paid = await self._clerk.write(
                 lambda: dataset.curator.reserving(priced, key=key, who=caller.analyst), _same, start
             )
@@ -161,12 +163,11 @@ class PaidAnswers(ABC):
         """Return whether a question was charged under this key: its answer needs no records."""
         return key is not None and await self.run(self.ledger.find_key, part, key) is not None
 
-    async def _reached(self, dataset: Dataset, start: float) -> float:
-        """Raise, before anything is charged, where the records are out of reach; return the moment to go on from.
+    async def _reached(self, dataset: Dataset, start: float, check: Callable[[], object]) -> float:
+        """Raise, before anything is charged, what a check of the records raises; return the moment to go on from.
 
         That is a tick: the check waits for whoever reads the records, and may count them.
         """
-        check = dataset.curator.ensure_available
         try:
             await asyncio.get_running_loop().run_in_executor(self._makers.pool, quietly, check)
         finally:
@@ -181,7 +182,7 @@ class PaidAnswers(ABC):
     async def _priced(self, caller: Caller, dataset: Dataset, part: Budget, question: Asking) -> Quote:
         """Return a question with its price, built on a thread of its own unless the very same one was built before."""
         text = text_of(question)
-        known = None if text is None else (part.id, type(question), text)
+        known = None if text is None else (part.id, dataset.version, type(question), text)
         priced = None if known is None else self._orders.get(known)
         if priced is None:
             turn = f"{caller.token}:{secrets.token_hex(8)}"  # questions, unlike plans, do not take turns

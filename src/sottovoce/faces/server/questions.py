@@ -90,8 +90,7 @@ class ServerQuestion:
 
     def order(self, config: DatasetConfig, curator: Curator, part: Budget, most_draws: int) -> Order:
         """Return the order, or raise what is wrong with the question. Reads no record."""
-        del curator
-        built = build(self, config, part.n, most_draws, part.promise)
+        built = build(self, config, curator.n, most_draws, part.promise)
         return Order(
             built.mechanism,
             built.columns,

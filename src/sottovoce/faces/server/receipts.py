@@ -85,7 +85,7 @@ def receipt_of(entry: Entry, part: Budget, whole: Budget, *, issuer: str, analys
         "receipt": VERSION,
         "issuer": issuer,
         "dataset": whole.dataset,
-        "n": whole.n,
+        "n": entry.request.get("mechanism", {}).get("n", whole.n),
         "analyst": analyst,
         "entry": entry.id,
         "state": str(entry.state),

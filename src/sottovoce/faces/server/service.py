@@ -210,7 +210,7 @@ class Service(PaidAnswers):
         spent = {word: self.ledger.spent(budget) for word, budget in budgets.items() if budget is not None}
         choices = []
         for mechanism in (m for m in dataset.config.names_for(model.system) if only is None or m in only):
-            choice, built = choice_of(mechanism, model.system, dataset.budget.n, target, imagined)
+            choice, built = choice_of(mechanism, model.system, dataset.curator.n, target, imagined)
             if built is not None:
                 choice["price"] = {
                     word: budget and priced(built.profile, budget, spent[word]) for word, budget in budgets.items()
@@ -219,7 +219,7 @@ class Service(PaidAnswers):
         choices.sort(key=_expected)
         return {
             "dataset": name,
-            "n": dataset.budget.n,
+            "n": dataset.curator.n,
             "system": model.system.to_dict(),
             "target": target.to_dict(),
             "mean": imagined,

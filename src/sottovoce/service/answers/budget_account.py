@@ -50,6 +50,14 @@ class BudgetAccount(ABC):
     def answered(self, mechanism: Mechanism, column: str | Sequence[str] | None = None, **options: Any) -> Any:
         """Return a release with the number of its entry: paid for, made and recorded."""
 
+    @property
+    def n(self) -> int | None:
+        """How many records there are, or persons where these are protected; None where that is a secret."""
+        return self.budget.n
+
+    def refresh(self) -> None:  # noqa: B027 - what is asked of a budget that is not open does nothing
+        """Take data that grow as they are now; nothing where they stay as they are."""
+
     def promise(self, spend: Promise | float | str | None, part: Budget | None = None) -> Promise | None:
         """Return the promise that goes with a share (``0.05``, ``"5%"``) of the budget, or of a part, as it was opened.
 

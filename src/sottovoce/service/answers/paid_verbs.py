@@ -40,14 +40,13 @@ class PaidVerbs(Verbs, BudgetAccount):
 
     def mechanism_for(self, question: Question, spend: Spend = 0.05, part: Budget | None = None) -> CellMechanism:
         """Return the mechanism that would answer a question: the quietest for what the budget's accounting charges."""
-        budget = self.budget if part is None else part
         target = self.share(spend, part)
         charged = [self.budget] if part is None else [self.budget, part]
 
         def share(profile: Profile) -> float:
             return max(item.share(price(item, self.claimed(profile))) for item in charged)
 
-        return mechanism_kind(question).calibrate(question, budget.n, target, price=share)
+        return mechanism_kind(question).calibrate(question, self.n, target, price=share)
 
     def answer(
         self,
@@ -61,6 +60,7 @@ class PaidVerbs(Verbs, BudgetAccount):
         """Answer a question: charged durably before any record is read, recorded before anyone sees it."""
         check_options(getattr(Verbs, question.verb), options)
         level = checked_level(level)  # before anything is spent
+        self.refresh()
         earlier, again = self._asked_before(question, part, options)
         if earlier is not None and again:
             repeated: Answer = self.again(earlier, level=level)
@@ -73,8 +73,7 @@ class PaidVerbs(Verbs, BudgetAccount):
 
     def looks_for(self, formula: Formula, spend: Spend = 0.05, part: Budget | None = None) -> Any:
         """Return the mechanism that would fit a regression."""
-        budget = self.budget if part is None else part
-        return regression_room().AdaptiveLooks.calibrate(formula, budget.n, self.share(spend, part))
+        return regression_room().AdaptiveLooks.calibrate(formula, self.n, self.share(spend, part))
 
     def regression(
         self,
@@ -88,6 +87,7 @@ class PaidVerbs(Verbs, BudgetAccount):
         """Fit a regression: charged once, durably, before any record is read, however often it looks at them."""
         check_options(Verbs.regress, options)
         level = checked_level(level)
+        self.refresh()
         earlier, again = self._asked_before(formula, part, options)
         if earlier is not None and again:
             repeated: Regression = self.again(earlier, level=level)
@@ -129,6 +129,7 @@ class PaidVerbs(Verbs, BudgetAccount):
 
     def _offered(self, question: Question | str, offer: PricedOption, part: Budget | None = None) -> PricedOption:
         asked = self._question_of(question)
+        self.refresh()
         self.ensure_covered(self.mechanism_for(asked, offer.share, part), where=asked.where, part=part)
         return replace(offer, earlier=self.answered_before(asked, part))
 
@@ -142,6 +143,7 @@ class PaidVerbs(Verbs, BudgetAccount):
         records: int | None,
         imagined: AssumedDistribution | Iterable[str] | None,
     ) -> RegressionPlan:
+        self.refresh()
         mechanism = self.looks_for(formula, spend, part)
         self.ensure_covered(mechanism, where=formula.where, part=part)
         built: RegressionPlan = regression_room().plan_looks(
@@ -152,7 +154,7 @@ class PaidVerbs(Verbs, BudgetAccount):
 
     def _purse(self, part: Budget | None) -> tuple[PrivacyFilter, int | None]:
         budget = self.budget if part is None else self._part(part)
-        return PrivacyFilter.from_dict(budget.filter), budget.n
+        return PrivacyFilter.from_dict(budget.filter), self.n
 
     def fit(
         self,
@@ -182,7 +184,8 @@ class PaidVerbs(Verbs, BudgetAccount):
         """
         if not (hasattr(estimator, "mechanism_for") and hasattr(estimator, "keep")):
             raise InvalidValue(f"a curator fits estimators of sottovoce. Got a {type(estimator).__name__}")
-        if self.budget.n is None:
+        self.refresh()
+        if self.n is None:
             raise InvalidValue(
                 "an estimator must know how many records there are, and here that is a secret; ask for a regression by "
                 "formula, which need not: curator.regress(...)"
@@ -191,7 +194,7 @@ class PaidVerbs(Verbs, BudgetAccount):
         promise = self.promise(spend, part)
         if promise is not None:  # it is shown one record a person, and speaks of records
             promise = promise.under(replace(promise.relation, unit="record"))
-        mechanism = estimator.mechanism_for(self.budget.n, promise, facts=self.facts, features=names, label=label)
+        mechanism = estimator.mechanism_for(self.n, promise, facts=self.facts, features=names, label=label)
         columns = mechanism.columns or [*names, *([] if label is None else [label])]
         columns = columns[0] if len(columns) == 1 else columns
         return estimator.keep(self.answered(mechanism, columns, part=part, **options).release)

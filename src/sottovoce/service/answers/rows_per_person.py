@@ -186,7 +186,8 @@ class RowsOfPersons(BudgetAccount):
         level, asked = checked_level(level), tuple(whole("k", item, 1) for item in ((k,) if isinstance(k, int) else k))
         if self.person is None:
             raise InvalidValue("nobody is named here: how many rows a person has needs facts with a Person")
-        if self.budget.n is None:
+        self.refresh()
+        if self.n is None:
             raise InvalidValue("how many rows persons have is counted where the number of persons is public")
         most = whole("most", most, 2)
         if most <= max(asked):
@@ -196,7 +197,7 @@ class RowsOfPersons(BudgetAccount):
         target = self.share(spend, part)
         system = DirichletCategorical(categories=tuple(range(1, most + 1)))
         record = target.under(replace(target.relation, unit="record"))
-        mechanism = NoisyStatistics.calibrate(system, self.budget.n, record)
+        mechanism = NoisyStatistics.calibrate(system, self.n, record)
         done = self.answered(mechanism, self.person, part=part, **options)
         seen = done.release.value.noise_aware
         kept = kept_rows(seen, asked, seeded_rng(_SEED))

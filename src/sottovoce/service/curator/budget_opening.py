@@ -19,7 +19,7 @@ from sottovoce.service.answers.explanations import is_weak
 from sottovoce.service.curator.data_source import DataSource, copied_budgets, origin_of, other_budgets, same_data
 from sottovoce.service.curator.privacy_unit import Protected
 from sottovoce.service.curator.readable_records import Records
-from sottovoce.service.ledger import Budget, Ledger
+from sottovoce.service.ledger import Budget, DataVersion, Ledger
 from sottovoce.service.ledger.opening import is_there
 from sottovoce.service.ledger.store import Store, read_url
 
@@ -42,8 +42,9 @@ def open_budget(
     order: Order | None,
     who: str,
     named: bool,
-) -> tuple[Budget, DataSource]:
-    """Return the budget of some data, opened now where there is none, and where the data lie.
+    grows: bool | None,
+) -> tuple[Budget, DataSource, DataVersion | None]:
+    """Return the budget of some data, opened now where there is none, where they lie, and their version if they grow.
 
     Parameters
     ----------
@@ -55,6 +56,8 @@ def open_budget(
         What the curator was told of the budget: `said` of n, that it is ``"private"``.
     who, named
         Who asks, and whether the name was theirs.
+    grows
+        True where the data are declared to grow from now on; None to go on as it was declared.
     """
     secret = hides_n(promise, said)
     promise = None if promise is None else protected.meant(promise)
@@ -78,12 +81,43 @@ def open_budget(
             _tell_of(tuple(others), dataset)
     else:
         protected.check(result)
-        _check_same(result, promise, order, n, source, protected)
-        replace(source, schema=result.schema).check(dataset, result.source)  # types that we gave are none of the file's
+        before = ledger.version(result)
+        growing = _grows(dataset, before, grows)
+        _check_same(result, promise, order, n, source, protected, growing=growing)
+        if growing and before is not None:
+            _tell_of_types(dataset, before.schema, source)
+        replace(source, schema=result.schema).check(
+            dataset, result.source, growing=growing
+        )  # types that we gave are none of the file's
         if copies := copied_budgets(source.origin, result, ledger.path):
             _tell_of_copies(tuple(copies), dataset)
     known = result.source is not None and source.origin is not None
-    return result, replace(source, seen=source.state()) if known else source
+    source = replace(source, seen=source.state()) if known else source
+    version = None
+    if grows or ledger.version(result) is not None:
+        version = ledger.grow(result, n=n, schema=source.schema, who=who)
+    return result, source, version
+
+
+def _grows(dataset: str, before: DataVersion | None, said: bool | None) -> bool:
+    """Say whether data grow, as was declared before or is declared now; what grows once grows for good."""
+    if said not in (None, True, False):
+        raise InvalidValue(f"grows= is True where the data gain records while the budget goes on. Got {said!r}")
+    if said is False and before is not None:
+        raise InvalidValue(f"{dataset!r} was declared to grow, for good; leave grows= out")
+    return bool(said) or before is not None
+
+
+def _tell_of_types(dataset: str, before: Mapping[str, str], source: DataSource) -> None:
+    """Say which columns have another type than in the version before, or are gone."""
+    if source.is_frame:
+        return  # a type follows from the records there
+    there = source.schema
+    changed = [
+        f"{name} ({before[name]}, now {there.get(name, 'gone')})" for name in before if before[name] != there.get(name)
+    ]
+    if changed and not source.types_are_given:
+        _log.warning("columns of %r changed since its last version: %s", dataset, ", ".join(sorted(changed)))
 
 
 @functools.lru_cache(maxsize=256)  # said once: a loop that opens a thousand budgets need not say it a thousand times
@@ -129,7 +163,14 @@ def _what_to_say(ledger: Ledger, schema: Mapping[str, str]) -> str:
 
 
 def _check_same(
-    found: Budget, promise: Promise | None, order: Order | None, n: int | None, source: DataSource, protected: Protected
+    found: Budget,
+    promise: Promise | None,
+    order: Order | None,
+    n: int | None,
+    source: DataSource,
+    protected: Protected,
+    *,
+    growing: bool,
 ) -> None:
     """Refuse to go on with a budget as if it were another."""
     opened, schema = f"{found.dataset!r} had {{}} when its budget was opened. Got {{}}", dict(found.schema)
@@ -138,8 +179,13 @@ def _check_same(
         raise InvalidValue(f"the budget of {found.dataset!r} is {never}. Got {promise}")
     if order is not None and order != found.filter["order"]:
         raise InvalidValue(f"the budget of {found.dataset!r} is counted at order {found.filter['order']}. Got {order}")
+    if growing:  # what grows has another n each time, and other columns
+        return
     if n is not None and n != found.n:
-        raise InvalidData(f"{opened.format(f'{found.n} {protected.units}', n)}; other data have a budget of their own")
+        raise InvalidData(
+            f"{opened.format(f'{found.n} {protected.units}', n)}; say grows=True (--grows) where it is this data that "
+            "gained records; other data have a budget of their own"
+        )
     changed = sorted(name for name in {*schema, *source.schema} if schema.get(name) != source.schema.get(name))
     if source.types_are_given:  # which columns there are stays, and how the one of persons is read
         there = (schema.keys() & source.schema.keys()) - {protected.person}
@@ -150,7 +196,10 @@ def _check_same(
         then, now = (
             ", ".join(f"{name}: {columns.get(name, 'none')}" for name in changed) for columns in (schema, source.schema)
         )
-        raise InvalidData(f"{opened.format(f'the columns {then}', now)}; a budget goes on with the columns it had")
+        raise InvalidData(
+            f"{opened.format(f'the columns {then}', now)}; a budget goes on with the columns it had, unless "
+            "its data grow (grows=True, --grows)"
+        )
 
 
 def hides_n(promise: Promise | None, said: str | None) -> bool:

@@ -8,6 +8,7 @@ import getpass
 import os
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 from sottovoce.inference.cells.intervals import checked_level
@@ -21,10 +22,10 @@ from sottovoce.service.answers.paid_verbs import PaidVerbs
 from sottovoce.service.answers.replayed_answer import answer_again, entry_of
 from sottovoce.service.answers.rows_per_person import RowsOfPersons
 from sottovoce.service.curator.budget_opening import check_pays, hides_n, is_new, open_budget
-from sottovoce.service.curator.data_source import origin_of
+from sottovoce.service.curator.data_source import DataSource, origin_of
 from sottovoce.service.curator.duplicate_questions import AnsweredQuestions, AskedQuestion
 from sottovoce.service.curator.privacy_unit import Protected
-from sottovoce.service.curator.readable_records import open_records
+from sottovoce.service.curator.readable_records import Reachable, open_records
 from sottovoce.service.curator.release_pipeline import ReleasePipeline
 from sottovoce.service.ledger import Budget, Ledger
 
@@ -76,6 +77,11 @@ class Curator(ReleasePipeline, PaidVerbs, RowsOfPersons):
         times as long: how long reading and sampling took between two of these tells nothing. None hands it over at
         once, or after a second (two, four …) where n is private; a server paces its answers by itself.
 
+    grows
+        Whether the data gain, lose and correct records while the budget goes on: True declares that they do, from now
+        on and for good. Each answer is then about the data of its moment, and their number is public each time. A
+        record must never decide whether others are there or what they hold; see *Tables that grow* in the docs.
+
     Examples
     --------
     >>> import pathlib, tempfile
@@ -109,6 +115,7 @@ class Curator(ReleasePipeline, PaidVerbs, RowsOfPersons):
         anchor: str | os.PathLike[str] | None = None,
         time_grid: float | None = None,
         protect: str | None = None,
+        grows: bool | None = None,
     ) -> None:
         self._time_grid = None if time_grid is None else real("time_grid", time_grid, above=0.0)
         self.who = _user() if who is None else who
@@ -122,6 +129,9 @@ class Curator(ReleasePipeline, PaidVerbs, RowsOfPersons):
             self._table = open_records(data, self.facts, types, opened)
             if dataset is not None and not isinstance(dataset, str):
                 raise InvalidValue(f"dataset= is a name, a text. Got {shown(dataset)}")
+            named = isinstance(data, str | os.PathLike)
+            self._reopen = functools.partial(open_records, data, self.facts, types) if named else None
+            self._reopen = getattr(data, "reopened", self._reopen)
             name = dataset or getattr(origin_of(self._table), "identity", None)
             if not name:
                 raise InvalidValue("this data has no name of its own; say dataset=... to name it in the ledger")
@@ -140,8 +150,10 @@ class Curator(ReleasePipeline, PaidVerbs, RowsOfPersons):
                 self._ledger = opened.enter_context(Ledger(ledger, create=budget is not None, anchor=anchor))
             self._answered = AnsweredQuestions(self._ledger)
             about: dict[str, Any] = {"promise": budget, "said": n, "order": order, "who": self.who}
-            about |= {"named": dataset is not None, "count": lambda: self._public_n}
-            self.budget, self._source = open_budget(self._ledger, self.dataset, self._table, self._protected, **about)
+            about |= {"named": dataset is not None, "count": lambda: self._public_n, "grows": grows}
+            self.budget, self._source, self.version = open_budget(
+                self._ledger, self.dataset, self._table, self._protected, **about
+            )
             self.dataset = self.budget.dataset
             if self.budget.n is None and time_grid is None:
                 self._time_grid = _SECRET_GRID
@@ -165,7 +177,49 @@ class Curator(ReleasePipeline, PaidVerbs, RowsOfPersons):
     def answered_before(self, question: AskedQuestion, part: Budget | None = None) -> int | None:
         """Return the entry of an answer that these data gave to a question lately, if there is one: `again` is free."""
         budget = self.budget if part is None else self._part(part)
-        return self._answered.entry(budget, question, self._source.stamp(self.budget))
+        return self._answered.entry(budget, question, self._stamp)
+
+    @property
+    def n(self) -> int | None:
+        """How many records there are now, or persons where these are protected; None where that is a secret."""
+        return self.budget.n if self.version is None else self.version.n
+
+    @property
+    def records(self) -> Any:
+        """The table, as it was opened last."""
+        return self._table
+
+    @property
+    def grows(self) -> bool:
+        """Whether the data were declared to grow."""
+        return self.version is not None
+
+    def refresh(self) -> None:
+        """Take data that grow as they are now: opened anew where they were written again, and noted in the ledger.
+
+        Every verb does so first. Reads no record but to count them, and spends nothing. Data that were given as a frame
+        stay what they were when they were opened.
+        """
+        if self.version is None or self._reopen is None:
+            return
+        with self._turn:
+            if not self._has_changed():
+                return
+            table = self._reopen(self._opened)
+            n = None if self.n is None else self._protected.count(table)
+            if n == 0:
+                raise InvalidData(f"{self.dataset!r} has no {self._protected.units} now")
+            source = DataSource(origin_of(table), table.schema, is_frame=getattr(table, "is_frame", False))
+            source = source if source.origin is None else replace(source, seen=source.state())
+            self.version = self._ledger.grow(self.budget, n=n, schema=table.schema, who=self.who)
+            self._table, self._source = table, source
+
+    def _has_changed(self) -> bool:
+        """Say whether data were written again since they were opened, or number another n."""
+        if self._source.seen is not None and self._source.state() != self._source.seen:
+            return True
+        counts = self.n is not None and isinstance(self._table, Reachable) and self._table.grows
+        return counts and self._protected.count(self._table) != self.n
 
     @property
     def whom(self) -> str:
@@ -173,12 +227,12 @@ class Curator(ReleasePipeline, PaidVerbs, RowsOfPersons):
         return self._protected.sentence
 
     def __repr__(self) -> str:
-        n = "private" if self.budget.n is None else f"{self.budget.n:,}"
+        n = "private" if self.n is None else f"{self.n:,}"
         rows = ", of a row, not a person" if self.protects_rows_of_persons else ""
         return f"Curator({self.dataset!r}, n={n}, budget {self.budget.promise}{rows})"
 
     def _repr_html_(self) -> str:
-        n = "a secret" if self.budget.n is None else f"{self.budget.n:,}"
+        n = "a secret" if self.n is None else f"{self.n:,}"
         public = [(self._protected.units, n), ("budget", str(self.budget.promise))]
         public.append(("protected", "a person, with all rows of theirs" if self.person else "a row, not a person"))
         if self.facts is not None:

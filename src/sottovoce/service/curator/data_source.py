@@ -123,14 +123,14 @@ class DataSource:
         place = {"identity": self.origin.identity, "parts": list(self.origin.parts)}
         return place | {"salt": salt, "print": self.print(salt, self.state())}
 
-    def check(self, dataset: str, known: Mapping[str, Any] | None) -> None:
+    def check(self, dataset: str, known: Mapping[str, Any] | None, *, growing: bool = False) -> None:
         """Refuse other data under the name of a budget; warn where the same data moved or were written again."""
         if known is None or self.origin is None:
             return
         moved = known["identity"] != self.origin.identity
         salt, state = known["salt"], self.state()
         sized = digest(canonical([salt, self.schema, state]))  # as a budget was opened before
-        changed = known["print"] not in (self.print(salt, state), sized)
+        changed = not growing and known["print"] not in (self.print(salt, state), sized)
         if moved and (changed or not self.origin.fingerprint()):  # of a database, the address is all that is known
             raise InvalidData(
                 f"the budget of {dataset!r} was opened for {known['identity']}. Got {self.origin.identity}"

@@ -23,11 +23,11 @@ from sottovoce.service.curator.entry_notes import purpose_of, told_of
 from sottovoce.service.curator.privacy_unit import Protected
 from sottovoce.service.curator.readable_records import Reachable, Records, TableLooks, on_the_grid
 from sottovoce.service.curator.release_stages import Paid, Quote, RecordedRelease, Unrecorded
-from sottovoce.service.ledger import Budget, Reservation
+from sottovoce.service.ledger import Budget, DataVersion, Reservation
 from sottovoce.service.ledger.changes import committed, committing
 from sottovoce.service.ledger.charging import charged
 from sottovoce.service.ledger.group_commit import About
-from sottovoce.service.ledger.hash_chain import SealedText
+from sottovoce.service.ledger.hash_chain import SealedText, canonical, digest
 
 __all__ = ["ReleasePipeline"]
 
@@ -42,6 +42,8 @@ class ReleasePipeline(BudgetAccount):
     _keep: bool
     _turn: threading.Lock
     _time_grid: float | None
+    version: DataVersion | None
+    """Of data that grow, what was noted of them last."""
 
     def release(
         self,
@@ -164,14 +166,16 @@ class ReleasePipeline(BudgetAccount):
         plain = column if column is None or isinstance(column, str) else list(column)
         question = {"column": plain, "where": where, "missing": missing, "draws": draws}
         question |= purpose_of(purpose)
-        if (data := self._source.stamp(self.budget)) is not None:  # a key then answers for this data alone
+        if (data := self._stamp) is not None:  # a key then answers for this data alone
             question["data"] = data
         cost = self.claimed(mechanism.cost(draws))
         asked = shown | {"mechanism": mechanism.to_dict()} | question  # nobody talks over what is asked
         charge = self._ledger.charge(budget, cost, asked, accept_unproven=accept_unproven)
 
+        table, n = self._table, self.n  # data that grow may be opened anew before they are read
+
         def make(count: int) -> list[Release]:
-            looks = TableLooks(functools.partial(self._read, column=column, where=where, missing=missing))
+            looks = TableLooks(functools.partial(self._read, table, n, column=column, where=where, missing=missing))
             source = secure_rng() if rng is None else rng
             with on_the_grid(self._time_grid):
                 built = mechanism.releases(looks, count, source, draws=draws, accept_unproven=accept_unproven)
@@ -200,7 +204,7 @@ class ReleasePipeline(BudgetAccount):
             if not isinstance(self._table, Reachable):
                 return
             self._table.ensure_available()
-            n = self.budget.n
+            n = self.n
             if n is not None and self._table.grows:
                 with on_the_grid(self._time_grid):
                     if self._protected.count(self._table) != n:
@@ -212,10 +216,20 @@ class ReleasePipeline(BudgetAccount):
 
     def _changed(self, n: int) -> InvalidData:
         units = self._protected.units
+        if self.version is not None:
+            return InvalidData(
+                f"{self.dataset!r} had {n} {units} a moment ago, and it grows; open it again and ask again"
+            )
         return InvalidData(
-            f"{self.dataset!r} had {n} {units} when its budget was opened; it changed since. Ask a copy that stays as "
-            "it is, under a name and with a budget of its own"
+            f"{self.dataset!r} had {n} {units} when its budget was opened; it changed since. Say grows=True (--grows) "
+            "where it gains records and its budget goes on, or ask a copy that stays as it is under a name of its own"
         )
+
+    @property
+    def _stamp(self) -> str | None:
+        """What an entry notes of the data as they are now: their version, where they grow."""
+        known = self._source.stamp(self.budget)
+        return known if self.version is None else digest(canonical([known, self.version.number]))
 
     def ensure_covered(self, mechanism: Mechanism, *, where: str | None = None, part: Budget | None = None) -> None:
         """Raise what `reserve` would raise now, of the question, the table or the budgets. Nothing is spent."""
@@ -237,11 +251,10 @@ class ReleasePipeline(BudgetAccount):
         value = getattr(self.facts[column], "missing", None) if named else None  # type: ignore[index]
         return int(value) if isinstance(value, bool) else value
 
-    def _read(self, reading: Any, **asked: Any) -> Aggregate:
-        """Return what a reading makes of the table, of the n that its budget was opened for where that is public."""
-        n = self.budget.n
+    def _read(self, table: Records, n: int | None, reading: Any, **asked: Any) -> Aggregate:
+        """Return what a reading makes of the table, of the n that the question was priced for where that is public."""
         with self._turn:
-            seen = self._table.read(reading, **asked, **self._protected.asked)
+            seen = table.read(reading, **asked, **self._protected.asked)
         if n is not None and seen.n != n:
             raise self._changed(n)
         return seen
@@ -297,11 +310,11 @@ class ReleasePipeline(BudgetAccount):
                 "a table answers no Python predicate; leave it out, and name a column of numbers from 0 to 1 or a "
                 "condition (where=...)"
             )
-        if mechanism.n != self.budget.n:
+        if mechanism.n != self.n:
             units = self._protected.units
-            has = f"keeps its number of {units} a secret" if self.budget.n is None else f"has {self.budget.n} {units}"
+            has = f"keeps its number of {units} a secret" if self.n is None else f"has {self.n} {units}"
             raise InvalidValue(
-                f"the mechanism is for n={mechanism.n} and {self.dataset!r} {has}; calibrate it for n={self.budget.n}"
+                f"the mechanism is for n={mechanism.n} and {self.dataset!r} {has}; calibrate it for n={self.n}"
             )
 
     @contextlib.contextmanager

@@ -231,7 +231,7 @@ def noted_version(event: ChainEvent, content: Mapping[str, Any], promise: Promis
     """Read what was noted of a data set that grows."""
     n = content["n"]
     check_n(n, promise)
-    if n is not None and (not isinstance(n, int) or n < 1):
+    if n is not None and (type(n) is not int or n < 1):
         raise InvalidValue(f"a data set has at least one record. Got {n!r}")
     return DataVersion(event.sequence, n, dict(content["schema"]), content["who"], content["at"])
 

@@ -1,0 +1,287 @@
+"""Tables that grow: one budget goes on over all versions, each answer is about the records of its moment."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import sqlite3
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import ibis
+import numpy as np
+import pandas as pd
+import pytest
+
+import sottovoce as sv
+from sottovoce.faces.cli import application
+from sottovoce.privacy.errors import BudgetExceeded, InvalidData, InvalidValue, LedgerCorrupt
+from sottovoce.service.ledger import Ledger
+
+FACTS = sv.Facts(age=sv.Number(0, 100), smoker=sv.Flag())
+BUDGET = sv.ApproxDP(1.0, 1e-6)
+
+
+def write(place: Path, n: int, *, seed: int = 0, **more: Any) -> None:
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"age": rng.integers(18, 90, n), "smoker": rng.random(n) < 0.3} | more)
+    frame.to_csv(place, index=False) if place.suffix == ".csv" else frame.to_parquet(place)
+
+
+@pytest.fixture(params=["parquet", "csv"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    where: Path = tmp_path / f"stays.{request.param}"
+    write(where, 500)
+    return where
+
+
+def test_the_same_file_with_more_rows_goes_on(place: Path, tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger"
+    with sv.Curator(place, ledger, BUDGET, facts=FACTS, grows=True) as curator:
+        first = curator.proportion("smoker", spend=0.1)
+        assert (curator.n, curator.grows) == (500, True)
+    write(place, 800)
+    with sv.Curator(place, ledger, facts=FACTS) as curator:  # what grows is known from the ledger
+        assert (curator.n, curator.grows) == (800, True)
+        second = curator.proportion("smoker", spend=0.1)
+        assert curator.share_left() == pytest.approx(0.8, abs=1e-3)
+        assert [entry.request["mechanism"]["n"] for entry in curator.history()] == [500, 800]
+        stamps = {entry.request["data"] for entry in curator.history()}
+        assert len(stamps) == 2
+        assert curator.again(second.entry).rows == second.rows
+        assert curator.again(first.entry).rows == first.rows
+        asked_before = curator.answered_before(curator.question("proportion", "smoker"))
+        assert asked_before == second.entry  # and not that about other records
+    with Ledger(ledger) as kept:
+        kept.verify()
+        budget = kept.budgets()[0]
+        assert [version.n for version in kept.versions(budget)] == [500, 800]
+        assert kept.version(budget) == kept.versions(budget)[-1]
+
+
+def test_an_open_curator_takes_what_was_written_since(place: Path, tmp_path: Path) -> None:
+    with sv.Curator(place, tmp_path / "ledger", BUDGET, facts=FACTS, grows=True) as curator:
+        curator.proportion("smoker", spend=0.05)
+        write(place, 700, seed=1, new=np.arange(700))
+        before = curator.share_left()
+        stale = sv.NoisyStatistics.calibrate(sv.BetaBernoulli(1, 1), 500, sv.PureDP(0.01))
+        with pytest.raises(InvalidData, match="written again since it was opened"):
+            curator.release(stale, "smoker")
+        assert curator.share_left() == before
+        assert curator.mean("age", spend=0.05).release.mechanism["n"] == 700
+        with pytest.raises(InvalidValue, match="has 700 records; calibrate it for n=700"):
+            curator.release(stale, "smoker")
+        assert "new" in curator.version.schema  # type: ignore[union-attr]
+        write(place, 300, seed=2)  # erased on request
+        assert curator.plan("smoker ~ age", spend=0.2).n == 300
+        assert curator.regress("smoker ~ age", spend=0.2).release.mechanism["n"] == 300
+        curator._ledger.verify()
+
+
+def test_nothing_is_paid_for_what_shrank_to_nothing(tmp_path: Path) -> None:
+    place = tmp_path / "stays.parquet"
+    write(place, 50)
+    with sv.Curator(place, tmp_path / "ledger", BUDGET, facts=FACTS, grows=True) as curator:
+        write(place, 0)
+        with pytest.raises(InvalidData, match="has no records now"):
+            curator.mean("age", spend=0.05)
+        assert curator.share_left() == 1
+
+
+def test_an_open_budget_can_be_declared_to_grow_and_never_back(place: Path, tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger"
+    with sv.Curator(place, ledger, BUDGET, facts=FACTS) as curator:
+        curator.proportion("smoker", spend=0.3)
+    write(place, 600)
+    with pytest.raises(InvalidData, match=r"had 500 records when its budget was opened. Got 600; say grows=True"):
+        sv.Curator(place, ledger, facts=FACTS)
+    with sv.Curator(place, ledger, facts=FACTS, grows=True) as curator:
+        assert curator.share_left() == pytest.approx(0.7, abs=1e-3)  # what was spent stays spent
+        curator.proportion("smoker", spend=0.3)
+        with pytest.raises(BudgetExceeded):
+            curator.proportion("smoker", spend=0.5)
+    with pytest.raises(InvalidValue, match="declared to grow, for good"):
+        sv.Curator(place, ledger, facts=FACTS, grows=False)
+    with pytest.raises(InvalidValue, match="grows= is True where"):
+        sv.Curator(place, ledger, facts=FACTS, grows="yes")  # type: ignore[arg-type]
+
+
+def test_other_records_of_the_same_number_are_another_version_of_a_file(place: Path, tmp_path: Path) -> None:
+    with sv.Curator(place, tmp_path / "ledger", BUDGET, facts=FACTS, grows=True) as curator:
+        entry = curator.proportion("smoker", spend=0.05).entry
+        assert curator.answered_before(curator.question("proportion", "smoker")) == entry
+        write(place, 500, seed=9)  # corrections
+        curator.refresh()
+        assert curator.answered_before(curator.question("proportion", "smoker")) is None
+
+
+def test_a_secret_n_is_noted_nowhere(place: Path, tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger"
+    with sv.Curator(place, ledger, BUDGET, facts=FACTS, grows=True, n="private", time_grid=0.01) as curator:
+        curator.proportion("smoker", spend=0.05)
+        write(place, 777)
+        curator.proportion("smoker", spend=0.05)
+        assert curator.n is None
+    with contextlib.closing(sqlite3.connect(ledger)) as kept:
+        said = " ".join(row[0] for row in kept.execute("SELECT body FROM sottovoce_events"))
+    assert "777" not in said.replace("0.777", "") or '"n":777' not in said
+
+
+def test_persons_are_counted_anew(tmp_path: Path) -> None:
+    place = tmp_path / "stays.parquet"
+    facts = sv.Facts(patient=sv.Person(), age=sv.Number(0, 100))
+    pd.DataFrame({"patient": np.repeat(np.arange(100), 2), "age": 50}).to_parquet(place)
+    with sv.Curator(place, tmp_path / "ledger", BUDGET, facts=facts, grows=True) as curator:
+        assert curator.n == 100
+        pd.DataFrame({"patient": np.repeat(np.arange(130), 3), "age": 50}).to_parquet(place)
+        assert curator.mean("age", spend=0.1).release.mechanism["n"] == 130
+
+
+def test_parts_go_on_too(place: Path, tmp_path: Path) -> None:
+    with sv.Curator(place, tmp_path / "ledger", BUDGET, facts=FACTS, grows=True) as curator:
+        part = curator.open_part("ada", 0.5)
+        curator.proportion("smoker", spend=0.1, part=part)
+        write(place, 640)
+        answer = curator.proportion("smoker", spend=0.1, part=part)
+        assert answer.release.mechanism["n"] == 640
+        assert curator.open_part("ada", 0.5) == part
+        assert curator.share_left(part) == pytest.approx(0.8, abs=1e-3)
+        with pytest.raises(InvalidValue, match="is a part; what grows is the data set of its whole"):
+            curator._ledger.grow(part, n=3, schema={})
+
+
+def test_a_live_database_that_grew_is_counted_before_it_is_charged(tmp_path: Path) -> None:
+    engine = duckdb.connect(tmp_path / "live.duckdb")
+    engine.execute("CREATE TABLE stays AS SELECT range % 90 AS age, range % 3 = 0 AS smoker FROM range(400)")
+    engine.close()
+    address = f"duckdb://{tmp_path}/live.duckdb?table=stays"
+    with sv.Curator(address, tmp_path / "ledger", BUDGET, facts=FACTS, grows=True) as curator:
+        curator.proportion("smoker", spend=0.05)
+        curator._table._connection.con.execute("INSERT INTO stays SELECT 40, true FROM range(100)")  # type: ignore[attr-defined]
+        curator._table._connection.con.execute("ALTER TABLE stays ADD COLUMN ward VARCHAR")  # type: ignore[attr-defined]
+        before = curator.share_left()
+        answer = curator.proportion("smoker", spend=0.05)
+        assert answer.release.mechanism["n"] == 500
+        assert curator.share_left() == pytest.approx(before - 0.05, abs=1e-3)
+        assert {entry.state for entry in curator.history()} == {"committed"}
+
+
+def test_frames_grow_from_one_curator_to_the_next(tmp_path: Path) -> None:
+    for n in (100, 150):
+        frame = pd.DataFrame({"age": np.arange(n) % 90, "smoker": np.arange(n) % 3 == 0})
+        with sv.Curator(frame, tmp_path / "ledger", BUDGET, facts=FACTS, dataset="stays", grows=True) as curator:
+            assert curator.proportion("smoker", spend=0.05).release.mechanism["n"] == n
+            assert curator.answered_before(curator.question("proportion", "smoker")) == curator.history()[-1].id
+    engine = ibis.duckdb.connect()
+    engine.raw_sql("CREATE TABLE t AS SELECT range AS age, true AS smoker FROM range(160)")
+    with sv.Curator(engine.table("t"), tmp_path / "ledger", facts=FACTS, dataset="stays") as curator:
+        assert curator.n == 160
+
+
+def test_a_column_that_changed_its_type_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    place, ledger = tmp_path / "stays.parquet", tmp_path / "ledger"
+    write(place, 50, other=np.arange(50))
+    sv.Curator(place, ledger, BUDGET, facts=FACTS, grows=True).close()
+    write(place, 60, other=["x"] * 60)
+    sv.Curator(place, ledger, facts=FACTS).close()
+    assert "columns of" in caplog.text and "other (int64, now string)" in caplog.text
+
+
+def test_a_version_that_was_altered_is_told(place: Path, tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger"
+    for checkpoint in (False, True):
+        with sv.Curator(place, ledger, BUDGET, facts=FACTS, grows=True) as curator:
+            write(place, 510 + checkpoint)
+            curator.refresh()
+        if checkpoint:
+            with Ledger(ledger) as kept:
+                kept.leave_checkpoint()
+    with contextlib.closing(sqlite3.connect(ledger)) as kept, kept:
+        kept.execute("DROP TRIGGER sottovoce_no_update")
+        kept.execute("UPDATE sottovoce_events SET body = replace(body, '\"n\":511', '\"n\":512') WHERE kind = 'grow'")
+    with pytest.raises(LedgerCorrupt):
+        Ledger(ledger)
+
+
+def test_rules_of_versions(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "ledger", create=True) as ledger:
+        budget = ledger.open_budget("stays", sv.PureDP(1), n=5, schema={})
+        assert ledger.version(budget) is None
+        for n in (0, -3, None, 2.5, True):
+            with pytest.raises((InvalidValue, LedgerCorrupt)):
+                ledger.grow(budget, n=n, schema={})  # type: ignore[arg-type]
+        assert ledger.version(budget) is None
+        first = ledger.grow(budget, n=7, schema={"a": "int64"}, who="ada")
+        assert ledger.grow(budget, n=7, schema={"a": "int64"}) == first  # no news
+        secret = ledger.open_budget("secret", sv.PureDP(1).under(sv.ADD_REMOVE), n=None, schema={})
+        with pytest.raises(InvalidValue):
+            ledger.grow(secret, n=7, schema={})
+        ledger.verify()
+
+
+def test_the_command_line(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from typer.testing import CliRunner
+
+    (tmp_path / f"{place.stem}.facts.toml").write_text(
+        '[age]\nkind = "number"\nlow = 0\nhigh = 100\n\n[smoker]\nkind = "flag"\n'
+    )
+    run = CliRunner()
+    ask = ["ask", str(place), "proportion of smoker", "--json"]
+    assert run.invoke(application("ask"), [*ask, "--budget", "approx:1,1e-6"]).exit_code == 0
+    write(place, 900)
+    refused = run.invoke(application("ask"), ask)
+    assert refused.exit_code != 0
+    assert run.invoke(application("ask"), [*ask, "--grows"]).exit_code == 0
+    write(place, 950)
+    assert run.invoke(application("ask"), ask).exit_code == 0
+    kept = str(next(tmp_path.glob("*.ledger")))
+    shown = json.loads(run.invoke(application("ledger"), ["ledger", "show", kept, "--json"]).stdout)
+    assert [version["n"] for version in shown["budgets"][0]["versions"]] == [900, 950]
+    assert "500 → 950" in run.invoke(application("ledger"), ["ledger", "show", kept], env={"COLUMNS": "300"}).stdout
+
+
+# One filter over all versions, by brute force.
+
+
+def trajectories(times: int) -> list[tuple[int | None, ...]]:
+    """Every life of a record: at each time it is not there yet, or holds 0 or 1, which may be corrected."""
+    every = itertools.product((None, 0, 1), repeat=times)
+    return [life for life in every if all(b is not None or a is None for a, b in itertools.pairwise(life))]
+
+
+def chance(
+    history: Sequence[tuple[int | None, ...]], strategy: tuple[int, ...], transcript: tuple[int, ...]
+) -> Fraction:
+    """How likely a transcript is: at each time a randomised response, which costs log 2, to "more ones than asked?".
+
+    How many are asked about depends on all that was answered before, as the strategy says.
+    """
+    odds = Fraction(1)
+    for time, answer in enumerate(transcript):
+        asked = strategy[(1 << time) - 1 + sum(bit << k for k, bit in enumerate(transcript[:time]))]
+        ones = sum(life[time] or 0 for life in history)
+        odds *= Fraction(2, 3) if answer == (ones > asked) else Fraction(1, 3)
+    return odds
+
+
+def test_the_transcript_of_a_growing_table_keeps_the_sum_of_what_was_paid() -> None:
+    times, people = 2, 2
+    histories = list(itertools.product(trajectories(times), repeat=people))
+    pairs = [
+        (first, second)
+        for first, second in itertools.product(histories, repeat=2)
+        if sum(a != b for a, b in zip(first, second, strict=True)) == 1
+        and all(sum(a[t] is None for a in first) == sum(b[t] is None for b in second) for t in range(times))
+    ]
+    assert len(pairs) > 100
+    worst = max(
+        chance(first, strategy, said) / chance(second, strategy, said)
+        for strategy in itertools.product((0, 1), repeat=2**times - 1)
+        for first, second in pairs
+        for said in itertools.product((0, 1), repeat=times)
+    )
+    assert worst == 2**times  # reached, and never exceeded
