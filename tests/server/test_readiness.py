@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sottovoce.faces.server import readiness
@@ -143,6 +145,53 @@ def test_a_table_that_grew_is_refused_and_costs_nothing(database: Database, tmp_
         assert refused.status_code == 422
         assert f"had {N} records" in refused.json()["detail"]
         assert states(config) == []
+
+
+def growing(config: Config) -> Config:
+    text = config.path.read_text(encoding="utf-8")
+    config.path.write_text(
+        text.replace("[datasets.patients]\n", "[datasets.patients]\ngrows = true\n"), encoding="utf-8"
+    )
+    return read_config(config.path)
+
+
+def test_a_table_that_was_declared_to_grow_is_asked_as_it_is_now(database: Database, tmp_path: Path) -> None:
+    config = growing(database.office(tmp_path))
+    headers = bearer(token_for(config))
+    with served(config) as client:
+        for more in range(3):
+            answer = client.post(ANSWERS, headers=headers, json=ASKED)
+            assert answer.status_code == 200, answer.json()["detail"]
+            assert answer.json()["release"]["mechanism"]["n"] == N + more
+            assert client.get("/api/v1/datasets/patients", headers=headers).json()["n"] == N + more
+            database.run("INSERT INTO patients VALUES (true, 30)")
+        database.end_connections()
+        assert client.post(ANSWERS, headers=headers, json=ASKED).status_code == 200
+        assert counter(client, config, "answers_lost") == 0
+    assert states(config) == ["committed"] * 4
+
+
+def test_a_file_that_was_declared_to_grow_is_asked_as_it_is_now(tmp_path: Path) -> None:
+    config = growing(write_office(tmp_path))
+    headers = bearer(token_for(config))
+    with served(config) as client:
+        first = client.post(ANSWERS, headers=headers, json=ASKED)
+        assert first.status_code == 200, first.text
+        before = first.json()["release"]["mechanism"]["n"]
+        held = pq.read_table(tmp_path / "patients.parquet")
+        pq.write_table(pa.concat_tables([held, held.slice(0, 70)]), tmp_path / "patients.parquet")
+        until(client, 200)
+        second = client.post(ANSWERS, headers=headers, json=ASKED)
+        assert second.status_code == 200, second.text
+        assert second.json()["release"]["mechanism"]["n"] == before + 70
+        plan = client.post(
+            "/api/v1/datasets/patients/regressions/plan", headers=headers, json={"formula": "smoker ~ age"}
+        )
+        assert plan.status_code == 200, plan.text
+        again = client.get(f"/api/v1/datasets/patients/answers/{first.json()['entry']}", headers=headers)
+        assert again.status_code == 200
+    with Ledger(config.ledger) as ledger:
+        assert [version.n for version in ledger.versions(ledger.budgets()[0])] in ([before, before + 70],)
 
 
 def test_a_file_that_is_gone_costs_nothing_and_the_server_says_so(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sottovoce.faces.server.config import AnalystConfig, DatasetConfig
@@ -31,9 +31,8 @@ class _Remembered:
     same question take no longer for a longer table, and those who ask it at the same time wait for one read.
     """
 
-    def __init__(self, config: DatasetConfig, opened: contextlib.ExitStack) -> None:
-        table = opened.enter_context(open_table(config.source, types=config.types, facts=config.facts))
-        self._config = config
+    def __init__(self, table: Any, anew: Callable[[contextlib.ExitStack], Any] | None = None) -> None:
+        self._anew = anew
         # Two locks: whether a question makes sense is said without waiting for another's read of the records.
         self._table, self._turn, self._checking = table, threading.Lock(), threading.Lock()
         self.schema: dict[str, str] = table.schema
@@ -50,7 +49,7 @@ class _Remembered:
 
     def reopened(self, opened: contextlib.ExitStack) -> _Remembered:
         """Return the same data as they are now, of which nothing is known yet."""
-        return _Remembered(self._config, opened)
+        return self if self._anew is None else _Remembered(self._anew(opened), self._anew)
 
     def count(self, person: str | None = None) -> int:
         with self._turn:
@@ -108,7 +107,11 @@ class Dataset:
     def __init__(self, config: DatasetConfig, ledger: Ledger, analysts: Sequence[AnalystConfig]) -> None:
         self.config = config
         with contextlib.ExitStack() as opened:
-            table = _Remembered(config, opened)
+
+            def anew(opened: contextlib.ExitStack) -> Any:
+                return opened.enter_context(open_table(config.source, types=config.types, facts=config.facts))
+
+            table = _Remembered(anew(opened), anew)
             _check_columns(config, table.schema)
             options: dict[str, Any] = {"dataset": config.dataset or config.name, "order": config.order, "who": "server"}
             options |= {"facts": config.facts, "n": config.n, "protect": config.protect}

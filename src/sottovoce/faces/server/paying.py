@@ -107,7 +107,7 @@ class PaidAnswers(ABC):
         if part is None:
             raise NotAllowed(f"you have no budget on {name}; ask the administrator for one")
         try:
-            if dataset.version is not None:
+            if dataset.version is not None and not await self._asked_before(part, key):
                 start = await self._reached(dataset, start, dataset.curator.refresh)
             building = self._priced(caller, dataset, part, question)
             priced: Quote = await (building if receive is None else while_there(receive, building))
