@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -241,7 +244,10 @@ def test_the_command_line(place: Path, tmp_path: Path, capsys: pytest.CaptureFix
     kept = str(next(tmp_path.glob("*.ledger")))
     shown = json.loads(run.invoke(application("ledger"), ["ledger", "show", kept, "--json"]).stdout)
     assert [version["n"] for version in shown["budgets"][0]["versions"]] == [900, 950]
-    assert "500 → 950" in run.invoke(application("ledger"), ["ledger", "show", kept], env={"COLUMNS": "300"}).stdout
+    wide = os.environ | {"COLUMNS": "300", "PYTHONIOENCODING": "utf-8"}
+    command = [sys.executable, "-m", "sottovoce", "ledger", "show", kept]
+    said = subprocess.run(command, env=wide, capture_output=True, check=True, encoding="utf-8").stdout
+    assert "500 → 950" in said
 
 
 # One filter over all versions, by brute force.

@@ -111,6 +111,7 @@ def card(
     if not isinstance(result, Ledger):
         raise InvalidValue(f"a card is made from a ledger or a curator. Got a {type(ledger).__name__}")
     head, budget = result.verify(), only_budget(result, dataset)
+    version = result.version(budget)
     entries, words = result.entries(budget.dataset), texts(language)
     explanation = explain(result, dataset=budget.dataset, baseline=baseline, language=language)
     counted = [entry for entry in entries if entry.counts]
@@ -132,8 +133,9 @@ def card(
         "made": made or datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "dataset": Path(budget.dataset).name,  # where the data lie is nobody's business
         "title": title or Path(budget.dataset).name,
-        "n": budget.n,
-        "columns": dict(budget.schema),
+        "n": budget.n if version is None else version.n,
+        "columns": dict(budget.schema if version is None else version.schema),
+        "grows": version is not None,
         "facts": _facts(facts, entries),
         "relation": numbers["card"],
         "budget": {

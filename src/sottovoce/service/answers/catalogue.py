@@ -236,8 +236,8 @@ class Verb:
             return curator.mechanism_for(question, spend, part)
         if not kinds:
             raise InvalidValue(f"{self.word} is answered with noise: laplace or gaussian, and neither is allowed here")
-        budget, noise = curator.budget if part is None else part, NoisyCells.choices[kinds[0]]
-        return mechanism_kind(question).calibrate(question, budget.n, _promise(curator.promise(spend, part)), **noise)
+        noise = NoisyCells.choices[kinds[0]]
+        return mechanism_kind(question).calibrate(question, curator.n, _promise(curator.promise(spend, part)), **noise)
 
     def answer(self, release: Release, entry: int | None, share: float | None, level: float = 0.95) -> Any:
         """Return the answer of a release: a value with `rows`, `table`, `level`, `summary` and `to_dict`."""
