@@ -25,6 +25,8 @@ __all__ = ["CumulativeCounts", "RoundCounts"]
 _FEW = 5.0
 """Of fewer records than so many on either side of a quantile their binomial law is convolved with the noise; of more it
 is normal (the usual rule for a test of a proportion)."""
+_SHARES = 2001
+"""So many shares from 0 to 1 are tested as the share of records below an edge."""
 _EXCESS = {"gaussian": 0.0, "laplace": 3.0}
 """Excess kurtosis of a kind of noise."""
 
@@ -170,6 +172,26 @@ class CumulativeCounts:
         if not kept.size:
             return float(self.edges[0]), float(self.edges[-1])
         return float(self.edges[kept[0]]), float(self.edges[kept[-1] + 1])
+
+    def shares(self, level: float = 0.95) -> tuple[Floats, Floats, Floats]:
+        """Return the share of records below every edge, and the least and the most that the test does not reject.
+
+        A share p below x is rejected where x is rejected as the p-quantile: shares and quantiles agree.
+        """
+        p = np.linspace(0.0, 1.0, _SHARES)
+        covariance = np.zeros((self.edges.size, self.edges.size))
+        covariance[1:, 1:] = self.covariance
+        noise = covariance.diagonal()[:, None] - 2 * np.outer(covariance[:, -1], p) + covariance[-1, -1] * p**2
+        size, chance = max(self.size, 0.0), (1 - level) / 2
+        reach = -special.ndtri(chance) * np.sqrt(np.maximum(noise, 0.0) + size * p * (1 - p)) + 0.5
+        kept = np.abs(self.rising[:, None] - size * p) <= reach
+        kept[0], kept[-1] = p == 0, p == 1  # below the least value there is nothing, and all below the greatest
+        low, high = p[kept.argmax(axis=1)], p[::-1][kept[:, ::-1].argmax(axis=1)]
+        none = ~kept.any(axis=1)
+        low, high = np.where(none, 0.0, low), np.where(none, 1.0, high)
+        middle = np.clip(self.rising / max(size, 1e-300), 0.0, 1.0)
+        middle[-1] = 1.0
+        return middle, np.minimum(low, middle), np.maximum(high, middle)
 
     def sampling_part(self, p: float) -> float:
         """Return which part of the variance of F at the p-quantile is there without noise."""

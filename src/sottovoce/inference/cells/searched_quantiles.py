@@ -74,7 +74,7 @@ class SearchedQuantiles(Mechanism):
     >>> question = Question("quantiles", ("days",), Facts(days=Count(3650)), at=(0.5,))
     >>> mechanism = SearchedQuantiles.calibrate(question, 5000, ApproxDP(0.5, 1e-6))
     >>> mechanism.noise, mechanism.profile.satisfies(ApproxDP(0.5, 1e-6)), len(mechanism.shares)
-    ('gaussian', True, 5)
+    ('laplace', True, 4)
     """
 
     word: ClassVar[str] = "quantile search"

@@ -9,7 +9,7 @@ import operator
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,12 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.shares import percent
 from sottovoce.service.answers.display import PART, drowned, footing, formatted, html_table, privacy_part, shown
+from sottovoce.service.answers.distribution_function import (
+    DistributionFunction,
+    at_other_quantiles,
+    distribution_of,
+    exceedance,
+)
 from sottovoce.service.answers.excluded_records import left_out_note
 from sottovoce.service.answers.forest import forest
 from sottovoce.service.answers.paper_table import PaperTable, estimate_cells, interval_name
@@ -287,7 +293,12 @@ class Answer(PaperTable):
         return Comparison(f"{self.question.describe()}, {what}", result, self.level, ends if rises else None, known)
 
     def probability(self, claim: str) -> float:
-        """Return how likely a claim is, ``"A > B"`` or ``"A >= 0.3"``; NaN where noise hides a row that it names."""
+        """Return how likely a claim is, ``"A > B"`` or ``"A >= 0.3"``; NaN where noise hides a row that it names.
+
+        Of quantiles of a column that is not grouped, ``"days > 30"`` is the share of records of which it holds.
+        """
+        if (share := exceedance(self.posterior, claim)) is not None:
+            return share
         result = _MARK.match(claim.strip()) if isinstance(claim, str) else None
         if result is None:
             raise InvalidValue(f'a claim compares two rows, or a row and a number: "A > B". Got {claim!r}')
@@ -304,6 +315,17 @@ class Answer(PaperTable):
                 if not math.isnan(number := float(text)):
                     return number
             raise
+
+    def ecdf(self, *group: Any) -> DistributionFunction:
+        """Return the distribution of the column that quantiles were asked of, of one group where there are several.
+
+        It has a `table` and a `plot`. It follows from the release, so it is free.
+        """
+        return distribution_of(self.posterior, group, self.level)
+
+    def quantiles(self, at: Sequence[float | str] | float | str) -> Answer:
+        """Return other quantiles of what was released, free; those that were asked for are the narrowest."""
+        return replace(self, release=at_other_quantiles(self.release, at))
 
     def plot(self, *, densities: bool = False) -> Any:
         """Return a figure: an interval for every row, or the posterior density of every row.

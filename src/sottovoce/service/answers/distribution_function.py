@@ -1,0 +1,120 @@
+"""The distribution of a column that comes with its quantiles, free: all rounds of their search tell of all of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sottovoce.inference.cells.intervals import checked_level
+from sottovoce.inference.cells.quantile_posterior import QuantilePosterior
+from sottovoce.inference.figures import COLOURS, figure, titled, words
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats, real
+
+if TYPE_CHECKING:
+    from sottovoce.mechanisms.release import Release
+
+__all__ = ["DistributionFunction", "at_other_quantiles", "distribution_of", "exceedance"]
+
+_CLAIM = re.compile(r"^\s*(?P<column>.+?)\s*(?P<sign>[<>]=?)\s*(?P<value>[-+0-9.eE]+)\s*$")
+
+
+@dataclass(frozen=True, eq=False)
+class DistributionFunction:
+    """The share of records below each of some values, with an interval at each: narrow where a quantile was asked for.
+
+    Attributes
+    ----------
+    column, level
+        Whose distribution, and how often each interval holds.
+    values
+        Where it is known: edges of the cells of all rounds.
+    estimate, low, high
+        The share below each, and its interval.
+    whole
+        Whether values are whole numbers.
+    """
+
+    column: str
+    level: float
+    values: Floats
+    estimate: Floats = field(repr=False)
+    low: Floats = field(repr=False)
+    high: Floats = field(repr=False)
+    whole: bool = False
+
+    @property
+    def rows(self) -> list[dict[str, float]]:
+        """The value, and the share below it, with its interval, as plain values."""
+        columns = np.column_stack([self.values, self.estimate, self.low, self.high]).tolist()
+        return [dict(zip(("value", "estimate", "low", "high"), row, strict=True)) for row in columns]
+
+    @property
+    def table(self) -> Any:
+        """A data frame of the rows."""
+        import pandas as pd  # noqa: PLC0415 - an extra
+
+        return pd.DataFrame(self.rows)
+
+    def below(self, value: float) -> tuple[float, float, float]:
+        """Return the share of records below a value, and its interval; within a cell records may lie anywhere."""
+        at = float(np.clip(real("value", value, -np.inf), self.values[0], self.values[-1]))
+        place = int(np.clip(np.searchsorted(self.values, at, side="right") - 1, 0, self.values.size - 2))
+        part = (at - self.values[place]) / (self.values[place + 1] - self.values[place])
+        share = float((1 - part) * self.estimate[place] + part * self.estimate[place + 1])
+        return share, float(self.low[place]), float(self.high[place + (part > 0)])
+
+    def plot(self) -> Any:
+        """Return a figure: the share below each value, and the band of its intervals."""
+        drawing, axes = figure(width=6.0, height=3.6)
+        axes.fill_between(self.values, self.low, self.high, alpha=0.25, color=COLOURS[0], linewidth=0)
+        axes.plot(self.values, self.estimate, color=COLOURS[0])
+        axes.set(xlabel=words(self.column), ylabel="share of records below", ylim=(0, 1))
+        titled(drawing, f"distribution of {self.column}")
+        return drawing
+
+
+def distribution_of(posterior: Any, group: tuple[Any, ...], level: float) -> DistributionFunction:
+    """Return the distribution of the column in a group, by the values that name it."""
+    question = _searched(posterior).question
+    names = question.groups.labels
+    if group not in names:
+        raise InvalidValue(f"name one of the groups: {', '.join(map(str, names[:12]))}. Got {group!r}")
+    known = posterior.groups[names.index(group)]
+    level = checked_level(level)
+    estimate, low, high = known.shares(level)
+    return DistributionFunction(question.columns_asked[0], level, known.edges, estimate, low, high, question.whole)
+
+
+def exceedance(posterior: Any, claim: str) -> float | None:
+    """Return the share of records of which a claim holds, ``"days > 30"``; None where it is not about the column."""
+    read = _CLAIM.match(claim) if isinstance(claim, str) else None
+    if read is None or not isinstance(posterior, QuantilePosterior):
+        return None
+    question = posterior.question
+    if read["column"] != question.columns_asked[0] or question.groups.size > 1:
+        return None
+    try:
+        value = float(read["value"])
+    except ValueError:
+        return None
+    sign = read["sign"]
+    if question.whole:  # shares below are known halfway between two whole numbers
+        value = np.floor(value) + 0.5 if sign in (">", "<=") else np.ceil(value) - 0.5
+    share = distribution_of(posterior, (), 0.95).below(value)[0]
+    return share if sign.startswith("<") else 1 - share
+
+
+def at_other_quantiles(release: Release, at: Any) -> Release:
+    """Return the release with other quantiles asked of it: post-processing."""
+    posterior = _searched(release.value)
+    return replace(release, value=replace(posterior, question=replace(posterior.question, at=at)))
+
+
+def _searched(posterior: Any) -> QuantilePosterior:
+    if not isinstance(posterior, QuantilePosterior):
+        raise InvalidValue("only quantiles that were searched for come with a distribution")
+    return posterior
