@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
-from sottovoce.mechanisms import ApproximateSample, ChoiceChain, ExponentialChoice, Mechanism, Outcomes, choice_chain
+from sottovoce.mechanisms import (
+    ApproximateSample,
+    ChoiceChain,
+    ExponentialChoice,
+    FunctionOf,
+    Mechanism,
+    NoisyStatistics,
+    Outcomes,
+    choice_chain,
+)
 from sottovoce.mechanisms.approximate import barker_distance
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.promises import ApproxDP, PureDP
@@ -44,6 +53,103 @@ def _path_law(records, windows, part, candidates, outcomes, score):
                         after[key] = (after.get(key, (0.0, 0))[0] + share, place)
         law = after
     return {path: chance for path, (chance, _) in law.items()}
+
+
+def _metropolis_kernel(totals, base, window, size):
+    """The matrix of a lazy Metropolis step with uniform proposals: plain floats, no code shared."""
+    kernel = np.zeros((size, size))
+    for i, j in itertools.permutations(range(size), 2):
+        ratio = base[j] / base[i] * math.exp(window / 2 * (totals[j] - totals[i]))
+        kernel[i, j] = min(1.0, ratio) / 2 / (size - 1)
+    return kernel + np.diag(1 - kernel.sum(axis=1))
+
+
+THREE = ("a", "b", "c")
+BASE = (1.0, 0.5, 2.0)
+
+
+def _nearness(record):
+    return [1.0 if record == k else 0.0 for k in range(3)]
+
+
+def _totals(records):
+    return np.sum([_nearness(x) for x in records], axis=0)
+
+
+def test_metropolis_leaves_the_stationary_law_in_closed_form_and_draws_its_kernel():
+    window, records = 1.5, [0, 0, 1, 2]
+    kernel = _metropolis_kernel(_totals(records), BASE, window, 3)
+    law = np.array(BASE) * np.exp(window / 2 * _totals(records))
+    law /= law.sum()
+    np.testing.assert_allclose(law @ kernel, law, rtol=1e-12)
+    scores = FunctionRows(_nearness, (sv.Count(2),), 0, 1, 3)
+    for start in range(3):
+        chain = ChoiceChain(Outcomes(THREE, scores, BASE), 4, (window,), candidates=1, start=start, rule="metropolis")
+        draws = chain.outputs(chain.see(records), seeded_rng(start), 6000)[:, 0].astype(int)
+        np.testing.assert_allclose(np.bincount(draws, minlength=3) / 6000, kernel[start], atol=0.03)
+
+
+def test_a_metropolis_step_costs_its_window_and_half_is_the_most_that_is_so():
+    window = 0.8
+    scores = FunctionRows(lambda x: [x, 1 - x], (sv.Number(0, 1),), 0, 1, 2)
+    chain = ChoiceChain(Outcomes(OUTCOMES, scores), 3, (window,), candidates=1, rule="metropolis")
+    worst, unhalved, curve = 0.0, 0.0, 0.0
+    for rest in np.linspace(-2, 2, 81):  # u(1) − u(0) of the other records
+        rows = []
+        for mine in (1.0, -1.0):
+            taken = min(1.0, math.exp(window / 2 * (rest + mine))) / 2
+            rows.append(np.array([taken, 1 - taken]))
+        worst = max(worst, float(np.abs(np.log(rows[0] / rows[1])).max()))
+        with np.errstate(divide="ignore"):
+            wider = [np.array([2 * 0.9 * row[0], 1 - 2 * 0.9 * row[0]]) for row in rows]
+            unhalved = max(unhalved, float(np.abs(np.log(wider[0] / wider[1])).max()))
+        curve = max(curve, *(_hockey(dict(enumerate(p)), dict(enumerate(q)), 0.3) for p, q in (rows, rows[::-1])))
+    assert 0.99 * window < worst <= window * (1 + 1e-12) == pytest.approx(chain.profile.pure())
+    assert curve <= chain.profile.delta(0.3)
+    assert unhalved > 1.5 * window
+
+
+def test_metropolis_is_charged_more_than_barker_and_refused_for_many_candidates():
+    scores = FunctionRows(_nearness, (sv.Count(2),), 0, 1, 3)
+    both = [
+        ChoiceChain(Outcomes(THREE, scores), 9, (0.5,) * 20, candidates=1, rule=r).profile for r in choice_chain.RULES
+    ]
+    assert both[0].pure() == both[1].pure() == 10.0
+    assert both[0].epsilon(1e-6) < both[1].epsilon(1e-6)
+    chain = ChoiceChain.calibrate(Outcomes(THREE, scores), 9, PureDP(1.0), steps=4, candidates=1, rule="metropolis")
+    assert chain.windows[0] == pytest.approx(0.25, rel=1e-6)
+    assert Mechanism.from_dict(chain.to_dict()).rule == "metropolis"
+    assert set(chain.release([0] * 9).value) <= set(THREE)
+
+
+def test_the_annealed_importance_weight_estimates_the_normalizer():
+    """E exp(w) = Z/Z₀ over every start, proposal and pick, and a record moves w by half the windows' rise at most."""
+    windows, records = (0.7, 1.6, 2.5), [0, 0, 1]
+    scores = FunctionRows(_nearness, (sv.Count(2),), 0, 1, 3)
+    mean = 0.0
+    for start in range(3):
+        chain = ChoiceChain(Outcomes(THREE, scores), 3, windows, candidates=1, start=start)
+        law = {(start,): 1.0}
+        for window in windows:
+            after = {}
+            for path, chance in law.items():
+                for other in {0, 1, 2} - {path[-1]}:
+                    here, there = (math.exp(window / 2 * _totals(records)[k]) for k in (path[-1], other))
+                    for place, weight in ((path[-1], here), (other, there)):
+                        key = (*path, place)
+                        after[key] = after.get(key, 0.0) + chance / 2 * weight / (here + there)
+            law = after
+        for path, chance in law.items():
+            reading = chain.importance_weight([THREE[k] for k in path[1:]])
+            mean += chance / 3 * math.exp(float(reading.read(records).total[0]))
+            assert reading.high - reading.low == pytest.approx(1.25)
+    truth = np.exp(2.5 / 2 * _totals(records)).sum() / 3
+    assert mean == pytest.approx(truth, rel=1e-5)  # the reading's grid rounds down
+    chain = ChoiceChain(Outcomes(THREE, scores), 3, windows, candidates=1)
+    noisy = NoisyStatistics(FunctionOf(chain.importance_weight(chain.release(records).value)), 3, "laplace", 1.25)
+    assert noisy.profile.pure() == pytest.approx(1.0, rel=1e-5)
+    with pytest.raises(InvalidValue, match="path"):
+        chain.importance_weight(["a", "b"])
 
 
 def _hockey(p, q, epsilon):
@@ -135,6 +241,8 @@ def test_calibration_finds_the_widest_windows_and_more_records_cost_more():
         lambda: ChoiceChain(Outcomes(OUTCOMES, FunctionRows(_votes, COINS, 0, 1, 2)), 4, (1.0,), start=2),
         lambda: ExponentialChoice(Outcomes(OUTCOMES, FunctionRows(_votes, COINS, 0, 1, 2)), 4, 1.0),
         lambda: FunctionRows.example().movement(3),
+        lambda: ChoiceChain(Outcomes(OUTCOMES, FunctionRows(_votes, COINS, 0, 1, 2)), 4, (1.0,), rule="gibbs"),
+        lambda: ChoiceChain(Outcomes(OUTCOMES, FunctionRows(_votes, COINS, 0, 1, 2)), 4, (1.0,), rule="metropolis"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(build):

@@ -6,8 +6,17 @@ candidate it is Metropolis' algorithm with Barker's rule,
 
 .. math:: \Pr[\text{move}] = \frac{1}{1 + e^{-\frac{\eta}{2\Delta}(u(D, r') - u(D, r))}},
 
-whose privacy loss lies in a window of width η. (The usual rule min(1, ratio) has none: a rejection may be impossible
-under one data set and not under its neighbour.) Windows that widen from step to step anneal.
+whose privacy loss lies in a window of width η. Metropolis' own rule min(1, ratio) has none: a rejection may be
+impossible under one data set and not under its neighbour. A lazy chain takes a proposal with half of it,
+
+.. math:: \Pr[\text{move}] = \tfrac12 \min\big(1, e^{\frac{\eta}{2\Delta}(u(D, r') - u(D, r))}\big),
+
+and is η-private: with a ≤ ½ the logarithm of 1 − a moves by a/(1 − a) ≤ 1 times as much as that of a. (Half is the most
+of which that is so.) Its losses have opposite signs, so that no window narrower than 2η holds them, and it moves less
+often than Barker's: both rules leave the same law, and Barker's is the better buy.
+
+Windows that widen from step to step anneal. The weight of annealed importance sampling is a further look at the data,
+and has a sensitivity of its own: `ChoiceChain.importance_weight`.
 
 A step may work on a random, secret part of m of the n records: then its curve is that of the window after subsampling,
 pure log(1 + (m/n)(e^η - 1)), and not 2ηm/n, the thesis' linear rule. Every state is released, and nothing waits for
@@ -25,21 +34,24 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sottovoce.mechanisms.ball_arithmetic import ball, precision
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.exponential_choice import Outcomes, choose
+from sottovoce.mechanisms.lazy_uniform import LazyUniform
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.composition import compose
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats, ceil_float, whole
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
-from sottovoce.privacy.pure import BoundedRangeProfile
+from sottovoce.privacy.pure import BoundedRangeProfile, PureProfile
 from sottovoce.privacy.subsampled import SubsampledProfile
-from sottovoce.records.readings import FunctionRows, ScoreRows
+from sottovoce.records.readings import FunctionRows, FunctionSum, ScoreRows
 
 __all__ = ["ChoiceChain"]
 
 _MOST_STEPS = 100_000
+RULES = ("barker", "metropolis")
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +71,8 @@ class ChoiceChain(Mechanism):
         How many outcomes are proposed at a step beside the one the chain is in; all the others where None.
     start
         The place of the outcome to start from.
+    rule
+        How a proposal is taken: ``"barker"``, or, with one candidate, ``"metropolis"`` (half of it).
 
     Examples
     --------
@@ -81,6 +95,7 @@ class ChoiceChain(Mechanism):
     part: int | None = None
     candidates: int | None = None
     start: int = 0
+    rule: str = "barker"
 
     def __post_init__(self) -> None:
         if not isinstance(self.system, Outcomes) or not isinstance(self.system.reading, FunctionRows):
@@ -97,6 +112,11 @@ class ChoiceChain(Mechanism):
         if self.candidates is not None:
             whole("candidates", self.candidates, 1, max(size - 1, 1))
 
+        if self.rule not in RULES:
+            raise InvalidValue(f"rule must be one of {', '.join(RULES)}. Got {self.rule!r}")
+        if self.rule == "metropolis" and self.candidates != 1:
+            raise InvalidValue("Metropolis' rule is for one proposal at a time: give candidates=1, or take Barker's")
+
     @property
     def _seen_by_a_step(self) -> int:
         return self.known_n if self.part is None else min(self.part, self.known_n)
@@ -110,7 +130,7 @@ class ChoiceChain(Mechanism):
         return compose([self._step(window) for window in steps], list(steps.values()))
 
     def _step(self, window: float) -> Profile:
-        item = BoundedRangeProfile(window)
+        item = PureProfile(window) if self.rule == "metropolis" else BoundedRangeProfile(window)
         rate = ceil_float(Fraction(self._seen_by_a_step, self.n))
         return item if rate == 1 else SubsampledProfile(item, rate)
 
@@ -130,9 +150,10 @@ class ChoiceChain(Mechanism):
         part: int | None = None,
         candidates: int | None = None,
         start: int = 0,
+        rule: str = "barker",
     ) -> Self:
         """Return a chain of equal windows, the widest that keep the promise."""
-        count, remainder = whole("steps", steps, 1, _MOST_STEPS), (part, candidates, start)
+        count, remainder = whole("steps", steps, 1, _MOST_STEPS), (part, candidates, start, rule)
 
         def profile(window: float) -> Profile:
             return cls(system, n, (window,) * count, *remainder).profile
@@ -158,8 +179,11 @@ class ChoiceChain(Mechanism):
             others = [k for k in range(size) if k != state]
             if self.candidates is not None:
                 others = [others[k] for k in rng.permutation(size - 1)[: self.candidates]]
-            places = sorted([state, *others])
-            state = places[self._pick(places, total, window, rng)]
+            if self.rule == "metropolis":
+                state = others[0] if self._taken(state, others[0], total, window, rng) else state
+            else:
+                places = sorted([state, *others])
+                state = places[self._pick(places, total, window, rng)]
             path.append(state)
         return path
 
@@ -167,6 +191,44 @@ class ChoiceChain(Mechanism):
         slope = Fraction(window) / (2 * self.reading.width)  # type: ignore[attr-defined]
         base = None if self.system.base is None else [Fraction(self.system.base[k]) for k in places]
         return choose([slope * int(total[k]) for k in places], rng, base)
+
+    def _taken(self, state: int, other: int, total: Any, window: float, rng: np.random.Generator) -> bool:
+        """Say whether a proposal is taken, with exactly ½·min(1, ratio)."""
+        slope = Fraction(window) / (2 * self.reading.width)  # type: ignore[attr-defined]
+        gain, base = slope * (int(total[other]) - int(total[state])), self.system.base
+        odds = Fraction(1) if base is None else Fraction(base[other]) / Fraction(base[state])
+        if gain >= 0 and odds >= 1:
+            gain, odds = Fraction(0), Fraction(1)
+
+        def half(bits: int) -> Any:
+            with precision(bits + 20):
+                return (ball(gain).exp() * ball(odds)).min(ball(1)) / 2
+
+        return not LazyUniform(rng).beyond(half)
+
+    def importance_weight(self, path: Any) -> FunctionSum:
+        """Return the reading whose sum is the logarithm of a released path's annealed importance weight (Neal 2001).
+
+        Step t adds (η_t − η_{t−1})/(2Δ)·u(D, x_{t−1}). The path is public, so this is a sum over the records like any
+        other: one record moves it by half of how far the windows rise and fall together, and noise on it is charged
+        beside the path, by `NoisyStatistics(FunctionOf(chain.importance_weight(path)), n, "laplace", scale)`. Where the
+        start was drawn by the outcomes' base weights, the mean of the exponential is Z/Z₀.
+        """
+        states = list(path)
+        if len(states) != len(self.windows) or not set(states) <= set(self.system.outcomes):
+            raise InvalidValue(
+                f"path must be a release of this chain, one outcome for each of {len(self.windows)} steps"
+            )
+        places = [self.start, *(self.system.outcomes.index(state) for state in states[:-1])]
+        rises, scores = np.diff([0.0, *self.windows]) / 2, self.reading
+        low, width = scores.low, scores.high - scores.low  # type: ignore[attr-defined]
+
+        def weight(record: Any) -> float:
+            shares = (scores.answered(record) - low) / width  # type: ignore[attr-defined]
+            return float(rises @ shares[places])
+
+        ends = float(rises[rises < 0].sum()), float(rises[rises > 0].sum())
+        return FunctionSum(weight, scores.columns, *ends)  # type: ignore[attr-defined]
 
     def _outputs(self, seen: ScoreRows, rng: np.random.Generator, draws: int) -> Floats:
         """Return the places that chains visit, a row each."""
@@ -178,7 +240,7 @@ class ChoiceChain(Mechanism):
             "part": self.part,
             "candidates": self.candidates,
             "start": self.start,
-        }
+        } | ({} if self.rule == "barker" else {"rule": self.rule})
 
     def describe(self) -> str:
         """Return the chain in one line."""
