@@ -41,6 +41,7 @@ def _averaged(patch: Patch) -> None:
         return honest(profiles, counts)
 
     patch.setattr(composition, "compose", compose)
+    patch.setattr(ComposedProfile, "of", staticmethod(compose))
 
 
 @fault("δ of the budget counted twice", "filter", FILTERS)

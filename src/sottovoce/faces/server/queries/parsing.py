@@ -51,7 +51,7 @@ def parse_query(text: str) -> Query:
     >>> parse_query("theta")
     Parameter(label=None)
     >>> parse_query("1 - probability(x > 3)").right.event
-    Compare(sign='>', left=Column(name='x'), right=Literal(value=3))
+    Compare(sign='>', left=ColumnTerm(name='x'), right=Literal(value=3))
     >>> parse_query("quantile(x, 0.5)")
     Quantile(level=0.5)
     """
