@@ -1,5 +1,6 @@
 """Quantiles of whole numbers cover where some are missing and a condition leaves records out, wherever they lie."""
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,14 @@ import pyarrow.parquet
 import pytest
 from scipy import special
 
+from sottovoce.inference.cells.searched_quantiles import SearchedQuantiles
 from sottovoce.privacy.promises import ApproxDP, PureDP
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.relation import REPLACE_ONE
-from sottovoce.records.facts import Count, Facts, Flag, Number, Person
+from sottovoce.records.facts import Category, Count, Facts, Flag, Number, Person
 from sottovoce.records.tables import open_table
 from sottovoce.service.answers import NoisyCells, Question
+from sottovoce.service.curator.readable_records import TableLooks
 
 AT, HIGH = np.array([0.25, 0.5, 0.9]), 2000
 
@@ -97,3 +100,29 @@ def _below(at: Any, missing: int, centre: float, spread: float) -> Any:
     """Return where quantiles lie in the law of what is there, once a fifth lies at one point; NaN is at that point."""
     below = 0.8 * special.ndtr((missing - centre) / spread)
     return np.where(at < below, at / 0.8, np.where(at < below + 0.2, np.nan, (at - 0.2) / 0.8))
+
+
+@pytest.mark.parametrize("where", [None, "kept"])
+@pytest.mark.parametrize("column", [Count(43_200, missing=7), Number(-5, 1e6)], ids=["count", "number"])
+def test_a_search_reads_the_same_counts_on_every_engine(tmp_path: Path, column: Any, where: str | None) -> None:
+    """One query a round: given the same noise, the same edges and counts, and an interval that holds."""
+    rng, n = np.random.default_rng(5), 4000
+    days = np.ceil(rng.weibull(0.8, n) * 90).astype(int)
+    kept, ward = rng.random(n) < 0.6, rng.choice(["A", "B", "?"], n)
+    hidden = pa.array(days, pa.int32(), mask=rng.random(n) < 0.1)
+    records = pa.table({"days": hidden, "kept": kept, "ward": ward})
+    facts = Facts(days=column, kept=Flag(), ward=Category(["A", "B"]))
+    question = Question("quantiles", ("days",), facts, ("ward",), where, at=(0.5, 0.9))
+    mechanism = SearchedQuantiles.calibrate(question, n, ApproxDP(1.0, 1e-6))
+    released = []
+    for source in (lambda table, _: table, csv, parquet, database):
+        with open_table(source(records, tmp_path), facts=facts) as table:
+            looks = TableLooks(functools.partial(table.read, column=mechanism.columns, where=where))
+            released.append(mechanism.release(looks, seeded_rng(1)).value)
+    assert all(value == released[0] for value in released)
+    filled = np.where(np.asarray(hidden.is_null()), 7, days) if isinstance(column, Count) else days
+    there = kept if where else np.ones(n, dtype=bool)
+    there = there & (True if isinstance(column, Count) else ~np.asarray(hidden.is_null()))
+    truth = [np.quantile(filled[there & (ward == name)], p) for name in "AB" for p in (0.5, 0.9)]
+    low, high = released[0].interval(0.999).T
+    assert np.all(low - 1 <= truth) and np.all(truth <= high + 1)
