@@ -23,7 +23,7 @@ from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
 from sottovoce.inference.regression.floating_sums import quick_sums
 from sottovoce.inference.regression.noisy_score_information import once_each
 
-__all__ = ["DELTA", "SIDE", "Cells", "fit", "fit_all", "fit_beside", "options", "run", "show_csv"]
+__all__ = ["DELTA", "SIDE", "Cells", "fit", "fit_all", "fit_beside", "options", "released", "run", "show_csv"]
 
 DELTA = 1e-5
 SIDE = 1.959964
@@ -56,6 +56,11 @@ def fit_beside(
     shown = [_Shown(mechanism, *table, own) for table, own in zip(tables, rngs, strict=True)]
     found = mechanism.conclude_all(mechanism.walk_all(shown))
     return [(one, last.noise) for one, last in zip(found, shown, strict=True)]
+
+
+def released(mechanism: AdaptiveLooks, rows: Any, y: Any, rng: np.random.Generator) -> Any:
+    """Return what gives the noisy sums of records, for `AdaptiveLooks.walk`."""
+    return _Shown(mechanism, rows, y, rng)
 
 
 class _Shown:

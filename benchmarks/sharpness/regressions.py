@@ -26,7 +26,7 @@ from sottovoce.inference.regression.formula import Formula
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.records.facts import Category, Count, Facts, Flag, Number
 
-__all__ = ["cells"]
+__all__ = ["cells", "table"]
 
 Array = npt.NDArray[Any]
 FAMILIES, SIZES, EPSILONS, DIMENSIONS = (
@@ -202,9 +202,21 @@ def _formula(family: str, law: str, d: int) -> Formula:
     return Formula(f"y ~ {' + '.join(names)}", Facts(columns | {"y": response}), family)
 
 
-def _made_up(cell: str, family: str, law: str, n: int, epsilon: float, d: int, k: int) -> Fit:
+def table(
+    cell: str, family: str, law: str, n: int, epsilon: float, d: int, k: int
+) -> tuple[AdaptiveLooks, Array, Array, Array, Array]:
+    """Return the mechanism of a repetition, its encoded rows, responses, and the slopes with the oracle's widths."""
     turn = k % TRUTHS
-    slopes, best, plain = _standing(cell, family, law, n, epsilon, d, turn)
+    slopes, best, _ = _standing(cell, family, law, n, epsilon, d, turn)
+    columns, y, scale = _columns(cell, family, law, n, d, k)
+    formula = _formula(family, law, d)
+    rows, _ = formula.encoding.rows([np.asarray(columns[name], dtype=float) for name in formula.encoding.names], n)
+    return AdaptiveLooks.calibrate(formula, n, ApproxDP(epsilon, DELTA)), rows, y, slopes * scale, best * scale
+
+
+def _columns(cell: str, family: str, law: str, n: int, d: int, k: int) -> tuple[dict[str, Array], Array, Array]:
+    """Return the columns and responses of a repetition, and by what their slopes are multiplied."""
+    turn = k % TRUTHS
     theta, rng = _theta(cell, family, law, d, turn), data_rng(cell, k)
     rows = _rows(cell, law, rng, n, d, turn)
     y = _response(family, law, _predictor(law, rows, theta), rng)
@@ -212,8 +224,12 @@ def _made_up(cell: str, family: str, law: str, n: int, epsilon: float, d: int, k
     scale = np.ones(d)
     if law == "flag of 2 %":
         columns["x0"], scale[0] = columns["x0"] / 100, 100.0
-    if family == "linear":
-        y = y / _WIDE
+    return columns, y / _WIDE if family == "linear" else y, scale
+
+
+def _made_up(cell: str, family: str, law: str, n: int, epsilon: float, d: int, k: int) -> Fit:
+    slopes, best, plain = _standing(cell, family, law, n, epsilon, d, k % TRUTHS)
+    columns, y, scale = _columns(cell, family, law, n, d, k)
     terms = dict(zip(columns, slopes * scale, strict=True))
     return _private(cell, _formula(family, law, d), columns, y, epsilon, 1.0, terms, best * scale, plain * scale, k)
 

@@ -9,9 +9,11 @@ from scipy import special, stats
 from sottovoce.inference.regression import AdaptiveLooks, Formula
 from sottovoce.inference.regression.coefficients import Coefficients
 from sottovoce.inference.regression.joint_likelihood import JointLikelihood
-from sottovoce.inference.regression.joint_posterior import JointPosterior, infer
+from sottovoce.inference.regression.joint_posterior import JointPosterior, JointRegression
 from sottovoce.inference.regression.joint_priors import JointPriors
+from sottovoce.inference.regression.released_look import ReleasedLook
 from sottovoce.inference.regression.row_law import RowLaw
+from sottovoce.mechanisms import observation_model
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.facts import Category, Facts, Flag, Number
 
@@ -77,6 +79,10 @@ def test_the_law_of_rows_has_the_moments_it_says() -> None:
     assert np.allclose((made.rows.T * made.weights) @ made.rows, rows.T @ rows / draws, atol=4e-3)
 
 
+def infer(formula: Formula, n: int, looks: tuple[ReleasedLook, ...]) -> JointPosterior:
+    return observation_model.infer(JointRegression(formula, n), looks)
+
+
 def brute_force(model: JointLikelihood, posterior: JointPosterior) -> tuple[np.ndarray, np.ndarray]:
     """Importance sampling of the exact density from a widened law around the mode: means and deviations of θ."""
     psi = model.misfit(posterior.latent)
@@ -128,7 +134,7 @@ def test_all_looks_tell_and_intervals_hold_the_truth(text: str) -> None:
 def test_the_log_likelihood_of_looks_is_finite_and_prefers_the_mode() -> None:
     found = released("y ~ x", 0.5)
     posterior = infer(found.formula, N, found.looks)
-    model = JointLikelihood(found.formula, N, found.looks)
-    far = posterior.latent + 2.0 * (np.arange(model.size) == model.eta.start + 1)
-    near, off = (sum(model.log_likelihood(look, u) for look in found.looks) for u in (posterior.latent, far))
+    eta, model = JointLikelihood(found.formula, N, found.looks).eta, JointRegression(found.formula, N)
+    far = posterior.latent + 2.0 * (np.arange(len(posterior.latent)) == eta.start + 1)
+    near, off = (model.log_likelihood(found.looks, u) for u in (posterior.latent, far))
     assert math.isfinite(near) and near > off

@@ -15,11 +15,13 @@ from sottovoce.inference.regression.adaptive_newton import Path, Shown, final, s
 from sottovoce.inference.regression.budget_allocation import Step, steps
 from sottovoce.inference.regression.coefficients import Coefficients
 from sottovoce.inference.regression.formula import Formula
+from sottovoce.inference.regression.joint_posterior import JointRegression
 from sottovoce.inference.regression.look_posterior import LookPosterior, believe_all
 from sottovoce.inference.regression.sampler_settings import RELEASED, SamplerSettings
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.mechanisms.mechanism import Mechanism
+from sottovoce.mechanisms.observation_model import infer
 from sottovoce.mechanisms.single_threaded import one_thread
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.errors import InvalidData, InvalidValue
@@ -193,7 +195,18 @@ class AdaptiveLooks(Mechanism):
         return self.conclude_all([path])[0]
 
     def conclude_all(self, paths: Sequence[Path], care: SamplerSettings = RELEASED) -> list[Coefficients]:
-        """Return what the looks of several releases tell, found side by side."""
+        """Return what the looks of several releases tell: of all of them where one likelihood explains them."""
+        if JointRegression.knows(self.system, self.n):
+            with one_thread():
+                jointly = [self._jointly(path) for path in paths]
+            return [
+                self.conclude_last([path], care)[0] if joint is None else joint
+                for path, joint in zip(paths, jointly, strict=True)
+            ]
+        return self.conclude_last(paths, care)
+
+    def conclude_last(self, paths: Sequence[Path], care: SamplerSettings = RELEASED) -> list[Coefficients]:
+        """Return what the last look of each of several releases tells, found side by side."""
         with one_thread():
             asked = [final(self, path, care) for path in paths]
             beliefs = believe_all(asked)
@@ -234,6 +247,29 @@ class AdaptiveLooks(Mechanism):
             rows, records = belief.imagined.rows[best], belief.imagined.records[best]
             full = float(records @ last.look.model.full(rows @ last.look.back.T @ belief.means[best]) / records.sum())
         return Coefficients.from_belief(system, result, remaining, cut, last.misses, full, tuple(path.looks))
+
+    def _jointly(self, path: Path) -> Coefficients | None:
+        """Return what all looks tell; None where their noise is such that no mode is found."""
+        system, n = self.system, self.n
+        assert n is not None
+        try:
+            with np.errstate(all="ignore"):
+                posterior = infer(JointRegression(system, n), path.looks)
+        except (np.linalg.LinAlgError, ValueError):  # noise beyond all measure
+            return None
+        if not (np.all(np.isfinite(posterior.means)) and np.all(np.isfinite(posterior.covariances))):
+            return None
+        A, b = system.units
+        belief = LookPosterior(posterior.weights, posterior.means, posterior.covariances).mapped(A, b)
+        plain = np.sqrt(np.diag(A @ posterior.plain @ A.T))
+        plain = np.minimum(plain, np.sqrt(np.diag(belief.covariance)))
+        unknown = posterior.hidden.copy()
+        if system.prior is not None and system.prior >= system.usual_prior:
+            unknown |= posterior.unlearned > _UNLEARNED
+        plain = np.where(np.abs(A) @ unknown > 0, math.nan, plain)
+        last = next(look.look for look in reversed(path.looks) if "information" in look.scales)
+        cut = last.cap * system.model.scale.half if isinstance(system.model, LinearFamily) and last.cap < 1 else None
+        return Coefficients.from_belief(system, belief, plain, cut, posterior.misfit, None, tuple(path.looks))
 
     # The attack.
 

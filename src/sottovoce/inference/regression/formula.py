@@ -208,16 +208,21 @@ class Formula:
         """The prior standard deviation where none is given: so wide that records decide."""
         return 2.0 if self.family == "linear" else 5.0
 
+    @property
+    def slope_sd(self) -> float:
+        """The prior standard deviation of what one column does to the linear predictor, over the records."""
+        slopes = sum(bool(entry) for entry in self.encoding.entries)
+        slopes -= sum(last - first for first, last in self.groups)
+        prior = self.prior or 0.0
+        return min(prior / 2, prior / math.sqrt(max(slopes, 1)))
+
     def prior_sd(self, spread: Floats) -> tuple[Floats, Floats]:
         """Return the log of each guess's weight and the prior standard deviations of θ, by how far entries spread.
 
         A slope counts by what it does to the linear predictor: its column's spread, one row a guess, times the slope.
         The spread of a group is unknown: guesses are spread over it, weighed by the half-Cauchy law.
         """
-        entries = self.encoding.entries
-        slopes = sum(bool(entry) for entry in entries) - sum(last - first for first, last in self.groups)
-        prior = self.prior or 0.0
-        size = min(prior / 2, prior / math.sqrt(max(slopes, 1)))
+        entries, prior, size = self.encoding.entries, self.prior or 0.0, self.slope_sd
         logs = np.zeros(len(spread))
         sd = np.where(self.encoding.numbers, size / np.maximum(spread, NARROWEST), 2 * size)
         sd[:, [not entry for entry in entries]] = _WIDER * prior

@@ -116,16 +116,13 @@ class JointLikelihood:
         self.eta = slice(first, first + self.d)
         self.missing = first + self.d
         """The place of the share of records with a missing value; after it those of the residuals' law."""
-        self.size = first + self.d + 1 + (2 if self.linear else 0)
+        self.size = first + self.d + 1 + (3 if self.linear else 0)
         self.score = np.concatenate([look.score for look in self.looks])
         self.matrices = np.concatenate([look.matrices for look in self.looks])
         self.normals, self.odds, self.stretches = self.law.points(None)
         entries = formula.encoding.entries
         self._constant = next((i for i, entry in enumerate(entries) if not entry), None)
-        prior = formula.prior or 0.0
-        slopes = sum(bool(entry) for entry in entries)
-        self._slope_sd = min(prior / 2, prior / math.sqrt(max(slopes, 1)))
-        self._level_sd = _WIDER * prior
+        self._slope_sd, self._level_sd = formula.slope_sd, _WIDER * (formula.prior or 0.0)
         self._numbers = formula.encoding.numbers & ~formula.encoding.ones
 
     def aim(self, u: Floats) -> None:
@@ -139,7 +136,7 @@ class JointLikelihood:
     def _theta(self, u: Floats, pseudo: PseudoRows) -> tuple[Floats, Floats]:
         """Return θ = Bη and B: a slope counts by its column's spread, an intercept is that of a mean row."""
         mean = pseudo.weights @ pseudo.rows
-        spread = np.sqrt(np.maximum(pseudo.weights @ (pseudo.rows - mean) ** 2, 1e-14))
+        spread = np.sqrt(pseudo.weights @ (pseudo.rows - mean) ** 2 + self.priors.narrowest**2)
         sd = np.where(self._numbers, self._slope_sd / spread, _WIDER * self._slope_sd)
         root = np.diag(sd)
         if self._constant is not None:
@@ -151,7 +148,7 @@ class JointLikelihood:
         """Return dθ/du."""
         mean = pseudo.weights @ pseudo.rows
         off = pseudo.rows - mean
-        square = np.maximum(pseudo.weights @ off**2, 1e-14)
+        square = pseudo.weights @ off**2 + self.priors.narrowest**2
         derived = np.zeros((self.d, self.size))
         derived[:, self.eta] = root
         dmean, dlog = np.zeros((self.d, self.law.size)), np.zeros((self.d, self.law.size))
@@ -188,7 +185,7 @@ class JointLikelihood:
 
     def residual_law(self, u: Floats) -> ResidualLaw:
         """Return the law of a linear regression's residuals."""
-        return ResidualLaw.of(u[self.missing + 1], u[self.missing + 2], self.priors)
+        return ResidualLaw.of(u[self.missing + 1 :], self.priors)
 
     def moments(self, u: Floats, *, slopes: bool = True) -> ExpectedSums:
         """Return what the looks are expected to have released, and the derivatives of that by u."""
@@ -390,13 +387,6 @@ class JointLikelihood:
         away = (self.matrices - moments.matrices) / sds
         derived = -(off @ off + away @ away + u @ u) / 2 - np.log(np.diag(root)).sum() - np.log(sds).sum()
         return float(derived) if math.isfinite(derived) else -math.inf
-
-    def log_likelihood(self, release: ReleasedLook, latent: Floats) -> float:
-        """Return the log density of one look given the latents, the formula taken to be right."""
-        alone = JointLikelihood(self.formula, self.n, [release], self.priors)
-        alone.normals, alone.odds, alone.stretches = self.normals, self.odds, self.stretches
-        misfit = np.zeros((self.d, self.d))
-        return alone.log_density(latent, misfit, 0.0) + float(latent @ latent) / 2
 
     def gauss_newton(self, u: Floats, misfit: Floats, tau: float, moments: ExpectedSums | None = None) -> Quadratic:
         """Return −log density near u as a sum of squares, covariances held; moments are those of u, if known."""

@@ -7,8 +7,9 @@ values weigh as the Laplace approximation of their evidence has it; of several, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,16 +20,30 @@ from sottovoce.inference.regression.joint_likelihood import JointLikelihood, Qua
 from sottovoce.inference.regression.joint_priors import JointPriors
 from sottovoce.inference.regression.noisy_score_information import NoisyScoreInformation
 from sottovoce.inference.regression.released_look import ReleasedLook
+from sottovoce.inference.regression.row_law import MOST_COMBINATIONS
 from sottovoce.privacy.numbers import Floats
+from sottovoce.records.facts.encodings import levels_of
 
-__all__ = ["JointPosterior", "infer"]
+__all__ = ["JointPosterior", "JointRegression"]
 
+_FAMILIES = ("logistic", "probit")
+_FEWEST = 100
+"""Of fewer records sums over them are not near to those over pseudo-rows."""
+_MOST_ENTRIES = 24
+"""Of longer rows the time, which grows as the fourth power of their length, would be more than seconds."""
 _HIDDEN = 0.1
 """A column's spread is laid on a grid where its logarithm is not known within this: slopes go as its inverse, and what
 a normal law of it misses is of the order of its square."""
+_UNKNOWN = 0.5
+"""And where its logarithm is not known within this, a factor of e either way, noise is said to hide the column."""
 _GRID = np.linspace(-3.6, 3.0, 12)
 """Places of a spread's grid, in standard deviations of its prior; of widths that double or halve from one to the next
 where the prior is flat."""
+_BEHIND, _FARTHEST = 2.5, 4.5
+"""The grid of a partial correlation goes from so many standard deviations nearer to zero to so far, where 1 − r is
+about 1e-5 of two columns."""
+_MOST_AXES = 12
+"""No more latents are laid on grids, for each takes some steps."""
 _MISFITS = np.linspace(-2.0, 2.0, 5)
 _STEPS, _NEAR = 30, 3e-2
 """Steps to the mode at most; it is reached where a step would gain less than this in log density."""
@@ -55,7 +70,10 @@ class JointPosterior:
     plain
         The covariance that would be left without noise, at the mode.
     hidden
-        Which numbers (places among the columns of the encoding) noise hides: how far they spread is not known.
+        Which entries of a row noise hides: how far a number of theirs spreads, or how many records have their levels,
+        is not known.
+    unlearned
+        Which part of its prior variance each entry of θ has left, in units of the linear predictor.
     misfit
         The posterior mean of τ.
     latent
@@ -66,7 +84,8 @@ class JointPosterior:
     means: Floats
     covariances: Floats
     plain: Floats
-    hidden: tuple[int, ...]
+    hidden: NDArray[np.bool_]
+    unlearned: Floats
     misfit: float
     latent: Floats
 
@@ -76,9 +95,39 @@ class JointPosterior:
         return np.asarray(self.weights @ self.means)
 
 
-def infer(formula: Formula, n: int, looks: Sequence[ReleasedLook], priors: JointPriors | None = None) -> JointPosterior:
-    """Return the posterior of θ given every look."""
-    return _Nested(JointLikelihood(formula, n, looks, priors)).posterior()
+@dataclass(frozen=True)
+class JointRegression:
+    """The `ObservationModel` of the looks of a regression: what they show given the latents of `JointLikelihood`."""
+
+    formula: Formula
+    n: int
+    priors: JointPriors = field(default_factory=JointPriors)
+
+    @staticmethod
+    def knows(formula: Formula, n: int | None) -> bool:
+        """Say whether the model has all that the question asks of it."""
+        encoding = formula.encoding
+        constant = () in encoding.entries and all(encoding.centred)
+        combinations = math.prod(len(levels_of(column) or (0,)) for column in encoding.columns)
+        plain = n is not None and n >= _FEWEST and formula.facts.person is None and not formula.groups
+        small = encoding.size <= _MOST_ENTRIES and combinations <= MOST_COMBINATIONS
+        return formula.family in _FAMILIES and plain and constant and small
+
+    def log_likelihood(self, releases: Sequence[ReleasedLook], latent: Floats) -> float:
+        """Return the log density of looks given the latents, the formula taken to be right."""
+        model = self._model(releases)
+        model.aim(latent)
+        nothing = np.zeros((len(model.score), len(model.score)))
+        return model.log_density(latent, nothing, 0.0) + float(latent @ latent) / 2
+
+    def posterior(self, releases: Sequence[ReleasedLook]) -> JointPosterior:
+        """Return the posterior of θ given every look."""
+        return _Nested(self._model(releases)).posterior()
+
+    def _model(self, releases: Sequence[ReleasedLook]) -> JointLikelihood:
+        # Of a condition nobody knows how many records meet it.
+        priors = self.priors if self.formula.where is None else replace(self.priors, missing_median=0.5)
+        return JointLikelihood(self.formula, self.n, releases, priors)
 
 
 class _Nested:
@@ -87,6 +136,7 @@ class _Nested:
     def __init__(self, model: JointLikelihood) -> None:
         self.model, self.priors = model, model.priors
         self.misses = model.formula.misses or 0.0
+        self.law = [place for place in range(model.size) if not model.eta.start <= place < model.eta.stop]
 
     def tau(self, u: float) -> float:
         """Return how far the formula misses, from a parameter that is standard normal before anything is seen."""
@@ -103,16 +153,42 @@ class _Nested:
         model.aim(u)
         self.psi = model.misfit(u)
         u, near = self.mode(u, usual, steps=_STEPS)
-        axes = [self._misfits(u)] if self.misses else []
-        tau = usual if not axes else self.tau(float(axes[0].weights @ axes[0].values))
-        if axes:
-            u, near = self.mode(u, tau, steps=_SHORT_STEPS)
+        tau, axes = usual, []
+        if self.misses:
+            misfits = self._misfits(u)
+            tau = self.tau(float(misfits.weights @ misfits.values))
+            u, near = self.mode(u, tau)
+            axes.append(self._misfits(u))
         hidden = self._hidden(u, near)
-        axes += [self._spreads(u, place, tau) for place in hidden]
-        weights, means, covariances = self._mixture(u, near, tau, axes)
+        axes += [self._axis(u, place, grid, tau) for place, grid in hidden]
+        weights, means, covariances, unlearned = self._mixture(u, near, tau, axes)
         misfit = tau if not self.misses else float(axes[0].weights @ [self.tau(value) for value in axes[0].values])
-        columns = tuple(model.law.numbers[model.law.spreads.index(place)] for place in hidden)
-        return JointPosterior(weights, means, covariances, self._plain(u), columns, misfit, u)
+        hidden_entries = self._hidden_entries(u, near, axes)
+        return JointPosterior(weights, means, covariances, self._plain(u), hidden_entries, unlearned, misfit, u)
+
+    def _hidden_entries(self, u: Floats, near: Quadratic, axes: Sequence[_Axis]) -> NDArray[np.bool_]:
+        """Return which entries have a number whose spread, or levels whose share, is not known."""
+        law, entries = self.model.law, self.model.formula.encoding.entries
+        spreads = dict(zip(law.spreads, law.numbers, strict=True))
+        columns = {spreads[a.place] for a in axes if a.place in spreads and self._log_sd(a) > _UNKNOWN}
+        hidden = np.array([any(place in columns for place, _ in entry) for entry in entries])
+        shares, tilts = law.shares(u)
+        covariance = np.linalg.inv(near.metric)[law.tilted, law.tilted]
+        for k, entry in enumerate(entries):
+            members = np.ones(len(shares), dtype=bool)
+            for at, place in enumerate(law.discrete):
+                levels = [1 if level < 0 else level for column, level in entry if column == place]
+                for level in levels:
+                    members &= law.combinations[:, at] == level
+            if not members.all():
+                slope = shares[members] @ tilts[members] / shares[members].sum()
+                hidden[k] |= bool(slope @ covariance @ slope > _UNKNOWN**2)
+        return hidden
+
+    def _log_sd(self, axis: _Axis) -> float:
+        """Return how well the logarithm of a spread is known."""
+        logs = np.log(self.model.law.spread(axis.values)[0])
+        return math.sqrt(max(float(axis.weights @ (logs - axis.weights @ logs) ** 2), 0.0))
 
     def mode(
         self, u: Floats, tau: float, fixed: Sequence[int] = (), steps: int = _SHORT_STEPS
@@ -149,46 +225,57 @@ class _Nested:
         return near.logs - near.height - float(log) / 2
 
     def _misfits(self, u: Floats) -> _Axis:
-        """Return the grid of how far the formula misses, all else one step from the mode."""
+        """Return the grid of how far the formula misses, with θ one step from the mode; the rows' law hardly moves."""
         logs, places, moments = [], [], self.model.moments(u)
         for value in _MISFITS:
             near = self.model.gauss_newton(u, self.psi, self.tau(value), moments)
-            step, gain = self.step(near, ())
+            step, gain = self.step(near, self.law)
             logs.append(self.evidence(near, ()) + gain - value**2 / 2)
             places.append(u + step)
         return _Axis.of(None, _MISFITS, np.array(logs), np.array(places))
 
-    def _hidden(self, u: Floats, near: Quadratic) -> list[int]:
-        """Return the places of the spreads that are not known, the least known first."""
-        spreads = self.model.law.spreads
-        if not spreads:
-            return []
-        sds = np.sqrt(np.diag(np.linalg.inv(near.metric))[spreads])
-        slopes = np.array([float(self.model.law.spread(u[place])[1]) for place in spreads])
-        order = np.argsort(-sds * slopes)
-        return [spreads[k] for k in order if sds[k] * slopes[k] > _HIDDEN]
+    def _hidden(self, u: Floats, near: Quadratic) -> list[tuple[int, Floats]]:
+        """Return the places of what the looks leave open, each with its grid: spreads of numbers, and what of a
+        number others do not explain; the least known first.
+        """
+        law, sds = self.model.law, np.sqrt(np.diag(np.linalg.inv(near.metric)))
+        doubt: list[tuple[float, int, Floats]] = []
+        for place in law.spreads:
+            doubt.append((sds[place] * float(law.spread(u[place])[1]), place, _GRID))
+        for place, b in law.partials():
+            side = 1.0 if u[place] > 0 else -1.0
+            grid = side * np.linspace(max(abs(u[place]) - _BEHIND * sds[place], -_FARTHEST), _FARTHEST, len(_GRID))
+            doubt.append((sds[place] * abs(float(law.unexplained(u[place], b)[1])), place, grid[:: int(side)]))
+        doubt.sort(key=lambda item: -item[0])
+        return [(place, grid) for size, place, grid in doubt[:_MOST_AXES] if size > _HIDDEN]
 
-    def _spreads(self, u: Floats, place: int, tau: float) -> _Axis:
-        """Return the grid of a column's spread, walked outwards from the mode as long as its values weigh anything."""
-        first = int(np.argmin(np.abs(_GRID - u[place])))
+    def _axis(self, u: Floats, place: int, grid: Floats, tau: float) -> _Axis:
+        """Return the weights of a grid, walked outwards from the mode as long as its values weigh anything."""
+        first = int(np.argmin(np.abs(grid - u[place])))
         visited: dict[int, tuple[float, Floats]] = {}
-        for order in (range(first, len(_GRID)), range(first - 1, -1, -1)):
+        for order in (range(first, len(grid)), range(first - 1, -1, -1)):
             at = u if order.start == first else visited[first][1]
             for k in order:
                 at = at.copy()
-                at[place] = _GRID[k]
+                at[place] = grid[k]
                 at, here = self.mode(at, tau, (place,))
                 visited[k] = self.evidence(here, (place,)), at
                 if visited[k][0] < max(log for log, _ in visited.values()) + _NOTHING:
                     break
         kept = sorted(visited)
         logs, places = zip(*(visited[k] for k in kept), strict=True)
-        return _Axis.of(place, _GRID[kept], np.array(logs), np.array(places))
+        return _Axis.of(place, grid[kept], np.array(logs), np.array(places))
 
-    def _mixture(self, u: Floats, near: Quadratic, tau: float, axes: Sequence[_Axis]) -> tuple[Floats, Floats, Floats]:
-        """Return weights, means and covariances of θ over the combinations of what lies on grids."""
+    def _mixture(
+        self, u: Floats, near: Quadratic, tau: float, axes: Sequence[_Axis]
+    ) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return weights, means and covariances of θ over the combinations of what lies on grids; and what part of
+        the prior variance is left of each entry.
+        """
+        eta = self.model.eta
         if not axes:
-            return np.ones(1), near.theta[None], self._spread_of(near, ())[None]
+            covariance, spread = self._spread_of(near, ())
+            return np.ones(1), near.theta[None], covariance[None], spread
         fixed = [axis.place for axis in axes if axis.place is not None]
         if len(axes) == 1:
             weights = axes[0].weights
@@ -198,7 +285,7 @@ class _Nested:
             picked = np.stack([axis.at(column) for axis, column in zip(axes, even.T, strict=True)], axis=1)
             picked, counts = np.unique(picked, axis=0, return_counts=True)
             weights = counts / _DRAWS
-        means, covariances = [], []
+        means, covariances, etas, spreads = [], [], [], []
         kept = weights > 1e-5
         for row in picked[kept]:
             at, here_tau = u.copy(), tau
@@ -209,15 +296,23 @@ class _Nested:
                 if axis.place is not None:
                     at[axis.place] = axis.values[k]
             here = self.model.gauss_newton(at, self.psi, here_tau)
-            means.append(here.theta + here.theta_slopes @ self.step(here, fixed)[0])
-            covariances.append(self._spread_of(here, fixed))
-        return weights[kept] / weights[kept].sum(), np.array(means), np.array(covariances)
+            step, _ = self.step(here, self.law)
+            means.append(here.theta + here.theta_slopes @ step)
+            etas.append((at + step)[eta])
+            covariance, spread = self._spread_of(here, fixed)
+            covariances.append(covariance)
+            spreads.append(spread)
+        weights = weights[kept] / weights[kept].sum()
+        off = np.array(etas) - weights @ np.array(etas)
+        unlearned = weights @ (np.array(spreads) + off**2)
+        return weights, np.array(means), np.array(covariances), unlearned
 
-    def _spread_of(self, near: Quadratic, fixed: Sequence[int]) -> Floats:
-        """Return the covariance of θ, some latents held."""
+    def _spread_of(self, near: Quadratic, fixed: Sequence[int]) -> tuple[Floats, Floats]:
+        """Return the covariance of θ, some latents held; and the variance of η, in which θ is whitened."""
         free = np.setdiff1d(np.arange(self.model.size), fixed)
-        slopes = near.theta_slopes[:, free]
-        return np.asarray(slopes @ linalg.solve(near.metric[np.ix_(free, free)], slopes.T, assume_a="pos"))
+        covariance = np.linalg.inv(near.metric[np.ix_(free, free)])
+        slopes, eta = near.theta_slopes[:, free], np.isin(free, np.arange(self.model.size)[self.model.eta])
+        return np.asarray(slopes @ covariance @ slopes.T), np.diag(covariance)[eta]
 
     def _plain(self, u: Floats) -> Floats:
         """Return the covariance of θ that as many records without noise would leave."""

@@ -21,6 +21,9 @@ class JointPriors:
         log s of a column's standard deviation s is Student t about log of the median. The survey fits a normal law of
         log s with middle −2.02 and scale .70; four degrees of freedom in its place allow for owners whose bounds are
         far more generous (Gelman et al., *Bayesian Data Analysis*, ch. 17). Means are uniform between the bounds.
+    narrowest
+        A slope counts by what it does to the linear predictor over a spread no smaller than this: of a column that
+        spreads over less than a thousandth of its stated bounds the bounds are wrong, and the slope is not boundless.
     skew_sd
         κ ~ N(0, skew_sd²) of the shifted log-normal law of a column (survey: .44; .37 without the wildest columns).
     correlation_shape
@@ -39,6 +42,9 @@ class JointPriors:
     tail_ratio, tail_median, tail_sd
         Residuals are normal but for a share Φ(u) whose deviation is `tail_ratio` times as large, the contaminated
         normal law of Tukey (1960), u normal about Φ⁻¹(`tail_median`).
+    residual_skew_sd
+        κ ~ N(0, residual_skew_sd²) of the shifted log-normal law of residuals: κ = 1, whose skewness is 6, as costs
+        and lengths of stay have it, lies two deviations out.
     missing_median, missing_sd
         The share of records in which a value is missing is Φ(u), u normal about Φ⁻¹(`missing_median`).
     nugget
@@ -49,6 +55,7 @@ class JointPriors:
     spread_median: float = 0.133
     spread_scale: float = 0.70
     spread_freedom: int = 4
+    narrowest: float = 1e-3
     skew_sd: float = 0.4
     correlation_shape: float = 1.0
     shift_sd: float = 0.5
@@ -60,6 +67,7 @@ class JointPriors:
     tail_ratio: float = 3.0
     tail_median: float = 0.05
     tail_sd: float = 0.8
+    residual_skew_sd: float = 0.5
     missing_median: float = 0.01
     missing_sd: float = 1.0
     nugget: float = 0.02

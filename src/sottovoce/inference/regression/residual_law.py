@@ -19,8 +19,11 @@ __all__ = ["Kernel", "Kernels", "ResidualLaw", "binary_residuals"]
 Kernel = tuple[Floats, Floats, Floats, list[Floats]]
 """A function of each row, and its derivatives by the linear predictor at the centre, by that at θ, and by the
 parameters of the residuals' law."""
-_NODES = 40
-"""Gauss–Hermite nodes of a residual's law, where two cuts are taken together: variances need two digits."""
+_PARTS, _WITHIN = 7, 0.5
+"""Normal laws that a log-normal one is made of, and the deviation within them beside that of the whole."""
+_STRAIGHT = 1e-3
+_NODES = 7
+"""Gauss–Hermite nodes of each, where two cuts are taken together: variances need two digits."""
 _STEP = 1e-4
 """Half the distance at which slopes of means are compared."""
 
@@ -43,55 +46,74 @@ def binary_residuals(family: Family, t0: Floats, t1: Floats, *, slopes: bool = T
     return Kernels((truth - at, -rise, climbs, []), (rise, bend, zero, []), (zero, zero, zero, []))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ResidualLaw:
-    """Normal residuals of deviation sd, but for a share that is `ratio` times as wide (Tukey 1960).
+    """Residuals of a shifted log-normal law but for a share several times as wide, as a mixture of normal laws.
 
-    `dsd` and `dshare` are the derivatives by the parameters.
+    The normal variable e behind a log-normal one is a·E + b·Z, E on Gauss–Hermite nodes; given E the first two moments
+    of the log-normal variable are known, so those of the mixture are exact, and its sums of cut residuals are smooth.
+
+    Attributes
+    ----------
+    weights, means, sds
+        The mixture; its mean is zero.
+    slopes
+        The derivatives of each by the three parameters: (parameters, components).
     """
 
-    sd: float
-    dsd: float
-    share: float
-    dshare: float
-    ratio: float
+    weights: Floats
+    means: Floats
+    sds: Floats
+    slopes: tuple[Floats, Floats, Floats]
 
     @classmethod
-    def of(cls, u: float, tail: float, priors: JointPriors) -> ResidualLaw:
-        """Return the law at two parameters that are standard normal before anything is seen."""
-        sd = math.exp(math.log(priors.dispersion_median) + priors.dispersion_log_sd * float(u))
-        at = float(special.ndtri(priors.tail_median)) + priors.tail_sd * float(tail)
-        slope = priors.tail_sd * math.exp(-at * at / 2) / math.sqrt(2 * math.pi)
-        return cls(sd, sd * priors.dispersion_log_sd, float(special.ndtr(at)), slope, priors.tail_ratio)
+    def of(cls, u: Floats, priors: JointPriors) -> ResidualLaw:
+        """Return the law at parameters (spread, tail, skew) that are standard normal before anything is seen."""
+        sd = math.exp(math.log(priors.dispersion_median) + priors.dispersion_log_sd * float(u[0]))
+        at = float(special.ndtri(priors.tail_median)) + priors.tail_sd * float(u[1])
+        share = float(special.ndtr(at))
+        dshare = priors.tail_sd * math.exp(-at * at / 2) / math.sqrt(2 * math.pi)
+        skew, step = priors.residual_skew_sd * float(u[2]), priors.residual_skew_sd * _STEP
+        mean, width = _log_normal_parts(skew)
+        ahead, behind = _log_normal_parts(skew + step), _log_normal_parts(skew - step)
+        dmean, dwidth = ((a - b) / (2 * _STEP) for a, b in zip(ahead, behind, strict=True))
+        _, odds = _hermite(_PARTS)
+        times = np.repeat([1.0, priors.tail_ratio], _PARTS)
+        weights = np.concatenate([(1 - share) * odds, share * odds])
+        dweights = np.zeros((3, 2 * _PARTS))
+        dweights[1] = dshare * np.concatenate([-odds, odds])
+        parts = []
+        for value, by_skew in ((mean, dmean), (width, dwidth)):
+            scaled = sd * times * np.tile(value, 2)
+            parts.append((scaled, priors.dispersion_log_sd * scaled, sd * times * np.tile(by_skew, 2)))
+        dmeans, dsds = (np.array([by_sd, np.zeros(2 * _PARTS), by_skew]) for _, by_sd, by_skew in parts)
+        return cls(weights, parts[0][0], parts[1][0], (dweights, dmeans, dsds))
 
     @property
     def variance(self) -> float:
         """The variance of a residual."""
-        return self.sd**2 * (1 - self.share + self.share * self.ratio**2)
+        return float(self.weights @ (self.sds**2 + self.means**2))
 
     def kernels(self, cap: float, beyond: float, off: Floats) -> Kernels:
         """Return what residuals about a centre that is off pull with: cut at the cap, or what of them lies beyond."""
-        near, far = (self._cut(cap, beyond, off, times) for times in (1.0, self.ratio))
-        found = []
-        for one, other in zip(near, far, strict=True):
-            value, by_off, by_sd = ((1 - self.share) * a + self.share * b for a, b in zip(one, other, strict=True))
-            by_law = [by_sd * self.dsd, (other[0] - one[0]) * self.dshare]
-            found.append((value, -by_off, by_off, by_law))
-        return Kernels(*found)
-
-    def _cut(self, cap: float, beyond: float, off: Floats, times: float) -> list[tuple[Floats, Floats, Floats]]:
-        cut = _clipped(off, times * self.sd, cap, times)
-        if not beyond:
-            return cut
-        inner = _clipped(off, times * self.sd, beyond, times)
-        mean = tuple(a - b for a, b in zip(cut[0], inner[0], strict=True))
-        return [(mean[0], mean[1], mean[2]), *cut[1:]]
+        centres = off[:, None] + self.means
+        cut = _clipped(centres, self.sds, cap)
+        if beyond:
+            inner = _clipped(centres, self.sds, beyond)[0]
+            cut = [(cut[0][0] - inner[0], cut[0][1] - inner[1], cut[0][2] - inner[2]), *cut[1:]]
+        dweights, dmeans, dsds = self.slopes
+        kernels = []
+        for value, by_centre, by_sd in cut:
+            by_off = by_centre @ self.weights
+            by_law = value @ dweights.T + by_centre @ (self.weights * dmeans).T + by_sd @ (self.weights * dsds).T
+            kernels.append((value @ self.weights, -by_off, by_off, list(by_law.T)))
+        return Kernels(*kernels)
 
     def covariances(self, cuts: Sequence[tuple[float, float]], offs: Sequence[Floats]) -> Floats:
         """Return how what a record pulls with at several looks varies together: (looks, looks, rows)."""
-        nodes, weights = _hermite()
-        law = np.concatenate([(1 - self.share) * weights, self.share * weights])
-        noise = self.sd * np.concatenate([nodes, self.ratio * nodes])
+        nodes, odds = _hermite(_NODES)
+        law = (self.weights[:, None] * odds).ravel()
+        noise = (self.means[:, None] + self.sds[:, None] * nodes).ravel()
         pulls = []
         for (cap, beyond), off in zip(cuts, offs, strict=True):
             residual = off[:, None] + noise
@@ -101,19 +123,29 @@ class ResidualLaw:
         return np.array([[(a * b) @ law for b in pulls] for a in pulls])
 
 
-@lru_cache(maxsize=1)
-def _hermite() -> tuple[Floats, Floats]:
-    nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+def _log_normal_parts(skew: float) -> tuple[Floats, Floats]:
+    """Return the means and deviations of a standardised log-normal variable given each node of E."""
+    nodes, _ = _hermite(_PARTS)
+    inner = _WITHIN**2
+    if abs(skew) < _STRAIGHT:  # to the first order: g = e + κ(e² − 1)/2
+        e = math.sqrt(1 - inner) * nodes
+        return e + skew * (e * e + inner - 1) / 2, _WITHIN * np.abs(1 + skew * e)
+    scale = math.sqrt(math.expm1(skew * skew)) * math.copysign(1.0, skew)
+    raised = np.exp(skew * math.sqrt(1 - inner) * nodes - skew * skew * (1 - inner) / 2)
+    return (raised - 1) / scale, raised * math.sqrt(math.expm1(skew * skew * inner)) / abs(scale)
+
+
+@lru_cache(maxsize=4)
+def _hermite(count: int) -> tuple[Floats, Floats]:
+    nodes, weights = np.polynomial.hermite_e.hermegauss(count)
     return nodes, weights / weights.sum()
 
 
-def _clipped(b: Floats, sd: float, cap: float, times: float) -> list[tuple[Floats, Floats, Floats]]:
-    """Return mean, share that is not cut and square of X ~ N(b, sd²) cut at ±cap, each with derivatives by b and by
-    sd over `times`.
-    """
+def _clipped(b: Floats, sd: Floats, cap: float) -> list[tuple[Floats, Floats, Floats]]:
+    """Return mean, share that is not cut and square of X ~ N(b, sd²) cut at ±cap, each with derivatives by b and sd."""
     if not cap:
         one, zero = np.ones_like(b), np.zeros_like(b)
-        return [(b, one, zero), (one, zero, zero), (b * b + sd * sd, 2 * b, np.full_like(b, 2 * sd * times))]
+        return [(b, one, zero), (one, zero, zero), (b * b + sd * sd, 2 * b, zero + 2 * sd)]
     above, below = (cap - b) / sd, (-cap - b) / sd
     pa, pb = special.ndtr(above), special.ndtr(below)
     fa, fb = (np.exp(-k * k / 2) / math.sqrt(2 * math.pi) for k in (above, below))
@@ -122,7 +154,7 @@ def _clipped(b: Floats, sd: float, cap: float, times: float) -> list[tuple[Float
     mean = cap * (1 - pa) - cap * pb + b * inside + sd * rise
     square = cap**2 * (1 - inside) + b * b * inside + 2 * b * sd * rise + sd * sd * second
     return [
-        (mean, inside, times * rise),
-        (inside, rise / sd, times * (below * fb - above * fa) / sd),
-        (square, 2 * (b * inside + sd * rise), 2 * times * (b * rise + sd * second)),
+        (mean, inside, rise),
+        (inside, rise / sd, (below * fb - above * fa) / sd),
+        (square, 2 * (b * inside + sd * rise), 2 * (b * rise + sd * second)),
     ]

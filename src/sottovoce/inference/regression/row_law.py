@@ -27,6 +27,8 @@ MOST_COMBINATIONS = 64
 _NODES = 12
 """Gauss–Hermite nodes along the linear predictor: exact for polynomials of degree 23."""
 _FEWEST_ROWS = 256
+_LEAST_SHARE = 1e-9
+"""The least part, as a square, of a number that those before it do not explain."""
 _NARROWEST = 1e-6
 """A spread is no smaller than this, so that its inverse is a double of moderate size."""
 _LEAST_VARIANCE, _LARGEST = 0.02, 0.98
@@ -106,12 +108,20 @@ class RowLaw:
         self.size = self.tilted.stop
         self.spreads = [block.start + 1 for block in self.blocks]
         """The places of the numbers' spreads among the parameters."""
-        # LKJ(η) as partial correlations of a C-vine: that of j and i given all before i is Beta on (−1, 1); Fisher's z
-        # of it is as good as normal, with half a trigamma function for its variance.
+        # LKJ(η) as partial correlations of a C-vine: that of j and i given all before i is Beta(b, b) on (−1, 1).
         eta = self.priors.correlation_shape
-        self._partial_sd = [
-            np.sqrt(special.polygamma(1, np.array([eta + (p - 2 - i) / 2 for i in range(j)])) / 2) for j in range(p)
-        ]
+        self._vine = [np.array([eta + (p - 2 - i) / 2 for i in range(j)]) for j in range(p)]
+
+    def partials(self) -> list[tuple[int, float]]:
+        """Return the places of all partial correlations, each with the b of its law."""
+        pairs = zip(self.blocks, self._vine, strict=True)
+        return [(block.start + 3 + i, float(b)) for block, vine in pairs for i, b in enumerate(vine)]
+
+    @staticmethod
+    def unexplained(u: Floats, b: float) -> tuple[Floats, Floats]:
+        """Return √(1 − r²) of a partial correlation, and the derivative of its logarithm."""
+        r, alone, slope = _beta_quantile(np.asarray(u, dtype=np.float64), np.asarray(b))
+        return np.sqrt(alone), -r * slope / alone
 
     # From parameters to the law.
 
@@ -177,9 +187,8 @@ class RowLaw:
         partial, shifts = part[3 : 3 + j], part[3 + j :] * self.priors.shift_sd
         m, (s, dlog) = 2 * special.ndtr(um) - 1, self.spread(us)
         # Row j of the Cholesky factor of R by partial correlations.
-        z = self._partial_sd[j] * partial
-        c = np.tanh(z)
-        remaining = np.sqrt(np.concatenate([[1.0], np.cumprod(1 - c**2)]))
+        c, alone, dc = _beta_quantile(partial, self._vine[j])
+        remaining = np.sqrt(np.concatenate([[1.0], np.cumprod(alone)]))
         row = np.append(c, 1.0) * remaining
         mixed = e @ row
         k = self.priors.skew_sd * uk
@@ -194,9 +203,9 @@ class RowLaw:
         moved[:, 1] = s * dlog * (g + shift)
         moved[:, 2] = s * dk * self.priors.skew_sd
         if j:  # a partial correlation moves its own place of the row, and shortens those after it
-            drow = np.triu(np.ones((j, j + 1)), 1) * -np.outer(c, row)
-            drow[np.arange(j), np.arange(j)] = remaining[:j] * (1 - c**2)
-            moved[:, 3 : 3 + j] = (s * dg)[:, None] * (e @ (drow * self._partial_sd[j][:, None]).T)
+            drow = np.triu(np.ones((j, j + 1)), 1) * -np.outer(c * dc / alone, row)
+            drow[np.arange(j), np.arange(j)] = remaining[:j] * dc
+            moved[:, 3 : 3 + j] = (s * dg)[:, None] * (e @ drow.T)
         moved[:, 3 + j :] = s * self.priors.shift_sd * shifting
         return np.clip(raw, -1.0, 1.0), moved * inside[:, None]
 
@@ -291,10 +300,13 @@ class RowLaw:
 
     def _start_correlations(self, u: Floats, alone: list[int | None], covariance: Floats) -> None:
         """Begin with the correlations of the numbers that stand alone in a row, as far as they can be."""
-        at = [j for j, entry in enumerate(alone) if entry is not None]
+        at, entries = [], []
+        for j, entry in enumerate(alone):
+            if entry is not None:
+                at.append(j)
+                entries.append(entry)
         if len(at) < 2:
             return
-        entries = [alone[j] for j in at]
         part = covariance[np.ix_(entries, entries)]
         sds = np.sqrt(np.clip(np.diag(part), 1e-4, None))
         inside = np.clip(part / np.outer(sds, sds), -1, 1)
@@ -308,12 +320,21 @@ class RowLaw:
             remaining = 1.0
             for i in range(j):
                 partial = float(np.clip(root[j, i] / math.sqrt(max(remaining, 1e-9)), -_LARGEST, _LARGEST))
-                u[block.start + 3 + i] = math.atanh(partial) / self._partial_sd[j][i]
+                b = self._vine[j][i]
+                u[block.start + 3 + i] = special.ndtri(special.betainc(b, b, (1 + partial) / 2))
                 remaining -= root[j, i] ** 2
 
 
 def _log_phi(u: Floats) -> Floats:
     return np.asarray(-u * u / 2 - 0.5 * math.log(2 * math.pi))
+
+
+def _beta_quantile(u: Floats, b: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return r of a Beta(b, b) law on (−1, 1) at normal quantiles, 1 − r² to the last digit, and dr/du."""
+    nearer = np.maximum(special.betaincinv(b, b, special.ndtr(-np.abs(u))), _LEAST_SHARE)
+    alone = 4 * nearer * (1 - nearer)
+    log_density = (b - 1) * np.log(alone / 4) - special.betaln(b, b)
+    return np.sign(u) * (1 - 2 * nearer), alone, 2 * np.exp(_log_phi(u) - log_density)
 
 
 def _log_student(t: Floats, freedom: int) -> Floats:

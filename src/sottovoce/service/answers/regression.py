@@ -22,6 +22,7 @@ from sottovoce.privacy.json_values import json_object, restoring
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.shares import percent
 from sottovoce.records.facts.encodings import levels_of
+from sottovoce.records.readings.families import LinearFamily
 from sottovoce.service.answers import predictions
 from sottovoce.service.answers.display import PART, footing, formatted, is_minute, privacy_part, sure
 from sottovoce.service.answers.forest import forest, view
@@ -73,6 +74,15 @@ _HIDDEN = (
     "where no record has such a value, or the data write it otherwise than the facts do: compare their words"
 )
 """Said where intervals are wide for what is believed of columns beforehand; of no records they are that alone."""
+_UNKNOWN = "not known at this budget"
+_PRIOR = "prior: each column moves {} by 0 ± {:.3g} over the records (a standard deviation); prior= changes it"
+"""Said of every regression with columns: where noise hides one, its interval is as wide as this allows."""
+_MOVED = {
+    "logistic": "the log-odds",
+    "multinomial": "the log-odds",
+    "poisson": "the log-rate",
+    "linear": "the response",
+}
 _OFTEN = 0.05
 _REACHING = (
     "many counts reach their public bound, {:g}, or by how they vary much lies beyond it, and they are taken to be cut "
@@ -164,7 +174,7 @@ class Regression(PaperTable):
             if name is not None:
                 ends = np.exp(np.clip([median, low, high], -_FAR, _FAR)).tolist()
                 row |= dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
-            rows.append(row)
+            rows.append(row | {"note": self._unknown(place) if shown is None and self._drowned(place) else None})
         return rows
 
     @property
@@ -195,6 +205,8 @@ class Regression(PaperTable):
         body = []
         for row in self.rows:
             cells = [row["term"], *self.formatted(row), sure(row["probability"]), privacy_part(row, "?")]
+            if row["note"] is not None:
+                cells[1] = "not known"
             body.append(cells if name is None else [*cells, _ratio(row, name)[0] if ratio_is_told(row) else "?"])
         return head, body
 
@@ -256,10 +268,19 @@ class Regression(PaperTable):
         if hidden := [row["term"] for row in self.rows if row["privacy_share"] is None]:
             more = f" and {len(hidden) - _NAMED} more" if len(hidden) > _NAMED else ""
             result.append(_HIDDEN.format(", ".join(hidden[:_NAMED]) + more, question.parsed.response))
+        result += self._prior_note()
         if (beyond := beyond_note(self.posterior)) is not None:
             result.append(beyond)
         closing = (question.whose, nobody_note(question.facts), protection_note(self.cost), repeat_note(self.earlier))
         return [*result, *(note for note in closing if note is not None)]
+
+    def _prior_note(self) -> list[str]:
+        """Return how wide slopes may be before anything is seen, where there are any."""
+        question = self.question
+        if not any(question.encoding.entries):
+            return []
+        half = question.model.scale.half if isinstance(question.model, LinearFamily) else 1.0
+        return [_PRIOR.format(_MOVED.get(question.family, "the linear predictor"), half * question.slope_sd)]
 
     def __repr__(self) -> str:
         return f"Regression({self.question.describe()!r}: {len(self.rows)} terms)"
@@ -359,6 +380,14 @@ class Regression(PaperTable):
         axes.set_xlabel(self.ratio or "coefficient")
         titled(drawing, f"{self.question.describe()} ({percent(self.level)} intervals)")
         return drawing
+
+    def _unknown(self, place: int) -> str:
+        """Return that a term is not known, and the cheapest cure: closer bounds of its numbers cost nothing."""
+        encoding = self.question.encoding
+        factors = encoding.entries[place % encoding.size]
+        numbers = dict.fromkeys(encoding.names[column] for column, level in factors if level < 0)
+        closer = f"state closer bounds of {' and '.join(numbers)}, which is free, or " if numbers else ""
+        return f"{_UNKNOWN}; {closer}spend more or ask of more records"
 
     def _drowned(self, place: int) -> bool:
         """Return whether noise hides the column of a term, so that beliefs alone end its interval."""
