@@ -144,8 +144,8 @@ def _hermite(count: int) -> tuple[Floats, Floats]:
 def _clipped(b: Floats, sd: Floats, cap: float) -> list[tuple[Floats, Floats, Floats]]:
     """Return mean, share that is not cut and square of X ~ N(b, sd²) cut at ±cap, each with derivatives by b and sd."""
     if not cap:
-        one, zero = np.ones_like(b), np.zeros_like(b)
-        return [(b, one, zero), (one, zero, zero), (b * b + sd * sd, 2 * b, zero + 2 * sd)]
+        all_of_it, zero = np.ones_like(b), np.zeros_like(b)
+        return [(b, all_of_it, zero), (all_of_it, zero, zero), (b * b + sd * sd, 2 * b, zero + 2 * sd)]
     above, below = (cap - b) / sd, (-cap - b) / sd
     pa, pb = special.ndtr(above), special.ndtr(below)
     fa, fb = (np.exp(-k * k / 2) / math.sqrt(2 * math.pi) for k in (above, below))
