@@ -17,7 +17,7 @@ import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
 from papers.verb_worlds import SHARED, Cell, budget_price, question_of, world
-from sottovoce.inference.cells.noisy_cells import NoisyCells
+from sottovoce.inference.cells.cell_mechanisms import mechanism_kind
 from sottovoce.inference.figures import figure, write_csv
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import Floats
@@ -67,7 +67,8 @@ def design() -> list[Cell]:
 def cover(cell: Cell, repeats: int, seed: int) -> dict[str, float]:
     """Return how often intervals hold the truth, and how wide they are."""
     rng = seeded_rng(seed)
-    mechanism = NoisyCells.calibrate(question_of(cell), cell.n, cell.promise, price=budget_price(cell))
+    question = question_of(cell)
+    mechanism = mechanism_kind(question).calibrate(question, cell.n, cell.promise, price=budget_price(cell))
     hits, widths = [], []
     for _ in range(repeats):
         records, truth = world(cell, rng)
