@@ -182,6 +182,14 @@ def test_local_matrices_are_checked_and_repaired_exactly(broken):
         LocalMechanism.from_matrix(graph, 1.0, [[1.0], [1.0]])
 
 
+def test_a_repaired_matrix_stays_near_the_one_that_was_given():
+    """A hair over its ε, as rounding leaves one: a little of what is even is mixed in, and not more."""
+    graph, keep = ProfileGraph.complete({"a": [0.9, 0.1], "b": [0.1, 0.9]}), np.exp(1) / (1 + np.exp(1)) + 1e-11
+    mechanism = LocalMechanism.from_matrix(graph, 1.0, [[keep, 1 - keep], [1 - keep, keep]])
+    assert 0 < mechanism.repair_weight < 1e-9
+    np.testing.assert_allclose(mechanism.matrices[0], [[keep, 1 - keep], [1 - keep, keep]], atol=1e-9)
+
+
 @pytest.mark.parametrize("epsilon", [0.0, 1e-16, 0.5, 2.0, 60.0])
 def test_randomized_response_is_locally_private_exactly(epsilon):
     for d in (1, 2, 3, 7):

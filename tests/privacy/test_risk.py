@@ -307,3 +307,12 @@ def test_a_curve_of_divergences_allows_the_coin_that_it_just_allows(rho, alpha):
         low, high = np.where(inside, middle, low), np.where(inside, high, middle)
     truth = low.min()
     assert truth * (1 - 1e-4) <= success(ZeroConcentratedProfile(rho), alpha) <= truth * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize("chance", [0.01, 0.3, 0.9])
+def test_what_a_pure_promise_leaves_to_a_guess_is_what_its_profile_does(epsilon, chance):
+    """The least of e^ε·α and 1 − e^(−ε)(1 − α): randomized response, by hand."""
+    truth = min(math.exp(epsilon) * chance, 1 - math.exp(-epsilon) * (1 - chance))
+    assert success(PureDP(epsilon), chance) == pytest.approx(truth, rel=1e-12)
+    assert success(PureDP(epsilon), chance) >= truth

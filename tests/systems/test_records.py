@@ -17,6 +17,7 @@ from sottovoce.mechanisms.conjugate import (
     NormalMean,
 )
 from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.records.facts import Flag, Number
 from sottovoce.records.readings import Statistics
 from sottovoce.records.tables import open_table
 
@@ -288,3 +289,8 @@ def test_a_sum_that_no_double_holds_is_refused_by_public_numbers():
     ):
         with pytest.raises(InvalidValue):
             build()
+
+
+def test_a_proportion_is_asked_of_a_flag_or_of_a_condition_alone():
+    assert BetaBernoulli.usual(None) == BetaBernoulli.usual(Flag()) == {"alpha": 1.0, "beta": 1.0}
+    assert BetaBernoulli.usual(Number(0, 1)) is None
