@@ -129,6 +129,10 @@ def test_lemma_6_as_stated_fulfils_no_assumption():
     for c in (1e-3, 1.0, 10.0):
         small = min(1e-2, 1e-4 / c)
         assert math.exp(-1 / (2 * small)) < -math.expm1(-c * small)
+    # Nor is there one constant for all v: the loss between two tables is unbounded, and ours has no L without a limit.
+    family, limits = NormalVariance(0.0, 1.0), (1.0, 1e-3, 1e-6)
+    assert family.max_log_ratio([1.0], [3.0]) == math.inf
+    assert [family.bounded(v).lipschitz * v for v in limits] == pytest.approx([0.5] * 3)
     # With 1/v ~ Exp(λ) it is 1 - e^(-2λL): the assumption holds with c = 2λ.
     assert all(-math.expm1(-2 * L) >= -math.expm1(-2.0 * L) for L in (0.01, 1.0, 10.0))
 
