@@ -20,6 +20,7 @@ _EXTRAS = {
     ),
     **dict.fromkeys(("jax", "jaxlib", "sklearn", "formulaic"), "regression"),
     **dict.fromkeys(("matplotlib", "arviz"), "plots"),
+    "mcp": "agents",
     "numpyro": "models",
     "psycopg": "postgres",
     "pyspark": "spark",

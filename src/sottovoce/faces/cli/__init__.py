@@ -62,6 +62,10 @@ COMMANDS = {
         "Check this very installation: densities, samplers, noise, spending, randomness; exit code 8 if one fails.",
     ),
     "serve": ("sottovoce.faces.cli.serving:serve", "Answer questions over HTTP until stopped."),
+    "mcp": (
+        "sottovoce.faces.cli.agents:mcp",
+        "Let an agent ask, within a part of the budget, over standard input or HTTP.",
+    ),
     "tokens": ("sottovoce.faces.cli.serving:tokens_app", "Create, list and revoke the tokens of a server."),
     "receipt": ("sottovoce.faces.cli.serving:receipt_app", "Check a receipt that a server signed."),
     "demo": (

@@ -99,7 +99,7 @@ class Formula:
                 "a regression takes one record a person, for rows of one person go together: Person() averages their "
                 f"rows, Person(rows=1) takes one. Got Person(rows={persons.rows})"
             )
-        if not isinstance(self.family, str):
+        if self.family is not None and not isinstance(self.family, str):
             raise InvalidValue(f"a family is named, such as 'logistic'. Got {shown(self.family)}")
         object.__setattr__(self, "family", self.family or _usual(self.response))
         if self.prior is None:
