@@ -85,6 +85,22 @@ def test_of_groups_beside_an_intercept_that_noise_hides_nothing_is_told_of_priva
     assert all(row["privacy_share"] is None for row in rows)
 
 
+def test_a_term_that_is_not_known_says_so_in_words_with_the_cheapest_cure(tmp_path: Path) -> None:
+    """A column that spreads over a five-hundredth of its stated bounds, beside one that does not."""
+    rng, n = np.random.default_rng(5), 4000
+    table = pa.table({"x": rng.normal(50, 0.1, n), "z": rng.normal(50, 20, n).clip(0, 100), "y": rng.random(n) < 0.4})
+    facts = sv.Facts(x=sv.Number(0, 100), z=sv.Number(0, 100), y=sv.Flag())
+    with sv.Curator(table, tmp_path / "n.ledger", sv.ApproxDP(1.0, 1e-6), facts=facts, dataset="narrow") as curator:
+        answer = curator.regress("y ~ x + z", spend=1.0)
+    rows = {row["term"]: row for row in json.loads(answer.to_json())["table"]}
+    assert rows["x"]["note"].startswith("not known at this budget; state closer bounds of x, which is free")
+    assert rows["z"]["note"] is None and rows["x"]["high"] - rows["x"]["low"] < 10_000
+    lines = answer.summary().splitlines()
+    assert "not known" in next(line for line in lines if line.startswith("x"))
+    assert "not known" not in next(line for line in lines if line.startswith("z"))
+    assert any("prior=" in note and "0 ± 2.5" in note for note in answer.notes)
+
+
 def test_privacy_s_part_of_a_level_that_noise_hides_is_not_told(tmp_path: Path) -> None:
     """Three in ten thousand: without noise its interval would be a tenth as wide, but nobody can tell from outside."""
     rng, n = np.random.default_rng(3), 20_000

@@ -359,7 +359,7 @@ class Regression(PaperTable):
         coefficient whose column it hides, the range alone is drawn, and that it is not known is written there.
         """
         ratios = self.ratio is not None
-        hidden = [not ratio_is_told(row) if ratios else self._drowned(k) for k, row in enumerate(self.rows)]
+        hidden = [row["note"] is not None or (ratios and not ratio_is_told(row)) for row in self.rows]
         kept = [k for k, row in enumerate(self.rows) if not is_intercept(row["term"])]
         kept = kept or list(range(len(hidden)))
         rows = [self.rows[k] for k in kept]
