@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from sottovoce.audit.subject import subject_of
 from sottovoce.faces.cli.figures import draw_choices, draw_trade_off
 from sottovoce.inference.custom.observation import Observed
 from sottovoce.inference.custom.plotting import plot_cells
+from sottovoce.inference.figures import figure
 from sottovoce.mechanisms.mechanism_choice import choices
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.service.answers import Answer, NoisyCells, Question
@@ -309,10 +310,29 @@ def test_the_trade_off_of_an_audit() -> None:
     assert np.all(report.band.fpr[some] >= hits.get_xlim()[0])
 
 
+def test_a_distribution(tmp_path: Path) -> None:
+    facts = sv.Facts(age=sv.Number(0, 110))
+    with sv.Curator(
+        pa.table({"age": [20, 60] * 500}), tmp_path / "l", sv.PureDP(1), facts=facts, dataset="d"
+    ) as curator:
+        known = curator.quantiles("age", spend=0.5).ecdf()
+    drawing = known.plot()
+    drawing.draw_without_rendering()
+    (axes,) = drawing.axes
+    x, y = axes.lines[0].get_data()
+    assert np.allclose(x, known.values) and np.allclose(y, known.estimate)
+    corners = axes.collections[0].get_paths()[0].vertices
+    for value, low, high in zip(known.values, known.low, known.high, strict=True):
+        drawn = corners[np.isclose(corners[:, 0], value), 1]
+        assert np.isclose(drawn.min(), low) and np.isclose(drawn.max(), high)
+    assert axes.get_ylim() == (0, 1)
+
+
 READ_BACK: dict[str, Callable[..., None]] = {
     "service.answers.answer.Answer.plot": test_an_answer,
     "service.answers.answer.Answer._densities": test_the_densities_of_an_answer,
     "service.answers.trade_off.TradeOff.plot": test_a_balance,
+    "service.answers.distribution_function.DistributionFunction.plot": test_a_distribution,
     "service.answers.explanations.Explanation.plot": test_an_explanation,
     "service.answers.forest.forest": test_a_forest_of_hostile_rows,
     "service.answers.predictions.plot_effect": test_an_effect,
@@ -356,3 +376,32 @@ def test_every_plot_of_the_product_is_read_back() -> None:
     found = drawing_functions()
     assert len(found) > 10
     assert found == READ_BACK.keys() | EMPTY
+
+
+def test_figures_show_themselves_in_notebooks() -> None:
+    shown = figure()[0]._repr_png_()
+    assert shown.startswith(b"\x89PNG")
+
+
+def test_plots_go_into_axes_that_are_given(tmp_path: Path) -> None:
+    facts = sv.Facts(age=sv.Number(0, 110), smoker=sv.Flag(), ward=sv.Category(["A", "B"]))
+    held = {"age": [20, 60] * 500, "smoker": [True, False, False, True] * 250, "ward": ["A"] * 500 + ["B"] * 500}
+    with sv.Curator(pa.table(held), tmp_path / "l", sv.ApproxDP(2, 1e-6), facts=facts, dataset="d") as curator:
+        shares = curator.proportion("smoker", by="ward", spend=0.2)
+        ages = curator.quantiles("age", spend=0.2)
+        fit = curator.regress("smoker ~ age", spend=0.4)
+    ours = Figure(figsize=(10, 8))
+    grid = ours.subplots(2, 3).ravel()
+    drawings: list[Callable[..., object]] = [
+        shares.plot,
+        partial(shares.plot, densities=True),
+        ages.plot,
+        ages.ecdf().plot,
+        fit.plot,
+        partial(fit.plot_effect, "age"),
+    ]
+    for ax, draw in zip(grid, drawings, strict=True):
+        assert draw(ax=ax) is ours
+        assert ax.get_title(loc="left")
+        assert ax.lines or ax.collections
+    ours.savefig(tmp_path / "all.png")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import functools
+import io
 import math
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -34,20 +36,45 @@ _RC: Any = {
 }
 
 
-def figure(columns: int = 1, rows: int = 1, *, width: float = 4.6, height: float = 3.4) -> tuple[Any, Any]:
-    """Return a new figure and its axes in the house style."""
+def figure(
+    columns: int = 1, rows: int = 1, *, width: float = 4.6, height: float = 3.4, ax: Any = None
+) -> tuple[Any, Any]:
+    """Return a new figure and its axes in the house style; or axes that there are, and their figure.
+
+    A new figure shows itself in a notebook. It is no figure of pyplot's, which would keep it: give ``ax=plt.gca()`` to
+    draw into one that is.
+    """
+    if ax is not None:
+        return ax.figure, ax
     import matplotlib as mpl  # noqa: PLC0415 - an extra
     from cycler import cycler  # noqa: PLC0415
-    from matplotlib.figure import Figure  # noqa: PLC0415
 
     with mpl.rc_context({**_RC, "axes.prop_cycle": cycler(color=list(COLOURS))}):
-        drawing = Figure(figsize=(width * columns, height * rows), layout="constrained")
+        drawing = _shown_figure()(figsize=(width * columns, height * rows), layout="constrained")
         axes = drawing.subplots(rows, columns)
     return drawing, axes
 
 
-def titled(drawing: Any, text: str) -> None:
-    """Write a title above a figure, in as many lines as its width asks for."""
+@functools.cache
+def _shown_figure() -> Any:
+    """Return the kind of figure that a notebook shows, whether or not pyplot is there."""
+    from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
+
+    class ShownFigure(Figure):
+        def _repr_png_(self) -> bytes:
+            written = io.BytesIO()
+            self.savefig(written, format="png")
+            return written.getvalue()
+
+    return ShownFigure
+
+
+def titled(drawing: Any, text: str, ax: Any = None) -> None:
+    """Write a title above a figure, in as many lines as its width asks for; above axes where these are given."""
+    if ax is not None:
+        wide = ax.get_window_extent().width / drawing.dpi
+        ax.set_title("\n".join(map(words, textwrap.wrap(text, max(int(10 * wide), 20)))), loc="left", fontsize=10)
+        return
     lines = textwrap.wrap(text, int(10 * drawing.get_figwidth()))
     drawing.suptitle("\n".join(map(words, lines)), x=0.01, ha="left", fontsize=11, fontweight="bold")
 

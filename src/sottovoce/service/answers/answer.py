@@ -327,24 +327,24 @@ class Answer(PaperTable):
         """Return other quantiles of what was released, free; those that were asked for are the narrowest."""
         return replace(self, release=at_other_quantiles(self.release, at))
 
-    def plot(self, *, densities: bool = False) -> Any:
-        """Return a figure: an interval for every row, or the posterior density of every row.
+    def plot(self, *, densities: bool = False, ax: Any = None) -> Any:
+        """Return a figure, or draw into the axes `ax`: an interval for every row, or its posterior density.
 
         Of a row that noise hides the range alone is drawn, and that it is not known is written there.
         """
         names = [" / ".join(map(shown, label)) or self.question.parameter for label in self.question.labels]
         if densities:
-            return self._densities(names)
+            return self._densities(names, ax)
         rows = self.rows
         ends = np.array([[row["low"], row["high"]] for row in rows])
         middle = np.array([math.nan if row["estimate"] is None else row["estimate"] for row in rows])
-        drawing, axes = forest(names, middle, ends, width=6.0)
+        drawing, axes = forest(names, middle, ends, width=6.0, ax=ax)
         axes.set_xlabel(words(self.question.parameter))
-        titled(drawing, f"{self.question.describe()} ({percent(self.level)} intervals)")
+        titled(drawing, f"{self.question.describe()} ({percent(self.level)} intervals)", ax)
         return drawing
 
-    def _densities(self, names: Sequence[str]) -> Any:
-        drawing, axes = figure(width=6.0, height=3.6)
+    def _densities(self, names: Sequence[str], ax: Any = None) -> Any:
+        drawing, axes = figure(width=6.0, height=3.6, ax=ax)
         for place, name in enumerate(names[: len(COLOURS)]):
             if self.rows[place]["estimate"] is None:
                 axes.plot([], [], label=words(f"{name}: not known"), color=COLOURS[place])
@@ -354,7 +354,7 @@ class Answer(PaperTable):
             axes.plot((edges[1:] + edges[:-1]) / 2, heights, label=words(name), color=COLOURS[place])
         axes.set_xlabel(words(self.question.parameter))
         few = f" (the first {len(COLOURS)} of {len(names)} rows)" if len(names) > len(COLOURS) else ""
-        titled(drawing, self.question.describe() + few)
+        titled(drawing, self.question.describe() + few, ax)
         axes.legend()
         return drawing
 

@@ -67,13 +67,13 @@ class DistributionFunction:
         share = float((1 - part) * self.estimate[place] + part * self.estimate[place + 1])
         return share, float(self.low[place]), float(self.high[place + (part > 0)])
 
-    def plot(self) -> Any:
-        """Return a figure: the share below each value, and the band of its intervals."""
-        drawing, axes = figure(width=6.0, height=3.6)
+    def plot(self, ax: Any = None) -> Any:
+        """Return a figure, or draw into the axes `ax`: the share below each value, and the band of its intervals."""
+        drawing, axes = figure(width=6.0, height=3.6, ax=ax)
         axes.fill_between(self.values, self.low, self.high, alpha=0.25, color=COLOURS[0], linewidth=0)
         axes.plot(self.values, self.estimate, color=COLOURS[0])
         axes.set(xlabel=words(self.column), ylabel="share of records below", ylim=(0, 1))
-        titled(drawing, f"distribution of {self.column}")
+        titled(drawing, f"distribution of {self.column}", ax)
         return drawing
 
 

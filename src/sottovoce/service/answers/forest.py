@@ -37,13 +37,14 @@ def forest(
     width: float,
     limits: tuple[float, float] | None = None,
     ratios: bool = False,
+    ax: Any = None,
 ) -> tuple[Any, Any]:
     """Return a figure and its axes with an interval for every row, the first on top.
 
     Of a row whose middle is NaN the range alone is drawn, and that it is not known is written there. Where there are
     `limits`, the axis ends there. `ratios` draws e to the power of what is given, on a logarithmic axis.
     """
-    drawing, axes = figure(width=width, height=max(1.6, 0.9 + 0.32 * len(names)))
+    drawing, axes = figure(width=width, height=max(1.6, 0.9 + 0.32 * len(names)), ax=ax)
     places = np.arange(len(names))[::-1]
     hidden = np.isnan(middle)
     low, high = (ends if limits is None else np.clip(ends, *limits)).T

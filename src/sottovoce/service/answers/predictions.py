@@ -190,11 +190,11 @@ def effect(posterior: Coefficients, column: str, at: Mapping[str, Any], level: f
     return result.drop(columns=["row"], errors="ignore")
 
 
-def plot_effect(posterior: Coefficients, column: str, at: Mapping[str, Any], level: float) -> Any:
+def plot_effect(posterior: Coefficients, column: str, at: Mapping[str, Any], level: float, ax: Any = None) -> Any:
     """Return a figure of `effect`."""
     result = effect(posterior, column, at, level)
     response = posterior.formula.parsed.response
-    drawing, axes = figure(width=5.6, height=3.6)
+    drawing, axes = figure(width=5.6, height=3.6, ax=ax)
     groups = [(None, result)] if response not in result else list(result.groupby(response, sort=False))
     numbers = not isinstance(posterior.formula.facts[column], Category | Flag)
     for k, (name, part) in enumerate(groups):
@@ -211,5 +211,5 @@ def plot_effect(posterior: Coefficients, column: str, at: Mapping[str, Any], lev
         axes.legend(title=words(response))
     axes.set_xlabel(words(column))
     axes.set_ylabel(f"expected {words(response)}")
-    titled(drawing, f"{posterior.formula.describe()} ({percent(level)} intervals)")
+    titled(drawing, f"{posterior.formula.describe()} ({percent(level)} intervals)", ax)
     return drawing

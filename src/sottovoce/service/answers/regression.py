@@ -346,14 +346,14 @@ class Regression(PaperTable):
         """
         return predictions.effect(self.posterior, column, at, self.level)
 
-    def plot_effect(self, column: str, **at: Any) -> Any:
-        """Return a figure of `effect`: the expected response as one column runs over its public range."""
-        return predictions.plot_effect(self.posterior, column, at, self.level)
+    def plot_effect(self, column: str, *, ax: Any = None, **at: Any) -> Any:
+        """Return a figure of `effect`, or draw it into the axes `ax`: the response over the range of one column."""
+        return predictions.plot_effect(self.posterior, column, at, self.level, ax)
 
     # Pictures and files.
 
-    def plot(self) -> Any:
-        """Return a forest plot: every coefficient but the intercept with its interval, as a ratio where it has one.
+    def plot(self, ax: Any = None) -> Any:
+        """Return a forest plot, or draw it into the axes `ax`: every coefficient but the intercept, or its ratio.
 
         The axis goes as far as what is known does. Of a term that noise hides, a ratio that nothing is told of or a
         coefficient whose column it hides, the range alone is drawn, and that it is not known is written there.
@@ -375,10 +375,11 @@ class Regression(PaperTable):
             width=6.4,
             limits=(max(limits[0], -_FAR), min(limits[1], _FAR)) if ratios else limits,
             ratios=ratios,
+            ax=ax,
         )
         axes.axvline(1.0 if ratios else 0.0, color="#5b6770", linewidth=0.9, zorder=0, gid="reference")
         axes.set_xlabel(self.ratio or "coefficient")
-        titled(drawing, f"{self.question.describe()} ({percent(self.level)} intervals)")
+        titled(drawing, f"{self.question.describe()} ({percent(self.level)} intervals)", ax)
         return drawing
 
     def _unknown(self, place: int) -> str:
