@@ -138,3 +138,20 @@ def test_the_log_likelihood_of_looks_is_finite_and_prefers_the_mode() -> None:
     far = posterior.latent + 2.0 * (np.arange(len(posterior.latent)) == eta.start + 1)
     near, off = (model.log_likelihood(found.looks, u) for u in (posterior.latent, far))
     assert math.isfinite(near) and near > off
+
+
+def test_a_secret_number_of_records_is_told_by_the_looks() -> None:
+    """The same table with and without its number of records: what is known of θ is nearly the same."""
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=N).clip(-3, 3)
+    data = {"y": rng.random(N) < special.expit(0.3 + 0.8 * x), "x": x}
+    formula = Formula("y ~ x", FACTS)
+    rows = {}
+    for n in (N, None):
+        found = AdaptiveLooks(formula, n, 5.0).release(data, seeded_rng(4)).value
+        assert JointRegression.knows(formula, n)
+        rows[n] = JointRegression(formula, n).posterior(found.looks)
+    known, secret = rows[N], rows[None]
+    sd = np.sqrt(np.diag(known.covariances[0]))
+    assert np.all(np.abs(known.mean - secret.mean) < sd)
+    assert np.all(np.abs(secret.mean - [0.3, 2.4]) < 4 * sd)

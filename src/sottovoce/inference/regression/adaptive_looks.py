@@ -251,7 +251,6 @@ class AdaptiveLooks(Mechanism):
     def _jointly(self, path: Path) -> Coefficients | None:
         """Return what all looks tell; None where their noise is such that no mode is found."""
         system, n = self.system, self.n
-        assert n is not None
         try:
             with np.errstate(all="ignore"):
                 posterior = infer(JointRegression(system, n), path.looks)

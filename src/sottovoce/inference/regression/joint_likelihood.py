@@ -100,9 +100,15 @@ class JointLikelihood:
     """
 
     def __init__(
-        self, formula: Formula, n: int, looks: Sequence[ReleasedLook], priors: JointPriors | None = None
+        self,
+        formula: Formula,
+        n: float,
+        looks: Sequence[ReleasedLook],
+        priors: JointPriors | None = None,
+        *,
+        secret: bool = False,
     ) -> None:
-        self.formula, self.n, self.priors = formula, n, priors or JointPriors()
+        self.formula, self.n, self.priors, self.secret = formula, n, priors or JointPriors(), secret
         self.law = RowLaw(formula.encoding, self.priors)
         self.linear = formula.family == "linear"
         self.looks = [
@@ -178,10 +184,19 @@ class JointLikelihood:
     # What is expected.
 
     def _whole(self, u: Floats) -> tuple[float, float]:
-        """Return the share of records without missing values, and its derivative."""
+        """Return the part of n records that tell, without missing values, and its derivative; of a secret n, the number
+        of records beside the first guess of it.
+        """
+        if self.secret:
+            part = math.exp(self.priors.secret_log_sd * u[self.missing])
+            return part, self.priors.secret_log_sd * part
         at = special.ndtri(self.priors.missing_median) + self.priors.missing_sd * u[self.missing]
         slope = -self.priors.missing_sd * math.exp(-at * at / 2) / math.sqrt(2 * math.pi)
         return float(special.ndtr(-at)), slope
+
+    def records_known(self, u: Floats) -> float:
+        """Return the part of n records that tell."""
+        return self._whole(u)[0]
 
     def residual_law(self, u: Floats) -> ResidualLaw:
         """Return the law of a linear regression's residuals."""

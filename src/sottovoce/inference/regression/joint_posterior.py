@@ -27,10 +27,13 @@ from sottovoce.records.facts.encodings import levels_of
 __all__ = ["JointPosterior", "JointRegression"]
 
 _FAMILIES = ("logistic", "probit")
+"""Not linear ones yet: where residuals lean far to one side, levels do not hold."""
 _FEWEST = 100
 """Of fewer records sums over them are not near to those over pseudo-rows."""
 _MOST_ENTRIES = 24
 """Of longer rows the time, which grows as the fourth power of their length, would be more than seconds."""
+_SEEN = 0.7
+"""Of a row's weight so much is left on average where rows longer than √d weigh less: normal ones, and most others."""
 _HIDDEN = 0.1
 """A column's spread is laid on a grid where its logarithm is not known within this: slopes go as its inverse, and what
 a normal law of it misses is of the order of its square."""
@@ -100,7 +103,7 @@ class JointRegression:
     """The `ObservationModel` of the looks of a regression: what they show given the latents of `JointLikelihood`."""
 
     formula: Formula
-    n: int
+    n: int | None
     priors: JointPriors = field(default_factory=JointPriors)
 
     @staticmethod
@@ -109,7 +112,7 @@ class JointRegression:
         encoding = formula.encoding
         constant = () in encoding.entries and all(encoding.centred)
         combinations = math.prod(len(levels_of(column) or (0,)) for column in encoding.columns)
-        plain = n is not None and n >= _FEWEST and formula.facts.person is None and not formula.groups
+        plain = (n is None or n >= _FEWEST) and formula.facts.person is None and not formula.groups
         small = encoding.size <= _MOST_ENTRIES and combinations <= MOST_COMBINATIONS
         return formula.family in _FAMILIES and plain and constant and small
 
@@ -125,9 +128,21 @@ class JointRegression:
         return _Nested(self._model(releases)).posterior()
 
     def _model(self, releases: Sequence[ReleasedLook]) -> JointLikelihood:
+        if self.n is None:
+            guess = self._counted(releases)
+            if not guess >= _FEWEST:
+                raise ValueError("too few records, as far as the looks tell")
+            return JointLikelihood(self.formula, guess, releases, self.priors, secret=True)
         # Of a condition nobody knows how many records meet it.
         priors = self.priors if self.formula.where is None else replace(self.priors, missing_median=0.5)
         return JointLikelihood(self.formula, self.n, releases, priors)
+
+    def _counted(self, releases: Sequence[ReleasedLook]) -> float:
+        """Return how many records the first look at zero tells of: all of them add the same slope to its level."""
+        look = next(release for release in releases if "information" in release.sums)
+        constant = look.look.encoding.entries.index(())
+        level = float(look.look.back[constant] @ look.sums["information"] @ look.look.back[constant])
+        return level / (look.look.model.steepest * _SEEN)
 
 
 class _Nested:
@@ -325,7 +340,9 @@ class _Nested:
         if model.formula.family == "probit":
             p = model.formula.model.mean(t)
             slope = slope**2 / np.maximum(p * (1 - p), 1e-12)
-        information = (pseudo.rows.T * (model.n * pseudo.weights * slope)) @ pseudo.rows / varies
+        information = (
+            (pseudo.rows.T * (model.n * model.records_known(u) * pseudo.weights * slope)) @ pseudo.rows / varies
+        )
         root = np.linalg.inv(moments.root)
         return np.asarray(np.linalg.inv(information + root.T @ root))
 
@@ -335,7 +352,7 @@ class _Nested:
         for observed in model.looks:
             if observed.has_information:
                 look = observed.released
-        glance = NoisyScoreInformation.of(look.look, model.n, look.total, look.scales)
+        glance = NoisyScoreInformation.of(look.look, None if model.secret else int(model.n), look.total, look.scales)
         second = glance.back @ glance.known @ glance.back.T
         u = np.zeros(model.size)
         at = next((i for i, entry in enumerate(model.formula.encoding.entries) if not entry), None)

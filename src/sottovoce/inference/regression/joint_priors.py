@@ -47,6 +47,8 @@ class JointPriors:
         and lengths of stay have it, lies two deviations out.
     missing_median, missing_sd
         The share of records in which a value is missing is Φ(u), u normal about Φ⁻¹(`missing_median`).
+    secret_log_sd
+        Of a secret number of records the logarithm is normal about that of a first guess: a factor of 400 either way.
     nugget
         The relative error of sums over pseudo-rows in place of records: that of 216 to 500 quasi-random rows against
         10⁶ random ones of normal, exponential and t₃ columns.
@@ -70,4 +72,5 @@ class JointPriors:
     residual_skew_sd: float = 0.5
     missing_median: float = 0.01
     missing_sd: float = 1.0
+    secret_log_sd: float = 3.0
     nugget: float = 0.02
