@@ -26,9 +26,15 @@ from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.privacy.registry import Registry
 from sottovoce.records.readings.group_moments import STEPS
 
-__all__ = ["CellsPosterior"]
+__all__ = ["CellsPosterior", "cells_posterior"]
+
+_OF_VERBS = Registry(
+    "posterior", {"survival": "sottovoce.inference.cells.survival_posterior:SurvivalPosterior"}, "sottovoce.posteriors"
+)
+"""Posteriors that tell more than rows, by the verb of the question."""
 
 _DRAWS = 4000
 _FEWEST, _MOST = 1000, 4_000_000
@@ -94,9 +100,13 @@ class CellsPosterior:
 
     @cached_property
     def _drawn(self) -> tuple[Floats, Floats]:
-        draws, plain, added = self._draw(max(_FEWEST, min(_DRAWS, _MOST // self.reading.cells)), seeded_rng(_SEED))
+        draws, plain, added = self._draw(self._draws_taken, seeded_rng(_SEED))
         # By chance of the draws, or where groups share strength, rows may be known as well as without noise, or better.
         return draws, np.minimum(plain, draws.std(axis=0) * plain / np.hypot(plain, np.maximum(added, 1e-300)))
+
+    @property
+    def _draws_taken(self) -> int:
+        return max(_FEWEST, min(_DRAWS, _MOST // int(self.reading.cells)))
 
     @property
     def plain_sd(self) -> Floats:
@@ -425,12 +435,22 @@ class CellsPosterior:
             question = Question.from_dict(state["question"])
             cells = np.asarray(state["cells"], dtype=np.int64)
             n = None if state["n"] is None else int(state["n"])
-            return CellsPosterior(question, n, state["noise"], float(state["scale"]), cells)
+            return cells_posterior(question, n, state["noise"], float(state["scale"]), cells)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CellsPosterior) and self.to_dict() == other.to_dict()
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def cells_posterior(
+    question: Question, n: int | None, noise: NoiseKind, scale: float, cells: NDArray[np.int64]
+) -> CellsPosterior:
+    """Return the posterior of noisy cells, of the kind that goes with the question."""
+    if question.verb not in _OF_VERBS:
+        return CellsPosterior(question, n, noise, scale, cells)
+    kind: type[CellsPosterior] = _OF_VERBS[question.verb]
+    return kind(question, n, noise, scale, cells)
 
 
 def _beta(yes: Floats, no: Floats, rng: np.random.Generator) -> Floats:

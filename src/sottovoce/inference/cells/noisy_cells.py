@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sottovoce.inference.cells.cell_noise import KINDS, cell_noises, cell_profile
-from sottovoce.inference.cells.cells_posterior import CellsPosterior
+from sottovoce.inference.cells.cells_posterior import CellsPosterior, cells_posterior
 from sottovoce.inference.cells.questions import Question
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
@@ -184,7 +184,7 @@ class NoisyCells(Mechanism):
 
     def _value(self, statistics: Statistics, rng: np.random.Generator, draws: int) -> CellsPosterior:
         del draws
-        return CellsPosterior(self.system, self.n, self.noise, self.scale, self._noisy(statistics, rng))
+        return cells_posterior(self.system, self.n, self.noise, self.scale, self._noisy(statistics, rng))
 
     def _noisy(self, statistics: Statistics, rng: np.random.Generator) -> Any:
         parts = self.reading.split(self.reading.steps(statistics))

@@ -17,6 +17,7 @@ from sottovoce.inference.cells.quantile_search import ValueAxis
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import mapping, restoring
 from sottovoce.privacy.numbers import as_floats, shown
+from sottovoce.privacy.registry import Registry
 from sottovoce.privacy.shares import read_share
 from sottovoce.records.facts import Category, Cells, Column, Count, Facts, Flag, Number
 from sottovoce.records.facts.bands import group_texts, split_group
@@ -25,9 +26,13 @@ from sottovoce.records.facts.condition_parser import check_columns, check_levels
 from sottovoce.records.facts.excluded_groups import groups_kept
 from sottovoce.records.readings import CellCounts, GroupMoments, PersonCells, PersonMoments, PersonRows, Statistics
 
-__all__ = ["TAILS", "VERBS", "Question"]
+__all__ = ["TAILS", "VERBS", "Question", "make_question"]
 
 VERBS = ("proportion", "mean", "rate", "counts", "quantiles")
+_OF_VERBS = Registry(
+    "question", {"survival": "sottovoce.inference.cells.survival_question:SurvivalQuestion"}, "sottovoce.questions"
+)
+"""Questions that are told more than a `Question`, by the verb."""
 TAILS = ("any",)
 """What may be assumed of the tails of a column whose mean is asked: ``any`` assumes nothing."""
 _TAILED = ("mean", "rate")
@@ -87,6 +92,8 @@ class Question:
     """
 
     word: ClassVar[str] = "question"
+    verbs: ClassVar[tuple[str, ...]] = VERBS
+    """The verbs that this kind of question knows."""
     verb: str
     columns_asked: tuple[str, ...]
     facts: Facts
@@ -101,8 +108,8 @@ class Question:
     tails: str = "any"
 
     def __post_init__(self) -> None:
-        if self.verb not in VERBS:
-            raise InvalidValue(f"a question is one of {', '.join(VERBS)}. Got {self.verb!r}")
+        if self.verb not in self.verbs:
+            raise InvalidValue(f"a question is one of {', '.join(self.verbs)}. Got {self.verb!r}")
         by: Any = self.by
         for cells in (by, self.cells):
             if isinstance(cells, Cells) and any(self.facts[name] != cells.facts[name] for name in cells.names):
@@ -422,11 +429,16 @@ class Question:
         at = ", ".join(np.format_float_positional(p, trim="0") for p in self.at)
         verb = "median" if self.median else f"{self.verb} {at}".rstrip()
         text = f"pooled {verb} of {what}" if self.pool else f"{verb} of {what}"
-        text += f" per {quoted(self.exposure)}" if self.exposure else ""
+        text += self._details
         groups = [split_group(item, self.facts) for item in self.by]
         by = ", ".join(f"{quoted(name)}: {said}" if said else quoted(name) for name, said in groups)
         text += f" by {by}" if by else ""
         return text + (f" where {self.where}" if self.where is not None else "")
+
+    @property
+    def _details(self) -> str:
+        """What is said of the column asked about."""
+        return f" per {quoted(self.exposure)}" if self.exposure else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the question as plain values; `from_dict` reads it back."""
@@ -441,6 +453,9 @@ class Question:
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Read a question from `to_dict`'s form."""
         state = mapping("question", state)
+        if cls is Question and (verb := state.get("verb")) in _OF_VERBS:
+            kind: type[Self] = _OF_VERBS[verb]
+            return kind.from_dict(state)
         with restoring("a question"):
             remainder = {name: state[name] for name in ("where", "exposure", "bins", "pool", "prior")}
             if state.get("cells") is not None:
@@ -456,6 +471,18 @@ class Question:
         return isinstance(other, Question) and self.to_dict() == other.to_dict()
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def make_question(verb: str, columns: Any, facts: Facts, **asked: Any) -> Question:
+    """Return the question of a verb, of the kind that knows it.
+
+    >>> make_question("mean", "sbp", Facts(sbp=Number(60, 250))).describe()
+    'mean of sbp'
+    """
+    kind: type[Question] = _OF_VERBS[verb] if isinstance(verb, str) and verb in _OF_VERBS else Question
+    if kind is Question and (extra := [name for name in ("event", "cuts") if name in asked]):
+        raise InvalidValue(f"{extra[0]}= goes with survival. Got it with {shown(verb)}")
+    return kind(verb, columns, facts, **asked)
 
 
 def names_of(given: Any) -> tuple[str, ...]:

@@ -1,0 +1,88 @@
+"""The posterior of survival: curves with their bands, and who is at risk, from noisy counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.inference.cells.cells_posterior import CellsPosterior
+from sottovoce.inference.cells.intervals import central, checked_level
+from sottovoce.inference.cells.survival_curves import curve_draws, free_counts, greenwood
+from sottovoce.inference.cells.survival_question import SurvivalQuestion
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.randomness import seeded_rng
+
+__all__ = ["SurvivalPosterior"]
+
+_SEED = 19580625
+"""Draws are a function of the noisy cells alone."""
+_ANYBODY = 1.0
+"""Where fewer may be at risk, nobody may be: of what comes then nothing is known."""
+
+
+@dataclass(frozen=True, eq=False)
+class SurvivalPosterior(CellsPosterior):
+    """Noisy counts of events and censorings, and the curves they tell of: free post-processing.
+
+    A row is a group and a time. Of a time that nobody may have been followed to nothing is known: its interval is from
+    0 to 1.
+    """
+
+    question: SurvivalQuestion
+
+    @cached_property
+    def _curves(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """Draws of curves, records at risk, events and censorings, each (draws, groups, cells)."""
+        noisy, noise, room = self.noisy_counts()
+        draws, rng = self._draws_taken, seeded_rng(_SEED)
+        free = free_counts(noisy, float(np.sqrt(noise.variance)), self.noise, draws, rng, room)[:, :-1]
+        asked = self.question
+        return curve_draws(
+            free.reshape(draws, -1, 2, len(asked.cuts) + 1), asked.edges, np.asarray(asked.single_values), rng
+        )
+
+    def _survival(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+        del draws, rng
+        curves, risk, events, _ = self._curves
+        plain = greenwood(np.median(curves, axis=0), risk.mean(axis=0), events.mean(axis=0))
+        added = np.sqrt(np.maximum(curves.var(axis=0) - plain**2, 0.0))
+        return curves.reshape(len(curves), -1), plain.ravel(), added.ravel()
+
+    @property
+    def public_range(self) -> tuple[float, float]:
+        """The public ends of what every row may be."""
+        return 0.0, 1.0
+
+    def interval(self, level: float = 0.95) -> Floats:
+        """Return the interval of every row that holds `level`; from 0 to 1 where nobody may have been at risk."""
+        ends = central(self.draws, level)
+        return np.where(self.unknown(level).reshape(-1, 1), self.public_range, ends)
+
+    def unknown(self, level: float = 0.95) -> NDArray[np.bool_]:
+        """Return at which cuts of each group nothing is known, (groups, cells): perhaps nobody was followed so far."""
+        least = central(self.at_risk.reshape(len(self.at_risk), -1), max(checked_level(level), 0.8))[:, 0]
+        hidden = (least < _ANYBODY).reshape(self.at_risk.shape[1:])
+        return np.asarray(np.logical_or.accumulate(hidden, axis=1))
+
+    @property
+    def at_risk(self) -> Floats:
+        """Draws of how many are at risk as each cell of time begins, (draws, groups, cells)."""
+        return self._curves[1]
+
+    @property
+    def events(self) -> Floats:
+        """Draws of how many events there are in each cell of time, (draws, groups, cells)."""
+        return self._curves[2]
+
+    @property
+    def censored(self) -> Floats:
+        """Draws of how many are censored in each cell of time, (draws, groups, cells)."""
+        return self._curves[3]
+
+    def curves(self, group: int) -> Floats:
+        """Return draws of the curve of a group at all edges, the first of which is where everybody is without it."""
+        curves = self._curves[0][:, group]
+        return np.concatenate([np.ones((len(curves), 1)), curves], axis=1)

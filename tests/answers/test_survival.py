@@ -1,0 +1,212 @@
+"""Survival: one histogram, its sensitivity by brute force, curves beside Kaplan and Meier's, coverage, odd records."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sottovoce as sv
+from sottovoce.inference.cells.cells_posterior import CellsPosterior
+from sottovoce.inference.cells.noisy_cells import NoisyCells
+from sottovoce.inference.cells.questions import Question
+from sottovoce.inference.cells.survival_curves import cell_falls, rising
+from sottovoce.inference.cells.survival_question import MOST_CELLS, SurvivalQuestion, cut_times
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.promises import PureDP
+from sottovoce.privacy.randomness import seeded_rng
+
+FACTS = sv.Facts(days=sv.Number(0, 60), died=sv.Flag(), ward=sv.Category(["A", "B"]), visits=sv.Count(20))
+END = 2.0
+TIMES = (0.2, 0.5, 0.9, 1.4, 2.0)
+HOSTILE: list[tuple[Any, Any]] = [
+    (math.nan, True),
+    (math.inf, True),
+    (-math.inf, False),
+    (-3.0, True),
+    (None, True),
+    (10.0, None),
+    ("x", True),
+    (10.0, "perhaps"),
+    (1e308, False),
+    (0.0, True),
+    (30.0, True),
+    (60.0, False),
+]
+
+
+def question(**asked: Any) -> SurvivalQuestion:
+    return SurvivalQuestion("survival", ("days",), FACTS, event="died", **asked)
+
+
+def kaplan_meier(times: np.ndarray, events: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Return the share still without an event as each time comes, by the product over events in order."""
+    result = []
+    for end in at:
+        share = 1.0
+        for time in np.unique(times[events & (times < end)]):
+            share *= 1 - np.sum(events & (times == time)) / np.sum(times >= time)
+        result.append(share)
+    return np.array(result)
+
+
+def counted(question: SurvivalQuestion, days: list[Any], died: list[Any]) -> np.ndarray:
+    return np.asarray(question.statistics({"days": days, "died": died}).total)
+
+
+def test_every_record_is_in_one_cell_or_in_none() -> None:
+    asked = question(cuts=(10, 30, 60))
+    for time, event in HOSTILE:
+        total = counted(asked, [time], [event])
+        assert total.sum() == 1
+        assert sorted(total.tolist())[-2] == 0
+    inside = [counted(asked, [time], [event])[:-1].reshape(2, 4) for time, event in HOSTILE]
+    places = [tuple(map(int, np.argwhere(one)[0])) if one.any() else None for one in inside]
+    assert places == [None, (1, 3), (0, 0), (1, 0), None, None, None, None, (0, 3), (1, 0), (1, 2), (0, 3)]
+
+
+def test_the_charge_is_that_of_one_histogram() -> None:
+    """One record replaced moves two cells by one, whatever it holds: all neighbours, by brute force."""
+    asked = question(cuts=(10, 60))
+    others = [(5.0, True), (20.0, False)]
+    tables = [counted(asked, *map(list, zip(*others, record, strict=True))) for record in HOSTILE]
+    gaps = [np.abs(one - other) for one, other in itertools.product(tables, repeat=2)]
+    assert max(gap.sum() for gap in gaps) == 2
+    assert max(gap.max() for gap in gaps) == 1
+    same = NoisyCells.calibrate(Question("counts", ("ward",), FACTS), 3, PureDP(0.7))
+    assert NoisyCells.calibrate(asked, 3, PureDP(0.7)).scale == same.scale == pytest.approx(2 / 0.7)
+
+
+def test_whole_days_agree_with_kaplan_and_meier() -> None:
+    rng = np.random.default_rng(5)
+    n = 4000
+    facts = sv.Facts(days=sv.Count(40), died=sv.Flag())
+    lived, seen = np.floor(rng.exponential(25, n)), np.floor(rng.exponential(40, n))
+    times, events = np.minimum(np.minimum(lived, seen), 40), (lived <= seen) & (lived <= 40)
+    asked = SurvivalQuestion("survival", ("days",), facts, event="died", cuts=tuple(range(1, 41)))
+    known = NoisyCells(asked, n, "laplace", 1e-3).release({"days": times, "died": events}, seeded_rng(1)).value
+    wanted = kaplan_meier(times, events, np.arange(1, 41))
+    apart = (np.median(known.draws, axis=0) - wanted) / known.draws.std(axis=0)
+    assert np.max(np.abs(apart)) < 1 / 20 + 3 * 1.25 / math.sqrt(len(known.draws))
+    assert abs(apart.mean()) < 1 / 20
+    at_risk = [np.sum(times >= day) for day in range(40)]
+    assert np.allclose(np.median(known.at_risk, axis=0)[0], at_risk, atol=0.51)
+
+
+def test_the_formula_is_exact_where_hazards_are_proportional() -> None:
+    """Events at rate a, censorings at rate c: S falls to e^-a, of any two rates; and the order bounds it."""
+    for a, c in itertools.product((0.01, 0.5, 3.0), (1e-9, 0.4, 2.0)):
+        leave = 1 - math.exp(-a - c)
+        parts = tuple(np.array([x]) for x in (leave * a / (a + c), leave * c / (a + c), 1 - leave))
+        assert cell_falls((parts[0], parts[1], parts[2]), 0.0)[0] == pytest.approx(-a, rel=1e-9)
+        ends = [cell_falls((parts[0], parts[1], parts[2]), side)[0] for side in (-1e9, 1e9)]
+        assert ends == pytest.approx([math.log(parts[2][0] / (parts[2][0] + parts[0][0])), math.log(1 - parts[0][0])])
+
+
+def test_noise_on_many_empty_cells_adds_no_crowd() -> None:
+    noise = np.random.default_rng(1).normal(0, 10, (4000, 64))
+    noise[:, 0] += 500
+    assert abs(rising(noise).sum(axis=1).mean() - 500) < 2
+    assert rising(noise).min() >= 0
+
+
+LAWS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "exponential": (lambda rng, n: rng.exponential(1, n), lambda t: np.exp(-t)),
+    "weibull": (lambda rng, n: rng.weibull(2, n), lambda t: np.exp(-(t**2))),
+    "falling": (lambda rng, n: rng.weibull(0.6, n), lambda t: np.exp(-(t**0.6))),
+}
+CASES = [(law, *case) for law in LAWS for case in ((0.1, 1000, 0.3), (1.0, 1000, 3.0), (1.0, 20_000, 1.0))]
+
+
+@pytest.mark.parametrize(("law", "censoring", "n", "epsilon"), CASES)
+def test_bands_cover(law: str, censoring: float, n: int, epsilon: float) -> None:
+    """Of 100 tables of each kind 86 or more hold the truth at each time (95 % less four standard errors)."""
+    facts = sv.Facts(t=sv.Number(0, END), e=sv.Flag())
+    asked = SurvivalQuestion(
+        "survival", ("t",), facts, event="e", cuts=tuple(sorted({*np.linspace(0.1, 2, 20), *TIMES}))
+    )
+    mechanism = NoisyCells.calibrate(asked, n, PureDP(epsilon))
+    places, truth = np.searchsorted(asked.cuts, TIMES), LAWS[law][1](np.array(TIMES))
+    held = np.zeros(len(TIMES))
+    for table in range(100):
+        rng = np.random.default_rng(table)
+        lived, seen = LAWS[law][0](rng, n), np.minimum(rng.exponential(1 / censoring, n), END)
+        records = {"t": np.minimum(lived, seen), "e": lived < seen}
+        ends = mechanism.release(records, seeded_rng(table)).value.interval(0.95)[places]
+        held += (ends[:, 0] <= truth) & (truth <= ends[:, 1])
+    assert held.min() >= 86, held
+
+
+def test_differences_cover_where_hazards_cross() -> None:
+    facts = sv.Facts(t=sv.Number(0, END), e=sv.Flag(), arm=sv.Category(["A", "B"]))
+    asked = SurvivalQuestion("survival", ("t",), facts, by=("arm",), event="e", cuts=TIMES)
+    mechanism = NoisyCells.calibrate(asked, 3000, PureDP(1.0))
+    truth = np.exp(-np.array(TIMES)) - np.exp(-(np.array(TIMES) ** 2))
+    held = np.zeros(len(TIMES))
+    for table in range(100):
+        rng = np.random.default_rng(table)
+        arm = rng.random(3000) < 0.5
+        lived = np.where(arm, rng.weibull(2, 3000), rng.exponential(1, 3000))
+        seen = np.minimum(rng.exponential(2, 3000), END)
+        records = {"t": np.minimum(lived, seen), "e": lived < seen, "arm": np.where(arm, "B", "A")}
+        draws = mechanism.release(records, seeded_rng(table)).value.draws
+        low, high = np.quantile(draws[:, :5] - draws[:, 5:], [0.025, 0.975], axis=0)
+        held += (low <= truth) & (truth <= high)
+    assert held.min() >= 86, held
+
+
+def test_where_nobody_may_be_at_risk_nothing_is_known() -> None:
+    asked = question(cuts=(10, 20, 60))
+    records = {"days": [5.0] * 400 + [15.0] * 100, "died": [True, False] * 250}
+    known = NoisyCells(asked, 500, "laplace", 1.0).release(records, seeded_rng(1)).value
+    assert known.unknown().tolist() == [[False, False, True]]
+    ends = known.interval()
+    assert ends[2].tolist() == [0.0, 1.0]
+    assert ends[0, 1] < 1
+    empty = NoisyCells(asked, 0, "laplace", 1.0).release({"days": [], "died": []}, seeded_rng(1)).value
+    assert empty.interval().tolist() == [[0.0, 1.0]] * 3
+
+
+def test_plain_values_read_back() -> None:
+    asked = question(by=("ward",), cuts=12, where="visits > 2")
+    assert Question.from_dict(asked.to_dict()) == asked
+    assert isinstance(Question.from_dict(asked.to_dict()), SurvivalQuestion)
+    known = NoisyCells(question(), 3, "gaussian", 2.0).release(
+        {"days": [1.0, 2.0, 3.0], "died": [True, False, True]}, seeded_rng(1)
+    )
+    again = CellsPosterior.from_dict(known.value.to_dict())
+    assert type(again) is type(known.value)
+    assert np.array_equal(again.draws, known.value.draws)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"event": "ward"}, "an event is a flag"),
+        ({"event": ""}, "needs the event"),
+        ({"event": "died", "cuts": (30, 10)}, "rising times"),
+        ({"event": "died", "cuts": (30, 61)}, "up to 60"),
+        ({"event": "died", "cuts": 65}, "1 to 64 cells"),
+        ({"event": "died", "cuts": "soon"}, "rising times"),
+        ({"event": "died", "cuts": (math.nan,)}, "cuts="),
+        ({"event": "died", "pool": True}, "not pooled"),
+        ({"event": "died", "at": (0.5,)}, "go with quantiles"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(asked: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidValue, match=words):
+        SurvivalQuestion("survival", ("days",), FACTS, **asked)
+
+
+def test_times_are_cut_publicly() -> None:
+    assert cut_times("visits", sv.Count(20), 64) == tuple(map(float, range(1, 21)))
+    assert len(cut_times("days", sv.Number(0, 60), ())) == 12
+    assert MOST_CELLS == 64
+    with pytest.raises(InvalidValue, match="may be below 0"):
+        SurvivalQuestion("survival", ("t",), sv.Facts(t=sv.Number(-1, 1), e=sv.Flag()), event="e")
+    with pytest.raises(InvalidValue, match="is a category"):
+        SurvivalQuestion("survival", ("ward",), FACTS, event="died")
