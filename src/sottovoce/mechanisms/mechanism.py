@@ -102,7 +102,7 @@ class Mechanism(ABC):
         if n is None and not cls.hides_n:
             raise InvalidValue(
                 f"the {cls.word} mechanism must know how many records there are; where that is a secret, ask for a "
-                "proportion, mean, rate, counts, quantiles or a regression, or for posterior samples of shares"
+                "proportion, mean, total, rate, counts, quantiles or a regression, or for posterior samples of shares"
             )
         return checked_size(n)
 

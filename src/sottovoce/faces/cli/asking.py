@@ -38,7 +38,7 @@ def ask(
     protect: shared.Protect = None,
     grows: shared.Grows = None,
     spend: shared.Spend = "5%",
-    verb: Annotated[str | None, typer.Option(help="proportion, mean, rate, counts or quantiles.")] = None,
+    verb: Annotated[str | None, typer.Option(help="proportion, mean, total, sd, rate, counts or quantiles.")] = None,
     column: Annotated[list[str] | None, typer.Option(help="The column asked about; repeat it for counts.")] = None,
     by: Annotated[
         list[str] | None,

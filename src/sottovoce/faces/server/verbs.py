@@ -129,7 +129,7 @@ def told_of(
 def contrast_of(release: Release, first: int, second: int, level: float) -> dict[str, Any]:
     """Return two rows of an answer beside each other; it follows from the release, so it is free."""
     if not isinstance(release.value, CellsPosterior | QuantilePosterior):
-        raise InvalidValue("only rows of proportions, means, rates, counts and quantiles are compared")
+        raise InvalidValue("only rows of proportions, means, totals, rates, counts and quantiles are compared")
     said = contrast(Answer(release, level=level), first, second)
     return {"first": first, "second": second, "row": said.difference.row, "sentences": said.sentences()}
 

@@ -19,7 +19,8 @@ from sottovoce.inference.cells.latent_cells import cell_draws, lone_counts, most
 from sottovoce.inference.cells.mean_limits import mean_limits
 from sottovoce.inference.cells.moments import mean_draws
 from sottovoce.inference.cells.pooling import pooled_counts, pooled_means, pooled_shares
-from sottovoce.inference.cells.questions import Question
+from sottovoce.inference.cells.questions import OF_RECORDS, Question
+from sottovoce.inference.cells.record_sums import sum_draws, total_limits, variance_limits, variances
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.intervals import reaching
 from sottovoce.privacy.errors import InvalidData
@@ -201,6 +202,50 @@ class CellsPosterior:
             means = pooled_means(means, rng, self._crossed, shown)
         return scale.middle + scale.half * means, numbers, scale.half * plain, scale.half * added
 
+    def _sums(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+        """Return draws of N, of Σt and of Σt² of every group: of the records themselves."""
+        sizes = self._counts_of(self.question.prior / 2, draws, rng)[:, : self.reading.cells]
+        return sum_draws(sizes, *self._noisy_sums, self.noise, rng)
+
+    @property
+    def _noisy_sums(self) -> tuple[tuple[Floats, Floats], tuple[float, float]]:
+        """The noisy Σt and Σt² of every group, and the variances of the noise on each."""
+        counted = self.reading.counted
+        parts, noises = self.reading.split(self.cells)[counted:], self.noises[counted:]
+        variances = noises[0].variance / STEPS**2, noises[-1].variance / STEPS**2
+        return (parts[0] / STEPS, parts[-1] / STEPS), variances
+
+    def _total(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+        sizes, totals, _ = self._sums(draws, rng)
+        scale = self.reading.scales[0]
+        return scale.middle * sizes + scale.half * totals, np.zeros(sizes.shape[1]), np.ones(sizes.shape[1])
+
+    def _sd(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+        sizes, totals, squares = self._sums(draws, rng)
+        spreads = self.reading.scales[0].half * np.sqrt(variances(sizes, totals, squares))
+        return spreads, np.zeros(sizes.shape[1]), np.ones(sizes.shape[1])
+
+    def _of_records(self, level: float) -> Floats:
+        """Return intervals of totals, by what noise alone can be, and of standard deviations, by draws of variances."""
+        if self.question.verb == "sd":
+            drawn = self._sums(len(self.draws), seeded_rng(_SEED))
+            return np.asarray(self.reading.scales[0].half * np.sqrt(variance_limits(*drawn, level)))
+        scale, (sums, noise) = self.reading.scales[0], self._noisy_sums
+        bounds, level = (scale.middle, scale.half), checked_level(level)
+        limits = total_limits(self._noisy_sizes, sums, noise, bounds, level, self.noise)
+        middle = np.median(self.draws, axis=0)
+        return np.clip(around(limits, np.stack([middle, middle], axis=-1)), *self.public_range)
+
+    @property
+    def _noisy_sizes(self) -> tuple[Floats, float]:
+        """The noisy size of every group, and its variance: less where what all of them add up to is known."""
+        if not self.reading.counted:
+            return np.array([float(self.n or 0)]), 0.0
+        noisy, noise, room = self.noisy_counts()
+        if room is None or self.noise != "gaussian":
+            return noisy[:-1], noise.variance
+        return noisy[:-1] + (room - noisy.sum()) / noisy.size, noise.variance * (1 - 1 / noisy.size)
+
     def _rate(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
         means, numbers, plain, added = self._means(draws, rng)
         if self.question.exposure is None:
@@ -304,6 +349,8 @@ class CellsPosterior:
 
         Where noise hides a row, it goes to the ends of what the row may be.
         """
+        if self.question.verb in OF_RECORDS:
+            return self._of_records(level)
         flat = FAINT if self.question.verb == "quantiles" else FLAT
         ends = to_the_ends(self.draws, level, *self.public_range, flat)
         asked = self.question
@@ -412,7 +459,18 @@ class CellsPosterior:
         if self.question.verb == "counts":
             return 0.0, np.inf if self.n is None else float(self.reading.places(self.n) // self.reading.fine)
         scale = self.reading.scales[0]
+        if self.question.verb == "sd":
+            return 0.0, scale.half
+        if self.question.verb == "total":
+            return self._totals_between(scale.middle - scale.half, scale.middle + scale.half)
         return scale.middle - scale.half, scale.middle + scale.half if self.question.exposure is None else np.inf
+
+    def _totals_between(self, low: float, high: float) -> tuple[float, float]:
+        """Return the least and the most that values within bounds can add up to."""
+        most = np.inf if self.n is None else float(self.n)
+        if not self.reading.counted:
+            return low * most, high * most
+        return (low * most if low < 0 else 0.0), (high * most if high > 0 else 0.0)
 
     def sample(self, draws: int = 1, rng: np.random.Generator | None = None) -> Floats:
         """Return draws of every row, (draws, rows)."""

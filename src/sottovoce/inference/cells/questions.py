@@ -26,9 +26,9 @@ from sottovoce.records.facts.condition_parser import check_columns, check_levels
 from sottovoce.records.facts.excluded_groups import groups_kept
 from sottovoce.records.readings import CellCounts, GroupMoments, PersonCells, PersonMoments, PersonRows, Statistics
 
-__all__ = ["TAILS", "VERBS", "Question", "make_question"]
+__all__ = ["OF_RECORDS", "TAILS", "VERBS", "Question", "make_question"]
 
-VERBS = ("proportion", "mean", "rate", "counts", "quantiles")
+VERBS = ("proportion", "mean", "total", "sd", "rate", "counts", "quantiles")
 _OF_VERBS = Registry(
     "question", {"survival": "sottovoce.inference.cells.survival_question:SurvivalQuestion"}, "sottovoce.questions"
 )
@@ -37,6 +37,8 @@ TAILS = ("any",)
 """What may be assumed of the tails of a column whose mean is asked: ``any`` assumes nothing."""
 _TAILED = ("mean", "rate")
 """Verbs that say what they assume of tails."""
+OF_RECORDS = ("total", "sd")
+"""Verbs that tell of the records themselves, and are made of what a mean is made of."""
 _UNSAID = ""
 """Of questions that were asked before tails were named: the posterior alone makes their intervals."""
 _PRIOR = (1e-6, 1e9)
@@ -57,7 +59,7 @@ class Question:
     Parameters
     ----------
     verb
-        ``proportion``, ``mean``, ``rate``, ``counts`` or ``quantiles``.
+        ``proportion``, ``mean``, ``total``, ``sd``, ``rate``, ``counts`` or ``quantiles``.
     columns
         The column asked about; for ``counts`` one or several.
     facts
@@ -139,6 +141,8 @@ class Question:
             raise InvalidValue("at= and bins= go with quantiles")
         if self.verb == "quantiles" and self.pool:
             raise InvalidValue("quantiles of groups are not pooled")
+        if self.verb in OF_RECORDS and self.pool:
+            raise InvalidValue(f"{self.verb} tells of the records themselves, and groups of them are not pooled")
         if self.tails not in (*TAILS, _UNSAID):
             raise InvalidValue(f"tails= is one of {', '.join(TAILS)}. Got {shown(self.tails)}")
         rising = all(low < high for low, high in itertools.pairwise((0.0, *self.at, 1.0)))
@@ -254,6 +258,12 @@ class Question:
         )
 
     @property
+    def certain_of(self) -> str | None:
+        """Of what the intervals tell, where noise is all that makes an answer uncertain, in words."""
+        what = {"total": "a total", "sd": "a standard deviation"}.get(self.verb)
+        return what and f"{what} of these very records: intervals tell what noise hides, not how others would differ"
+
+    @property
     def partly_whole(self) -> bool:
         """Whether values are whole but where a person's average is not: of a person with one row it is."""
         return isinstance(self.facts[self.columns_asked[0]], Count) and self.averaged
@@ -262,7 +272,7 @@ class Question:
     def bounded(self) -> str | None:
         """What a value beyond the bounds counts as, and how finely a quantile is told, in words."""
         column = self.facts[self.columns_asked[0]]
-        if self.verb in ("mean", "rate"):
+        if self.verb in ("mean", "rate", *OF_RECORDS):
             low, high = self._bounds(self.columns_asked[0])
             if isinstance(column, Count):
                 return f"counts above {high:,.12g} count as {high:,.12g}"
@@ -335,7 +345,8 @@ class Question:
         if self.shares_of_yes:
             return 0.0, 1.0
         if not isinstance(column, Number | Count):
-            hint = "; ask for its proportion" if isinstance(column, Category | Flag) else ""
+            instead = "counts" if self.verb == "total" else "proportion"
+            hint = f"; ask for its {instead}" if isinstance(column, Category | Flag) else ""
             raise InvalidValue(f"{self.verb} needs a column of numbers; {name!r} is a {column.word}{hint}")
         if name == self.exposure and column.bounds[0] < 0:
             raise InvalidValue(f"an exposure is never below zero; {name!r} may be")

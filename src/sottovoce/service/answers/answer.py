@@ -38,6 +38,7 @@ from sottovoce.service.answers.paper_table import PaperTable, estimate_cells, in
 from sottovoce.service.answers.protection import nobody_note, protection_note
 from sottovoce.service.answers.repeated_question import repeat_note
 from sottovoce.service.answers.row_names import row_name, row_of
+from sottovoce.service.answers.same_sums import of_same_sums
 from sottovoce.service.answers.values_at_bounds import bounds_note
 
 __all__ = ["Answer", "Comparison"]
@@ -224,7 +225,8 @@ class Answer(PaperTable):
         """What one must know to read the rows, in words."""
         hidden = _DROWNED if any(row["estimate"] is None for row in self.rows) else None
         asked = self.question
-        said = (left_out_note(self.posterior), hidden, self._summing(), asked.bounded, asked.whose, asked.ruled_out)
+        about_values = asked.bounded, asked.certain_of, asked.whose, asked.ruled_out
+        said = (left_out_note(self.posterior), hidden, self._summing(), *about_values)
         about = (
             nobody_note(asked.facts),
             bounds_note(self.posterior),
@@ -326,6 +328,18 @@ class Answer(PaperTable):
     def quantiles(self, at: Sequence[float | str] | float | str) -> Answer:
         """Return other quantiles of what was released, free; those that were asked for are the narrowest."""
         return replace(self, release=at_other_quantiles(self.release, at))
+
+    def mean(self) -> Answer:
+        """Return the mean of what was released with a total, a standard deviation or a rate of counts: free."""
+        return replace(self, release=of_same_sums(self.release, "mean"))
+
+    def sd(self) -> Answer:
+        """Return the standard deviation of what was released with a mean, a total or a rate of counts: free."""
+        return replace(self, release=of_same_sums(self.release, "sd"))
+
+    def total(self) -> Answer:
+        """Return the total of what was released with a mean, a standard deviation or a rate of counts: free."""
+        return replace(self, release=of_same_sums(self.release, "total"))
 
     def plot(self, *, densities: bool = False, ax: Any = None) -> Any:
         """Return a figure, or draw into the axes `ax`: an interval for every row, or its posterior density.

@@ -34,6 +34,8 @@ CATALOGUE = Registry(
     {
         "proportion": "sottovoce.service.answers.catalogue:PROPORTION",
         "mean": "sottovoce.service.answers.catalogue:MEAN",
+        "total": "sottovoce.service.answers.catalogue:TOTAL",
+        "sd": "sottovoce.service.answers.catalogue:SD",
         "rate": "sottovoce.service.answers.catalogue:RATE",
         "counts": "sottovoce.service.answers.catalogue:COUNTS",
         "quantiles": "sottovoce.service.answers.catalogue:QUANTILES",
@@ -315,6 +317,8 @@ PROPORTION = Verb(
     (_column(_VALUES), _BY, WHERE, _POOL, _PRIOR),
 )
 MEAN = Verb("mean", "The mean of a number", (_column(_NUMBERS), _BY, WHERE, _POOL))
+TOTAL = Verb("total", "The sum of a number over the records", (_column(_NUMBERS), _BY, WHERE))
+SD = Verb("sd", "How far a number spreads (SD)", (_column(_NUMBERS), _BY, WHERE))
 RATE = Verb(
     "rate",
     "How often something happens",

@@ -27,11 +27,14 @@ _GRAMMAR = re.compile(
     (?:\s++where\s++(?P<where>\S.*+))?+\s*+""",
     _FLAGS,
 )
+_SPREAD = re.compile(r"\s*+standard\s++deviations?+(?=\s)", re.IGNORECASE)
 _HOW_MANY = re.compile(r"\s*(?:how\s+many|number\s+of|counts?\s+by)\b", re.IGNORECASE)
 _BANDED = "; bands read like by age: under 18, 18-64, 65+"
 _SAME = {
     **dict.fromkeys(("means", "average", "averages"), "mean"),
     **dict.fromkeys(("proportions", "share", "shares", "percentage", "percent", "fraction"), "proportion"),
+    **dict.fromkeys(("totals", "sum", "sums"), "total"),
+    **dict.fromkeys(("sds", "std"), "sd"),
     **dict.fromkeys(("quantile", "quartiles", "median", "medians"), "quantiles"),
     "rates": "rate",
     "count": "counts",
@@ -53,10 +56,12 @@ def parse_question(text: str) -> dict[str, Any]:
     ('age: under 18, 18-64, 65+', 'ward')
     >>> parse_question("average sbp per ward") == parse_question("mean of sbp by ward")
     True
+    >>> parse_question("standard deviation of sbp") == parse_question("sd of sbp")
+    True
     >>> parse_question("quantiles 0.1, 0.9 of `blood pressure`")
     {'verb': 'quantiles', 'columns': ('blood pressure',), 'at': (0.1, 0.9)}
     """
-    result = _GRAMMAR.fullmatch(text) if isinstance(text, str) else None
+    result = _GRAMMAR.fullmatch(_SPREAD.sub("sd", text, count=1)) if isinstance(text, str) else None
     verb = result["verb"].lower() if result else ""
     known = _SAME.get(verb, verb)
     if result is None and isinstance(text, str) and "~" in text:

@@ -227,7 +227,7 @@ class TradeOff:
         if full.width > wanted:
             ways = ["be content with less"]
             ways += ["ask of fewer groups"] if self.question.by else []
-            ways += ["state closer bounds"] if self.question.verb in ("mean", "rate", "quantiles") else []
+            ways += ["state closer bounds"] if self.question.verb not in ("proportion", "counts") else []
             column = self.question.columns_asked[0]
             if isinstance(self.question.facts[column], Number) and column not in self.imagined.columns:
                 ways += [f"say how far {column} spreads, if you know (--imagine {column}=0.1, imagined=)"]

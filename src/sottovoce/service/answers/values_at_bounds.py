@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from scipy import special
 
+from sottovoce.inference.cells.questions import OF_RECORDS
 from sottovoce.records.readings.group_moments import STEPS
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def bounds_note(posterior: CellsPosterior | QuantilePosterior) -> str | None:
     """
     question = posterior.question
     edges: tuple[float, ...] = getattr(posterior.reading, "edges", ())
-    if question.verb in ("mean", "rate"):
+    if question.verb in ("mean", "rate", *OF_RECORDS):
         shares, scale = _by_moments(posterior), posterior.reading.scales[0]
         low, high = scale.middle - scale.half, scale.middle + scale.half
     elif question.verb == "quantiles" and not question.whole and len(edges) > 2:

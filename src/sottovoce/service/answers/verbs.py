@@ -123,6 +123,42 @@ class Verbs(ABC):
         asked = {"by": by, "where": where, "pool": pool}
         return self.answer(self.question("mean", column, **asked), spend=spend, part=part, **options)
 
+    def total(
+        self,
+        column: str,
+        *,
+        by: Groups = None,
+        where: str | None = None,
+        spend: Spend = 0.05,
+        part: Budget | None = None,
+        **options: Any,
+    ) -> Answer:
+        """Return the sum of a column of numbers over the records themselves; missing values are left out.
+
+        The parameters are those of `proportion`. Mean and standard deviation of the same release are free:
+        ``answer.mean()``, ``answer.sd()``.
+        """
+        asked = {"by": by, "where": where}
+        return self.answer(self.question("total", column, **asked), spend=spend, part=part, **options)
+
+    def sd(
+        self,
+        column: str,
+        *,
+        by: Groups = None,
+        where: str | None = None,
+        spend: Spend = 0.05,
+        part: Budget | None = None,
+        **options: Any,
+    ) -> Answer:
+        """Return the standard deviation of a column of numbers: of the records themselves, as papers tell it.
+
+        The parameters are those of `proportion`. Mean and total of the same release are free: ``answer.mean()``,
+        ``answer.total()``; so is the standard deviation of a mean that was paid for, ``answer.sd()``.
+        """
+        asked = {"by": by, "where": where}
+        return self.answer(self.question("sd", column, **asked), spend=spend, part=part, **options)
+
     def rate(
         self,
         column: str,
