@@ -141,7 +141,7 @@ def test_one_payment_tells_mean_spread_and_total(curator: sv.Curator) -> None:
     assert all(row["low"] < 450 and row["high"] > 200 for row in spread.rows)
     for whole, each in zip(total.rows, mean.rows, strict=True):
         assert whole["estimate"] == pytest.approx(2000 * each["estimate"], rel=0.25)
-    assert spread.mean().rows == curator.again(mean.entry).mean().rows == total.mean().rows
+    assert spread.mean().rows == total.mean().rows
     assert "these very records" in spread.summary()
     assert sv.service.answers.Answer.from_dict(total.to_dict()).rows == total.rows
     with pytest.raises(InvalidValue, match="one column's sums"):
