@@ -18,7 +18,15 @@ from support.visitors import Visitor
 N = 300
 FACTS: dict[str, Any] = {"age": sv.Number(18, 110), "ward": sv.Category(["A", "B"]), "visits": sv.Count(9)}
 NOTE = "protected is a row, not a person: whoever has several rows is protected less"
-ASKED = {"proportion": "ward", "mean": "age", "rate": "visits", "counts": "ward", "quantiles": "age", "total": "visits", "sd": "age"}
+ASKED = {
+    "proportion": "ward",
+    "mean": "age",
+    "rate": "visits",
+    "counts": "ward",
+    "quantiles": "age",
+    "total": "visits",
+    "sd": "age",
+}
 
 
 def curator(folder: Path, *, person: bool, **options: Any) -> sv.Curator:
