@@ -13,7 +13,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from sottovoce.privacy.errors import InvalidData
+from sottovoce.privacy.errors import InvalidData, SottovoceError
 from sottovoce.privacy.promises import PureDP
 from sottovoce.records.facts import Category, Day, Facts, Flag, Number, Person
 from sottovoce.records.readings import CategoryCounts, ClippedSum, CrossCounts
@@ -65,18 +65,22 @@ def test_a_table_with_a_log_of_its_own_is_refused_however_it_is_named(
     for name in ("part-0.parquet", "part-1.parquet", "ward=A/part-2.parquet"):
         _write(folder / name)
     lake(folder)
-    with pytest.raises(InvalidData, match=rf"lake is an? {kind} table, whose files hold deleted"):
-        open_table(folder if asked == "." else str(folder / asked))
+    if asked == "." and kind != "Hudi":  # read by its own library, and this one's log is none
+        with pytest.raises(SottovoceError):
+            open_table(folder)
+    else:
+        with pytest.raises(InvalidData, match=rf"lake is an? {kind} table, whose files hold deleted"):
+            open_table(folder if asked == "." else str(folder / asked))
     with pytest.raises(InvalidData, match="folder of its own"):  # from above as well
         open_table(tmp_path)
-    with pytest.raises(InvalidData, match="folder of its own"):  # and by a link
-        (tmp_path / "link").symlink_to(folder)
+    (tmp_path / "link").symlink_to(folder)
+    with pytest.raises(SottovoceError):  # and by a link
         open_table(tmp_path / "link")
 
 
 def test_a_lake_without_files_is_called_what_it_is(tmp_path: Path) -> None:
     _delta(tmp_path / "lake")
-    with pytest.raises(InvalidData, match="is a Delta Lake table"):
+    with pytest.raises(SottovoceError, match="lake cannot be read as Delta Lake"):
         open_table(tmp_path / "lake")
 
 

@@ -21,6 +21,7 @@ _EXTRAS = {
     **dict.fromkeys(("jax", "jaxlib", "sklearn", "formulaic"), "regression"),
     **dict.fromkeys(("matplotlib", "arviz"), "plots"),
     "mcp": "agents",
+    **dict.fromkeys(("deltalake", "pyiceberg"), "lakes"),
     "numpyro": "models",
     "psycopg": "postgres",
     "pyspark": "spark",

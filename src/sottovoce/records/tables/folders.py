@@ -10,12 +10,13 @@ from typing import Any
 
 from sottovoce.privacy.errors import InvalidData
 
-__all__ = ["NamedFiles", "check_no_lake", "file_place", "named_files"]
+__all__ = ["NamedFiles", "check_no_lake", "file_place", "lake_of", "named_files"]
 
 _HIDDEN = ("_", ".")
 """What names of files begin with that hold no records, such as logs and work under way: as Arrow and Spark have it."""
 _ENDINGS = (".parquet", ".pq")
-_LOGS = {"_delta_log": "a Delta Lake table", ".hoodie": "a Hudi table"}
+_LOGS = {"_delta_log": "delta", ".hoodie": "hudi"}
+_CALLED = {"delta": "a Delta Lake table", "hudi": "a Hudi table", "iceberg": "an Iceberg table"}
 _SNAPSHOTS = ("*.metadata.json*", "version-hint.text", "snap-*.avro")
 """What Iceberg writes into a folder ``metadata``: tables, a hint and snapshots."""
 
@@ -73,19 +74,21 @@ def check_no_lake(path: str, files: Sequence[str]) -> None:
     """
     places = {Path(path).absolute(), *(Path(file).absolute() for file in files)}
     for folder in {folder for place in places for folder in (place, *place.parents)}:
-        if (kind := _lake(folder)) is not None:
+        if (kind := lake_of(folder)) is not None:
+            elsewhere = "" if kind == "hudi" else f"; or open {kind}:{folder}, which its own library reads"
             raise InvalidData(
-                f"{folder.name} is {kind}, whose files hold deleted and older records too; write what it holds now to "
-                "a folder of its own, and open that"
+                f"{folder.name} is {_CALLED[kind]}, whose files hold deleted and older records too; write what it "
+                f"holds now to a folder of its own, and open that{elsewhere}"
             )
 
 
-def _lake(folder: Path) -> str | None:
+def lake_of(folder: Path) -> str | None:
+    """Return which kind of lake a folder is a table of: delta, iceberg or hudi; None of a plain folder."""
     for log, kind in _LOGS.items():
         if (folder / log).is_dir():
             return kind
     notes = folder / "metadata"
-    return "an Iceberg table" if any(next(notes.glob(name), None) for name in _SNAPSHOTS) else None
+    return "iceberg" if any(next(notes.glob(name), None) for name in _SNAPSHOTS) else None
 
 
 def file_place(path: str) -> tuple[int, int] | None:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from sottovoce.records.readings.persons import shortest
 from sottovoce.records.tables.column_matching import distinct
 
-__all__ = ["Frame", "frame_of", "from_pandas"]
+__all__ = ["Frame", "frame_of", "from_pandas", "plain_texts"]
 
 
 _WIDEST = 2.0**62
@@ -84,7 +84,11 @@ def frame_of(source: Any) -> Frame | None:
 
 def _streamed(source: Any) -> pa.Table:
     """Return a stream of records as a table, its texts in the one form that every engine reads."""
-    table = pa.RecordBatchReader.from_stream(source).read_all()
+    return plain_texts(pa.RecordBatchReader.from_stream(source).read_all())
+
+
+def plain_texts(table: pa.Table) -> pa.Table:
+    """Return a table whose texts are in the one form that every engine reads."""
     return table.cast(pa.schema([field.with_type(_plain(field.type)) for field in table.schema]))
 
 

@@ -26,8 +26,9 @@ from sottovoce.records.tables.column_matching import agreed, distinct, is_text, 
 from sottovoce.records.tables.engine import guarded
 from sottovoce.records.tables.folders import NamedFiles, check_no_lake, named_files
 from sottovoce.records.tables.frames import frame_of
+from sottovoce.records.tables.lakes import lake_address, open_lake
 from sottovoce.records.tables.table import Table
-from sottovoce.records.tables.table_identity import database_origin, file_origin, scheme_of
+from sottovoce.records.tables.table_identity import Origin, database_origin, file_origin, scheme_of
 
 __all__ = ["open_table"]
 
@@ -109,9 +110,10 @@ def open_table(source: Any, *, types: Mapping[str, str] | None = None, facts: Fa
         A path to Parquet (a file, a folder, a pattern with ``*``), CSV (``.csv``, ``.tsv``, also ``.gz``, with names
         in the first line) or Arrow (``.arrow``, ``.feather``, ``.ipc``); a pandas, polars or pyarrow frame, or
         whatever else gives Arrow's stream (``__arrow_c_stream__``), such as a DuckDB relation or a reader of
-        batches, which is read once; what Dask, Modin, cuDF or Narwhals hold; a Spark data frame; an Ibis table; or an
-        address such as ``postgresql://user@host/db?table=patients`` (any address that Ibis knows, with ``table=`` and,
-        if need be, ``schema=`` added).
+        batches, which is read once; a folder of Delta Lake or Iceberg, or ``delta:PLACE?version=3``; what Dask, Modin,
+        cuDF or Narwhals hold; a Spark data frame; an Ibis table; or an address such as
+        ``postgresql://user@host/db?table=patients`` (any address that Ibis knows, with ``table=`` and, if need be,
+        ``schema=`` added).
     types
         For CSV only: the type of each column that is not text, such as ``{"age": "int64"}``. A cell that does
         not fit counts as missing. A column without a type is text, whatever it holds, and is read as numbers where a
@@ -128,7 +130,9 @@ def open_table(source: Any, *, types: Mapping[str, str] | None = None, facts: Fa
     ...     table.read(ClippedSum(0, 1, integer=True), "smoker")
     Statistics(n=3, total=array([2.]))
     """
-    if isinstance(source, str) and "://" in source:
+    if isinstance(source, str | Path) and (lake := lake_address(str(source))) is not None:
+        opened = _lake(lake)
+    elif isinstance(source, str) and "://" in source:
         opened = _address(source)
     elif isinstance(source, str | Path):
         return _path(str(source), types, facts).know(facts)
@@ -364,6 +368,14 @@ def _frame(source: Any) -> Table:
 
     name = f"the {type(source).__name__}"
     return Table(name, records.unbind(), connection, close, untyped=frame.untyped, settle=settle, is_frame=True)
+
+
+def _lake(address: str) -> Table:
+    lake = open_lake(address)
+    connection, close = _duckdb()
+    records = _or_close(close, lambda: _register(connection, lake.data), f"{lake.place} could not be read")
+    origin = Origin(lake.identity, (lake.identity,), is_files=False, latest=lake.latest)
+    return Table(Path(lake.place).name, records.unbind(), connection, close, origin=origin)
 
 
 def _spark(frame: Any) -> Table:
