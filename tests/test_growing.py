@@ -291,3 +291,90 @@ def test_the_transcript_of_a_growing_table_keeps_the_sum_of_what_was_paid() -> N
         for said in itertools.product((0, 1), repeat=times)
     )
     assert worst == 2**times  # reached, and never exceeded
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "frame"])
+def test_a_column_that_is_gone_takes_no_other_question_along(kind: str, tmp_path: Path) -> None:
+    place, ledger = tmp_path / f"stays.{kind}", tmp_path / "ledger"
+
+    def written(n: int, *names: str) -> Any:
+        frame = pd.DataFrame({"age": np.arange(n) % 90, "smoker": np.arange(n) % 3 == 0})[list(names)]
+        if kind == "frame":
+            return frame
+        frame.to_csv(place, index=False) if kind == "csv" else frame.to_parquet(place)
+        return place
+
+    with sv.Curator(written(300, "age", "smoker"), ledger, BUDGET, facts=FACTS, dataset="stays", grows=True) as curator:
+        curator.mean("age", spend=0.1)
+        without = written(310, "smoker")
+        if kind != "frame":
+            curator.proportion("smoker", spend=0.1)
+    with sv.Curator(without, ledger, facts=FACTS, dataset="stays") as curator:
+        curator.proportion("smoker", spend=0.1)
+        spent = curator.share_left()
+        for ask in (
+            lambda: curator.mean("age", spend=0.1),
+            lambda: curator.plan("mean of age", spend=0.1),
+            lambda: curator.proportion("smoker", where="age > 3", spend=0.1),
+        ):
+            with pytest.raises(InvalidData, match="there is no column 'age'"):
+                ask()
+        assert curator.share_left() == spent
+    with sv.Curator(written(320, "age", "smoker"), ledger, facts=FACTS, dataset="stays") as curator:
+        assert curator.mean("age", spend=0.1).release.mechanism["n"] == 320
+
+
+def test_facts_of_other_columns_open_no_budget(tmp_path: Path) -> None:
+    frame, ledger = pd.DataFrame({"smoker": [True, False]}), tmp_path / "ledger"
+    for _ in range(2):  # in a ledger that is not there, and in one that is
+        with pytest.raises(InvalidValue, match=r"not there.*age"):
+            sv.Curator(frame, ledger, BUDGET, facts=FACTS, dataset="stays", grows=True)
+        if not ledger.exists():
+            sv.Curator(frame, ledger, BUDGET, dataset="others").close()
+        with Ledger(ledger) as opened:
+            assert [budget.dataset for budget in opened.budgets()] == ["others"]
+
+
+def test_versions_that_nobody_reads_any_more_are_closed(tmp_path: Path) -> None:
+    place = tmp_path / "stays.parquet"
+    write(place, 100)
+    with sv.Curator(place, tmp_path / "ledger", BUDGET, facts=FACTS, grows=True) as curator:
+        tables = [curator.records]
+        question = curator.question("proportion", "smoker")
+        priced = curator.price(curator.mechanism_for(question, 0.01))
+        for night in range(4):
+            os.utime(place, (night, night))
+            curator.refresh()
+            tables.append(curator.records)
+        assert len({id(table) for table in tables}) == 5
+        first, *others = tables
+        assert first.count() == 100, "what was priced is read of its own table"
+        assert [_is_open(table) for table in others] == [False, False, True, True]
+        del priced
+        assert not _is_open(first)
+    assert not any(map(_is_open, tables))
+
+
+def _is_open(table: Any) -> bool:
+    with contextlib.suppress(InvalidData):
+        return bool(table.count())
+    return False
+
+
+def test_to_take_up_what_was_written_ends_on_the_grid_of_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "stays.parquet"
+    write(place, 100)
+    waits: list[float | None] = []
+
+    @contextlib.contextmanager
+    def noted(step: float | None) -> Any:
+        waits.append(step)
+        yield
+
+    monkeypatch.setattr("sottovoce.service.curator.curator.on_the_grid", noted)
+    with sv.Curator(place, tmp_path / "ledger", BUDGET, facts=FACTS, grows=True, time_grid=0.25) as curator:
+        curator.refresh()
+        assert waits == []  # nothing was written: nothing is counted
+        write(place, 120)
+        curator.refresh()
+        assert waits == [0.25] and curator.n == 120

@@ -210,3 +210,13 @@ def test_what_is_no_data_set_is_refused() -> None:
     refuse: Callable[..., Any] = AgentAccess
     with pytest.raises(InvalidValue, match="an agent asks a Curator with facts, or a Client"):
         refuse(3)
+
+
+def test_an_agent_is_told_no_answer_that_somebody_else_paid_for(curator: sv.Curator, access: AgentAccess) -> None:
+    others = curator.open_part("somebody", 0.2)
+    secrets = [curator.proportion("smoker", spend=0.1).entry, curator.mean("age", spend=0.1, part=others).entry]
+    said = talk(access, *(("again", {"entry": entry}) for entry in secrets))
+    assert all(isinstance(text, str) and "no answer of stays/agent has the entry" in text for text in said)
+    assert [curator.again(entry).entry for entry in secrets] == secrets  # whoever holds the whole is told
+    with pytest.raises(InvalidValue, match="no part of the budget"):
+        curator.again(secrets[0], part=curator.budget)

@@ -100,7 +100,7 @@ def agent_server(access: AgentAccess, version: str = "") -> MCPServer[Any]:
 
     @server.tool(annotations=_FREE)
     async def again(entry: int) -> dict[str, Any]:
-        """An answer that was paid for before, by the number of its entry. Free."""
+        """An answer that you paid for before, by the number of its entry. Free."""
         return await done(access.again, entry)
 
     @server.tool(annotations=_FREE)

@@ -129,9 +129,9 @@ class AgentAccess:
         return self._told(answer)
 
     def again(self, entry: int) -> dict[str, Any]:
-        """Return an answer that was paid for before; free."""
+        """Return an answer that this agent paid for before; free."""
         with self._turn:
-            answer = self.source.again(entry)
+            answer = self.source.again(entry, **self._paying)
         if not isinstance(answer, Answer | Regression):
             raise InvalidValue(f"entry {entry} is no answer to a question or a formula")
         return self._told(answer)

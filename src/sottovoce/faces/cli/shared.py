@@ -156,6 +156,6 @@ def curator_beside(
 
 
 def _records(data: str, facts: Facts | None, opened: contextlib.ExitStack) -> Records:
-    from sottovoce.service.curator.readable_records import open_records  # noqa: PLC0415 - opens databases
+    from sottovoce.service.curator.readable_records import open_known  # noqa: PLC0415 - opens databases
 
-    return open_records(data, facts, None, opened)
+    return open_known(data, facts, None, opened)

@@ -162,8 +162,6 @@ def _path(path: str, types: Mapping[str, str] | None, facts: Facts | None) -> Ta
         raise InvalidData(_unread(path, place))
     if types and kind != "CSV":
         raise InvalidData("types= is for CSV files; every other source has types of its own")
-    if facts is not None and kind == "CSV":  # text stays untyped: its categories may be numbers
-        types = {name: word for name, word in facts.types.items() if word != "string"} | dict(types or {})
     paths = named_files(path)
     files = paths.files
     if kind == "Parquet":
@@ -179,7 +177,7 @@ def _path(path: str, types: Mapping[str, str] | None, facts: Facts | None) -> Ta
     complaint = f"{name} cannot be read as {kind}; it is damaged or of another kind"
     readers: dict[str, Callable[[], Found]] = {
         "Parquet": lambda: _parquet(connection, paths),
-        "CSV": lambda: _csv(connection, files, types or {}, None if facts is None else facts.person),
+        "CSV": lambda: _csv(connection, files, types or {}, facts),
         "Arrow": lambda: Found(_register(connection, _arrow_files(paths)), untyped=frozenset(paths.keys)),
     }
     result = _or_close(close, readers[kind], complaint)
@@ -220,10 +218,13 @@ def _or_close(close: Callable[[], None], work: Callable[[], T], complaint: str) 
         raise
 
 
-def _csv(connection: Any, files: Sequence[str], types: Mapping[str, str], person: str | None) -> Found:
-    from sottovoce.records.tables.text_files import read_csv  # noqa: PLC0415 - it brings pandas and 45 MB along
+def _csv(connection: Any, files: Sequence[str], types: Mapping[str, str], facts: Facts | None) -> Found:
+    from sottovoce.records.tables.text_files import header, read_csv  # noqa: PLC0415 - it brings pandas and 45 MB along
 
-    records = read_csv(connection, files, types, person)
+    names, said = header(files[0]), {} if facts is None else facts.types
+    # Text stays untyped: its categories may be numbers. A column that is gone has no type.
+    types = {name: word for name, word in said.items() if word != "string" and name in names} | dict(types)
+    records = read_csv(connection, files, types, None if facts is None else facts.person)
     return Found(records, untyped=frozenset(records.columns).difference(types))
 
 

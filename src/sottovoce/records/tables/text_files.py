@@ -65,7 +65,7 @@ def read_csv(connection: Any, paths: Sequence[str], types: Mapping[str, str], pe
     unknown = [name for name in types if name not in names]
     if unknown:
         raise InvalidData(
-            f"the facts, or types=, name columns that are not there: {', '.join(unknown)}; there are {', '.join(names)}"
+            f"types= names columns that are not there: {', '.join(unknown)}; there are {', '.join(names)}"
         )
     for kind in types.values():
         if kind not in KINDS:

@@ -18,7 +18,7 @@ from sottovoce.privacy.relation import ADD_REMOVE
 from sottovoce.service.answers.explanations import is_weak
 from sottovoce.service.curator.data_source import DataSource, copied_budgets, origin_of, other_budgets, same_data
 from sottovoce.service.curator.privacy_unit import Protected
-from sottovoce.service.curator.readable_records import Records
+from sottovoce.service.curator.readable_records import Records, check_columns
 from sottovoce.service.ledger import Budget, DataVersion, Ledger
 from sottovoce.service.ledger.opening import is_there
 from sottovoce.service.ledger.store import Store, read_url
@@ -73,6 +73,7 @@ def open_budget(
     if result is None:
         if promise is None:
             raise InvalidValue(f"{dataset!r} has no budget in {ledger.url}; {_what_to_say(ledger, source.schema)}")
+        check_columns(table, protected.facts)
         check_pays(promise, order)
         public: dict[str, Any] = {"n": n, "schema": source.schema, "order": order, "who": who}
         result = ledger.open_budget(dataset, promise, **public, source=source.noted())
@@ -83,6 +84,8 @@ def open_budget(
         protected.check(result)
         before = ledger.version(result)
         growing = _grows(dataset, before, grows)
+        if not growing:  # of data that grow columns may be gone
+            check_columns(table, protected.facts)
         _check_same(result, promise, order, n, source, protected, growing=growing)
         if growing and before is not None:
             _tell_of_types(dataset, before.schema, source)

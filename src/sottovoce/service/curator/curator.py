@@ -25,7 +25,7 @@ from sottovoce.service.curator.budget_opening import check_pays, hides_n, is_new
 from sottovoce.service.curator.data_source import DataSource, origin_of
 from sottovoce.service.curator.duplicate_questions import AnsweredQuestions, AskedQuestion
 from sottovoce.service.curator.privacy_unit import Protected
-from sottovoce.service.curator.readable_records import Reachable, open_records
+from sottovoce.service.curator.readable_records import HeldTable, Reachable, check_columns, on_the_grid, open_known
 from sottovoce.service.curator.release_pipeline import ReleasePipeline
 from sottovoce.service.ledger import Budget, Ledger
 
@@ -126,11 +126,13 @@ class Curator(ReleasePipeline, PaidVerbs, RowsOfPersons):
         self.facts, self.person = self._protected.facts, self._protected.person
         self.protects_rows_of_persons = self._protected.rows_of_persons
         with contextlib.ExitStack() as opened:
-            self._table = open_records(data, self.facts, types, opened)
+            inner = contextlib.ExitStack()
+            opened.callback(inner.close)
+            self._former = self._held = HeldTable(open_known(data, self.facts, types, inner), inner)
             if dataset is not None and not isinstance(dataset, str):
                 raise InvalidValue(f"dataset= is a name, a text. Got {shown(dataset)}")
             named = isinstance(data, str | os.PathLike)
-            self._reopen = functools.partial(open_records, data, self.facts, types) if named else None
+            self._reopen = functools.partial(open_known, data, self.facts, types) if named else None
             self._reopen = getattr(data, "reopened", self._reopen)
             name = dataset or getattr(origin_of(self._table), "identity", None)
             if not name:
@@ -144,6 +146,7 @@ class Curator(ReleasePipeline, PaidVerbs, RowsOfPersons):
                 if budget is not None:
                     hidden = hides_n(budget, n)
                     if is_new(ledger):
+                        check_columns(self._table, self.facts)
                         check_pays(budget, order)  # a budget that is refused leaves no ledger behind
                         if not hidden:
                             self._public_n  # noqa: B018 - nor do data without records
@@ -165,14 +168,16 @@ class Curator(ReleasePipeline, PaidVerbs, RowsOfPersons):
             raise InvalidData(f"{self.dataset!r} has no {self._protected.units}")
         return n
 
-    def again(self, entry: int, *, level: float | str = 0.95) -> Any:
+    def again(self, entry: int, *, level: float | str = 0.95, part: Budget | None = None) -> Any:
         """Return an answer that was paid for before, by the number of its entry, with intervals of a level; free.
 
-        It is made of what the ledger kept: nothing is read and nothing spent. `history` lists the entries.
+        It is made of what the ledger kept: nothing is read and nothing spent. `history` lists the entries. With `part`,
+        an answer that this part paid for, and nobody else's.
         """
         wanted = checked_level(level)
         mine = [item for item in self._ledger.budgets() if self.budget.id in (item.id, item.whole)]
-        return answer_again(*entry_of(self._ledger, entry, mine), wanted)
+        paid = mine if part is None else [self._part(part)]
+        return answer_again(*entry_of(self._ledger, entry, paid), wanted)
 
     def answered_before(self, question: AskedQuestion, part: Budget | None = None) -> int | None:
         """Return the entry of an answer that these data gave to a question lately, if there is one: `again` is free."""
@@ -203,23 +208,26 @@ class Curator(ReleasePipeline, PaidVerbs, RowsOfPersons):
         if self.version is None or self._reopen is None:
             return
         with self._turn:
-            if not self._has_changed():
-                return
-            table = self._reopen(self._opened)
-            n = None if self.n is None else self._protected.count(table)
-            if n == 0:
-                raise InvalidData(f"{self.dataset!r} has no {self._protected.units} now")
-            source = DataSource(origin_of(table), table.schema, is_frame=getattr(table, "is_frame", False))
-            source = source if source.origin is None else replace(source, seen=source.state())
-            self.version = self._ledger.grow(self.budget, n=n, schema=table.schema, who=self.who)
-            self._table, self._source = table, source
+            written = self._source.seen is not None and self._source.state() != self._source.seen
+            counts = self.n is not None and isinstance(self._table, Reachable) and self._table.grows
+            if written or counts:
+                with on_the_grid(self._time_grid):  # to count persons takes longer, the more rows they have
+                    self._take_up(written=written)
 
-    def _has_changed(self) -> bool:
-        """Say whether data were written again since they were opened, or number another n."""
-        if self._source.seen is not None and self._source.state() != self._source.seen:
-            return True
-        counts = self.n is not None and isinstance(self._table, Reachable) and self._table.grows
-        return counts and self._protected.count(self._table) != self.n
+    def _take_up(self, *, written: bool) -> None:
+        """Open data anew where they were written again, or number another n."""
+        if self._reopen is None or not (written or self._protected.count(self._table) != self.n):
+            return
+        inner = contextlib.ExitStack()
+        held = HeldTable(table := self._reopen(inner), inner)
+        n = None if self.n is None else self._protected.count(table)
+        if n == 0:
+            raise InvalidData(f"{self.dataset!r} has no {self._protected.units} now")
+        source = DataSource(origin_of(table), table.schema, is_frame=getattr(table, "is_frame", False))
+        source = source if source.origin is None else replace(source, seen=source.state())
+        self.version = self._ledger.grow(self.budget, n=n, schema=table.schema, who=self.who)
+        self._opened.callback(held.close)
+        self._former, self._held, self._source = self._held, held, source
 
     @property
     def whom(self) -> str:

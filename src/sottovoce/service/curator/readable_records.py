@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -13,7 +14,17 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.records.facts import Facts
 from sottovoce.records.readings import Aggregate, ReadableRecords
 
-__all__ = ["Reachable", "Records", "TableLooks", "next_tick", "on_the_grid", "open_records"]
+__all__ = [
+    "HeldTable",
+    "Reachable",
+    "Records",
+    "TableLooks",
+    "check_columns",
+    "next_tick",
+    "on_the_grid",
+    "open_known",
+    "open_records",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +65,16 @@ class Reachable(Protocol):
 def open_records(
     data: Any, facts: Facts | None, types: Mapping[str, str] | None, opened: contextlib.ExitStack
 ) -> Records:
-    """Open the data that the facts are about. What came open is left open."""
+    """Open the data that the facts are about, all of whose columns must be there. What came open is left open."""
+    table = open_known(data, facts, types, opened)
+    check_columns(table, facts)
+    return table
+
+
+def open_known(
+    data: Any, facts: Facts | None, types: Mapping[str, str] | None, opened: contextlib.ExitStack
+) -> Records:
+    """Open the data that the facts are about, of which columns may be gone. What came open is left open."""
     table: Records = data
     if not isinstance(data, Records):
         from sottovoce.records.tables import open_table  # noqa: PLC0415 - an extra
@@ -64,12 +84,27 @@ def open_records(
         raise InvalidValue("types= is for data that is not open yet; give it to open_table")
     elif facts is not None and hasattr(table, "knowing"):
         table = table.knowing(facts)
+    return table
+
+
+def check_columns(table: Records, facts: Facts | None) -> None:
+    """Refuse facts that name columns which are not there."""
     if facts is not None and (unknown := [name for name in facts.types if name not in table.schema]):
         raise InvalidValue(
             "the facts name columns that are not there, or of a type that cannot be read: "
             f"{', '.join(unknown)}; there are {', '.join(table.schema)}"
         )
-    return table
+
+
+class HeldTable:
+    """A table, and what came open with it: closed with the curator, or once nobody may read it any more.
+
+    Of data that grow a curator opens one after another; a question that was priced before is read of its own.
+    """
+
+    def __init__(self, table: Records, opened: contextlib.ExitStack) -> None:
+        self.table = table
+        self.close = weakref.finalize(self, opened.close)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from sottovoce.service.answers.budget_account import BudgetAccount
 from sottovoce.service.curator.data_source import DataSource
 from sottovoce.service.curator.entry_notes import purpose_of, told_of
 from sottovoce.service.curator.privacy_unit import Protected
-from sottovoce.service.curator.readable_records import Reachable, Records, TableLooks, on_the_grid
+from sottovoce.service.curator.readable_records import HeldTable, Reachable, Records, TableLooks, on_the_grid
 from sottovoce.service.curator.release_stages import Paid, Quote, RecordedRelease, Unrecorded
 from sottovoce.service.ledger import Budget, DataVersion, Reservation
 from sottovoce.service.ledger.changes import committed, committing
@@ -36,7 +36,7 @@ class ReleasePipeline(BudgetAccount):
     """How a `Curator` releases what a mechanism says: each release is paid from its purse before a record is read."""
 
     facts: Facts | None
-    _table: Records
+    _held: HeldTable
     _protected: Protected
     _source: DataSource
     _keep: bool
@@ -44,6 +44,11 @@ class ReleasePipeline(BudgetAccount):
     _time_grid: float | None
     version: DataVersion | None
     """Of data that grow, what was noted of them last."""
+
+    @property
+    def _table(self) -> Records:
+        """The table as it was opened last."""
+        return self._held.table
 
     def release(
         self,
@@ -172,10 +177,12 @@ class ReleasePipeline(BudgetAccount):
         asked = shown | {"mechanism": mechanism.to_dict()} | question  # nobody talks over what is asked
         charge = self._ledger.charge(budget, cost, asked, accept_unproven=accept_unproven)
 
-        table, n = self._table, self.n  # data that grow may be opened anew before they are read
+        held, n = self._held, self.n  # data that grow may be opened anew before they are read
 
         def make(count: int) -> list[Release]:
-            looks = TableLooks(functools.partial(self._read, table, n, column=column, where=where, missing=missing))
+            looks = TableLooks(
+                functools.partial(self._read, held.table, n, column=column, where=where, missing=missing)
+            )
             source = secure_rng() if rng is None else rng
             with on_the_grid(self._time_grid):
                 built = mechanism.releases(looks, count, source, draws=draws, accept_unproven=accept_unproven)
