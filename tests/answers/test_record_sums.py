@@ -180,3 +180,28 @@ def test_what_makes_no_total_is_refused() -> None:
         Question("total", ("smoker",), facts)
     with pytest.raises(InvalidValue, match="not pooled"):
         Question("sd", ("cost",), facts, pool=True)
+
+
+def test_a_ratio_is_a_rate_of_any_numbers(curator: sv.Curator) -> None:
+    paid = curator.ratio("cost", "visits", by="ward", spend=0.3)
+    assert paid.question.describe() == "rate of cost per visits by ward"
+    assert all(row["low"] < 220 and row["high"] > 100 for row in paid.rows)
+    assert curator.ask("ratio of cost to visits by ward", spend=0.3, again=True).rows == paid.rows
+    assert "for the visits of these very records" in paid.summary()
+    for odd in ("ratio of cost", "mean of cost to visits", "ratio of cost to ward and visits"):
+        with pytest.raises(InvalidValue):
+            curator.ask(odd, spend=1e-9)
+    with pytest.raises(InvalidValue, match="ask for its mean"):
+        curator.rate("cost", spend=1e-9)
+
+
+def test_ratios_of_what_may_be_negative_hold_those_of_the_records() -> None:
+    rng, n = seeded_rng(4), 2000
+    years = rng.uniform(0, 10, n)
+    gain = (rng.normal(-1, 3, n) * years).clip(-50, 50)
+    facts = Facts(gain=Number(-50, 50), years=Number(0, 10))
+    asked = Question("rate", ("gain",), facts, exposure="years")
+    mechanism = NoisyCells.calibrate(asked, n, ApproxDP(0.3, 1e-6), "gaussian")
+    records, truth = {"gain": gain.tolist(), "years": years.tolist()}, gain.sum() / years.sum()
+    ends = [mechanism.release(records, rng).value.interval()[0] for _ in range(80)]
+    assert np.mean([low <= truth <= high for low, high in ends]) >= 0.87

@@ -186,7 +186,7 @@ class CellsPosterior:
         parts = self.reading.split(self.cells)[reading.counted :]
         noises = self.noises[reading.counted :]
         variances = (noises[0].variance / STEPS**2, noises[-1].variance / STEPS**2)
-        prior = (_LEAN if self.question.verb == "rate" else 0.0, _VARY if self.question.shares_of_yes else 0.0)
+        prior = (_LEAN if self.question.rare else 0.0, _VARY if self.question.shares_of_yes else 0.0)
         totals, squares = parts[0] / STEPS, parts[-1] / STEPS
         result = [
             mean_draws(sizes[:, i], totals[i], squares[i], variances, draws, rng, self.noise, *prior)
@@ -459,11 +459,10 @@ class CellsPosterior:
         if self.question.verb == "counts":
             return 0.0, np.inf if self.n is None else float(self.reading.places(self.n) // self.reading.fine)
         scale = self.reading.scales[0]
-        if self.question.verb == "sd":
-            return 0.0, scale.half
-        if self.question.verb == "total":
-            return self._totals_between(scale.middle - scale.half, scale.middle + scale.half)
-        return scale.middle - scale.half, scale.middle + scale.half if self.question.exposure is None else np.inf
+        low, high = scale.middle - scale.half, scale.middle + scale.half
+        if self.question.verb in OF_RECORDS:
+            return (0.0, scale.half) if self.question.verb == "sd" else self._totals_between(low, high)
+        return (low, high) if self.question.exposure is None else (-np.inf if low < 0 else 0.0, np.inf)
 
     def _totals_between(self, low: float, high: float) -> tuple[float, float]:
         """Return the least and the most that values within bounds can add up to."""

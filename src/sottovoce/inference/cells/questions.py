@@ -258,8 +258,15 @@ class Question:
         )
 
     @property
+    def rare(self) -> bool:
+        """Whether it is of counts that are rather small beside the largest: a rate of counts is."""
+        return self.verb == "rate" and isinstance(self.facts[self.columns_asked[0]], Count)
+
+    @property
     def certain_of(self) -> str | None:
         """Of what the intervals tell, where noise is all that makes an answer uncertain, in words."""
+        if self.exposure is not None:
+            return f"for the {self.exposure} of these very records: intervals do not tell how others would differ"
         what = {"total": "a total", "sd": "a standard deviation"}.get(self.verb)
         return what and f"{what} of these very records: intervals tell what noise hides, not how others would differ"
 
@@ -350,8 +357,8 @@ class Question:
             raise InvalidValue(f"{self.verb} needs a column of numbers; {name!r} is a {column.word}{hint}")
         if name == self.exposure and column.bounds[0] < 0:
             raise InvalidValue(f"an exposure is never below zero; {name!r} may be")
-        if self.verb == "rate" and name != self.exposure and isinstance(column, Number):
-            raise InvalidValue(f"a rate is of counts, and {name!r} is a {column.word}; ask for its mean")
+        if self.verb == "rate" and self.exposure is None and isinstance(column, Number):
+            raise InvalidValue(f"a rate is of counts, or per a column; {name!r} is a {column.word}: ask for its mean")
         return column.bounds
 
     def with_bins(self, n: int | None, deviation: float) -> Question:

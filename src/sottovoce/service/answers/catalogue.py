@@ -37,6 +37,7 @@ CATALOGUE = Registry(
         "total": "sottovoce.service.answers.catalogue:TOTAL",
         "sd": "sottovoce.service.answers.catalogue:SD",
         "rate": "sottovoce.service.answers.catalogue:RATE",
+        "ratio": "sottovoce.service.answers.catalogue:RATIO",
         "counts": "sottovoce.service.answers.catalogue:COUNTS",
         "quantiles": "sottovoce.service.answers.catalogue:QUANTILES",
         "regress": "sottovoce.service.answers.regress_verb:REGRESS",
@@ -165,6 +166,8 @@ class Verb:
         The verb, and what it finds out, for people.
     arguments
         What it is told, the first one first.
+    asks
+        The verb of the question that is asked; this one's own unless said.
 
     Examples
     --------
@@ -176,6 +179,7 @@ class Verb:
     word: str
     title: str
     arguments: tuple[Argument, ...]
+    asks: str = ""
 
     def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments that were given, each of the right kind; none is left out that is needed."""
@@ -209,7 +213,7 @@ class Verb:
             asked.setdefault("at", (0.25, 0.5, 0.75))
         if cut := asked.pop("cut", ""):
             asked["cells"] = Cells.parse(facts, [columns] if isinstance(columns, str) else columns, cut)
-        built = Question(self.word, columns, facts, **asked)
+        built = Question(self.asks or self.word, columns, facts, **asked)
         check_levels(built.where, facts)
         return built
 
@@ -335,6 +339,18 @@ RATE = Verb(
         ),
         _POOL,
     ),
+)
+RATIO = Verb(
+    "ratio",
+    "One sum over another",
+    (
+        _column(_NUMBERS),
+        _BY,
+        WHERE,
+        Argument("exposure", "column", "Over the sum of", "As costs over days.", _NUMBERS, needed=True),
+        _POOL,
+    ),
+    asks="rate",
 )
 COUNTS = Verb(
     "counts",

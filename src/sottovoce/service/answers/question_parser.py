@@ -22,12 +22,13 @@ _GROUPS = rf"{_GROUP}(?:{_NEXT}{_GROUP})*+"
 _GRAMMAR = re.compile(
     rf"""\s*+(?:(?P<pool>pooled)\s++)?+(?P<verb>\w++)\s*+(?P<at>[\d.]++%?+(?:\s*+,\s*+[\d.]++%?+)*+)?+\s*+(?:of\s++)?+
     (?P<columns>{NAME}(?:{_NEXT}{NAME})*+)
-    (?:\s++per\s++(?P<per>{_GROUPS}))?+
+    (?:\s++(?:per|(?P<to>to))\s++(?P<per>{_GROUPS}))?+
     (?:\s++(?:by|for\s++each|in\s++each)\s++(?P<by>{_GROUPS}))?+
     (?:\s++where\s++(?P<where>\S.*+))?+\s*+""",
     _FLAGS,
 )
 _SPREAD = re.compile(r"\s*+standard\s++deviations?+(?=\s)", re.IGNORECASE)
+_RATIO = re.compile("ratios?$")
 _HOW_MANY = re.compile(r"\s*(?:how\s+many|number\s+of|counts?\s+by)\b", re.IGNORECASE)
 _BANDED = "; bands read like by age: under 18, 18-64, 65+"
 _SAME = {
@@ -36,7 +37,7 @@ _SAME = {
     **dict.fromkeys(("totals", "sum", "sums"), "total"),
     **dict.fromkeys(("sds", "std"), "sd"),
     **dict.fromkeys(("quantile", "quartiles", "median", "medians"), "quantiles"),
-    "rates": "rate",
+    **dict.fromkeys(("rates", "ratio", "ratios"), "rate"),
     "count": "counts",
 }
 """Other words for the verbs, of which nobody means anything else."""
@@ -55,6 +56,8 @@ def parse_question(text: str) -> dict[str, Any]:
     >>> parse_question("mean of sbp by age: under 18, 18-64, 65+ and ward")["by"]
     ('age: under 18, 18-64, 65+', 'ward')
     >>> parse_question("average sbp per ward") == parse_question("mean of sbp by ward")
+    True
+    >>> parse_question("ratio of cost to days") == parse_question("rate of cost per days")
     True
     >>> parse_question("standard deviation of sbp") == parse_question("sd of sbp")
     True
@@ -85,6 +88,9 @@ def parse_question(text: str) -> dict[str, Any]:
     elif known == "quantiles":
         asked["at"] = (0.5,) if verb in ("median", "medians") else (0.25, 0.5, 0.75)
     groups = parse_groups(result["by"]) if result["by"] else ()
+    of_two = result["to"] or _RATIO.match(verb)
+    if of_two and not (result["per"] and known == "rate"):
+        raise InvalidValue(f"a ratio is of one column to another, as in 'ratio of cost to days'. Got {shown(text)}")
     if result["per"]:
         per = parse_groups(result["per"])
         if known == "rate" and len(per) > 1:

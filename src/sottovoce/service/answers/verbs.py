@@ -171,9 +171,16 @@ class Verbs(ABC):
         part: Budget | None = None,
         **options: Any,
     ) -> Answer:
-        """Return how often something happens: the sum of counts over the number of records, or over `exposure`."""
+        """Return how often something happens: the sum of counts over the number of records, or over `exposure`.
+
+        With an exposure the column may be one of any numbers: see `ratio`.
+        """
         asked = {"by": by, "where": where, "pool": pool, "exposure": exposure}
         return self.answer(self.question("rate", column, **asked), spend=spend, part=part, **options)
+
+    def ratio(self, column: str, per: str, **options: Any) -> Answer:
+        """Return the sum of a column over the sum of another, such as costs per day: a `rate` with an exposure."""
+        return self.rate(column, exposure=per, **options)
 
     def counts(
         self,
