@@ -1,5 +1,6 @@
 """What comes with quantiles for free: the distribution, other quantiles, shares beyond a value."""
 
+import re
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -41,6 +42,31 @@ def test_shares_beyond_a_value(asked, claim: str) -> None:
     assert answer.probability(claim) == pytest.approx(frame.eval(claim).mean(), abs=0.03)
     with pytest.raises(InvalidValue):
         answer.probability(claim.replace("days", "other"))
+
+
+def test_shares_beyond_a_value_in_a_group_and_their_intervals(asked) -> None:
+    frame, answer, by_ward, mean = asked
+    for known, days, group in ((answer, frame.days, ()), (by_ward, frame.days[frame.ward == "B"], ("B",))):
+        for claim in ("days > 30", "days <= 5"):
+            share, low, high = known.share_of(claim, *group)
+            assert share == known.probability(claim, *group)
+            assert low - 1e-9 <= _held(days, claim) <= high + 1e-9
+            assert low <= share <= high and high - low < 0.1
+    for refused, said in (
+        (lambda: by_ward.probability("days > 30"), "say of which group, after what is asked: 'A'; 'B'. Got none"),
+        (lambda: by_ward.ecdf("C"), "say of which group, after what is asked: 'A'; 'B'. Got 'C'"),
+        (lambda: answer.ecdf("A"), "no groups; leave the group out. Got A"),
+        (lambda: mean.share_of("days > 30"), "follows from quantiles of a column"),
+        (lambda: mean.probability("days > 30"), "one row, which is called 'mean'. Got 'days'"),
+        (lambda: by_ward.probability("A > B", "A"), "a group goes with quantiles"),
+    ):
+        with pytest.raises(InvalidValue, match=re.escape(said)):
+            refused()
+    assert mean.probability("mean > 1") == mean.probability("mean of days > 1") == 1.0
+
+
+def _held(days: pd.Series, claim: str) -> float:
+    return float(pd.DataFrame({"days": days}).eval(claim).mean())
 
 
 def test_other_quantiles_of_the_same_release_are_free(asked) -> None:

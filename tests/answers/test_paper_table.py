@@ -93,10 +93,20 @@ def test_frames_of_other_libraries(answers: list[Any]) -> None:
             assert frame.rows(named=True) == answer.rows
 
 
+def test_the_methods_of_quantiles_say_that_they_were_searched_for(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"age": np.random.default_rng(1).integers(18, 90, 3000)})
+    facts = sv.Facts(age=sv.Number(0, 110))
+    with sv.Curator(frame, tmp_path / "ledger", sv.ApproxDP(1, 1e-6), facts=facts, dataset="ages") as curator:
+        answer = curator.quantiles("age", 0.5, spend=0.5)
+    said = answer.methods()
+    assert f"in {len(answer.posterior.rounds)} rounds" in said and "released once" not in said
+    assert "credible" not in said and "intervals of the values that a test does not reject" in said
+
+
 def test_the_methods_say_what_was_run(answers: list[Any], tmp_path: Path) -> None:
     said = answers[0].methods()
     assert "3,000 records" in said and "discrete Gaussian noise" in said and "one record replaced by another" in said
-    assert "95 % credible intervals" in said and "Canonne" in said
+    assert "95 % credible intervals, which include the noise" in said and "Canonne" in said
     assert "-zCDP" in answers[-1].methods() and "Bun and Steinke" in answers[-1].methods()
     frame = pd.DataFrame({"age": [30, 40] * 1234})
     facts = sv.Facts(age=sv.Number(0, 100))

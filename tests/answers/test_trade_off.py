@@ -124,7 +124,7 @@ def test_there_and_back():
 def test_out_of_reach_says_what_may_be_imagined():
     question, spread = asked("mean", "sbp", by=("ward",)), "say how far sbp spreads"
     for said, told in (({}, True), ({"sbp": 0.1}, False)):
-        with pytest.raises(PromiseUnreachable, match="be content with less or ask of fewer groups") as refused:
+        with pytest.raises(PromiseUnreachable, match="accept a wider interval, or ask about fewer groups") as refused:
             TradeOff(question, 9000, BUDGET, imagined=AssumedDistribution(columns=said)).for_width(0.1)
         assert (spread in str(refused.value)) == told
 

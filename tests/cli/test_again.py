@@ -56,6 +56,18 @@ def test_an_answer_is_told_again_without_the_data_and_for_nothing(data: Path, as
     assert run("ledger", "show", place, "--json") == before
 
 
+def test_shares_beyond_a_value_are_told_of_every_group_with_their_intervals(data: Path) -> None:
+    run("ask", data, "median of sbp by ward", "--budget", "approx:1,1e-6", "--spend", "20%")
+    place, words = data.with_suffix(".ledger"), ("--probability", "sbp > 120", "--probability", "A > B")
+    values = json.loads(run("again", place, 3, *words, "--json"))
+    assert [row["group"] for row in values["shares"]] == [["A"], ["B"]]
+    assert all(0 <= row["low"] <= row["estimate"] <= row["high"] <= 1 for row in values["shares"])
+    assert [claim["claim"] for claim in values["probabilities"]] == ["A > B"]
+    said = run("again", place, 3, *words).splitlines()
+    assert [line.partition(":")[0] for line in said[-3:]] == ["sbp > 120, A", "sbp > 120, B", "A > B"]
+    assert "of the records (" in said[-3] and "probability" in said[-1]
+
+
 def test_rows_are_compared_as_in_python(data: Path, asked: dict) -> None:
     answer = Answer.from_dict(asked["rows"])
     claims = ("--probability", "A > B", "--probability", "A < 0.3")
@@ -189,7 +201,7 @@ def test_who_asks_the_same_twice_is_told_that_the_first_answer_is_free(
     def told(*more: str) -> list[str]:
         caplog.clear()
         run(verb, str(data), question, *rest, "--spend", "2%", *more)
-        return [record.getMessage().split(" before:")[0] for record in caplog.records]
+        return [record.getMessage().split(" before;")[0] for record in caplog.records]
 
     other = "mean of sbp" if verb == "ask" else "smoker ~ ward"
     run(verb, str(data), other, *rest, "--budget", "approx:1,1e-6")

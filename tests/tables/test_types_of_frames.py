@@ -128,6 +128,13 @@ def test_a_frame_of_missing_values_alone_is_refused_what_the_data_are_refused(bu
     assert refused[0] == refused[1]
 
 
+def test_a_lazy_frame_is_given_to_a_curator_without_a_warning_of_polars(tmp_path: Path) -> None:
+    frame = pl.LazyFrame({"age": [30, 40] * 50})
+    facts = sv.Facts(age=sv.Number(0, 100))
+    with sv.Curator(frame, tmp_path / "l", sv.PureDP(1), facts=facts, dataset="d") as curator:
+        assert curator.n == 100
+
+
 def test_facts_that_the_curator_alone_is_told_hold_for_an_open_table(tmp_path: Path) -> None:
     frame = pandas({name: [*values[:-1], "x"] for name, values in COLUMNS.items()})
     question = sv.PureDP(1.0)

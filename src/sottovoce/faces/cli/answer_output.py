@@ -57,6 +57,28 @@ def row_places(question: Question, rows: tuple[str, str]) -> tuple[int, int]:
     return first, second
 
 
+def _shares(answer: Any, claim: str) -> list[dict[str, Any]]:
+    """Return the share of records of which a claim about the column of quantiles holds, a row a group; none else."""
+    from sottovoce.service.answers.distribution_function import exceedance  # noqa: PLC0415 - numpy
+
+    groups = answer.question.groups.labels
+    told = [(group, exceedance(answer.posterior, claim, group, answer.level)) for group in groups]
+    return [
+        {"claim": claim, "group": list(group)} | dict(zip(("estimate", "low", "high"), share, strict=True))
+        for group, share in told
+        if share is not None
+    ]
+
+
+def _share_line(row: dict[str, Any]) -> str:
+    from sottovoce.service.answers.display import formatted  # noqa: PLC0415 - numpy
+    from sottovoce.service.answers.row_names import row_name  # noqa: PLC0415 - needs the data extra
+
+    estimate, low, high = formatted(row)[:3]
+    group = f", {row_name(row['group'])}" if row["group"] else ""
+    return f"{row['claim']}{group}: {estimate} of the records ({low} to {high})"
+
+
 def of_rows(answer: Any, rows: tuple[str, str] | None, claims: Sequence[str] = ()) -> ShownAnswer:
     """Return how two rows of an answer differ, and how likely claims about its rows are."""
     from sottovoce.service.answers.contrast import contrast  # noqa: PLC0415 - needs the data extra
@@ -68,6 +90,11 @@ def of_rows(answer: Any, rows: tuple[str, str] | None, claims: Sequence[str] = (
         result = contrast(answer, *row_places(answer.question, rows))
         lines.append("\n" + " ".join(result.sentences()))
         values |= {"compared": result.sentences(), "comparison": result.to_dict()}
+    beyond = [row for claim in claims for row in _shares(answer, claim.strip())]
+    if beyond:
+        lines += [_share_line(row) for row in beyond]
+        values["shares"] = beyond
+    claims = [claim for claim in claims if claim.strip() not in {row["claim"] for row in beyond}]
     if claims:
         likely = [(claim.strip(), answer.probability(claim)) for claim in claims]
         lines += [

@@ -147,7 +147,9 @@ class Question:
             raise InvalidValue(f"tails= is one of {', '.join(TAILS)}. Got {shown(self.tails)}")
         rising = all(low < high for low, high in itertools.pairwise((0.0, *self.at, 1.0)))
         if not rising or (self.verb == "quantiles" and not self.at):
-            raise InvalidValue(f"quantiles are rising probabilities between 0 and 1. Got {list(self.at)}")
+            raise InvalidValue(
+                f"quantiles are rising probabilities between 0 and 1, such as [0.25, 0.5]. Got {list(self.at)}"
+            )
         if self.bins and not (isinstance(self.bins, int) and 2 <= self.bins <= 4096):
             raise InvalidValue(f"bins must be a whole number from 2 to 4096. Got {self.bins!r}")
         if self.cells is not None and (not isinstance(self.cells, Cells) or self.verb != "counts" or self.by):

@@ -294,13 +294,16 @@ class Answer(PaperTable):
         result = made(draws[:, 0], draws[:, 1]) if known else np.full(len(draws), math.nan)
         return Comparison(f"{self.question.describe()}, {what}", result, self.level, ends if rises else None, known)
 
-    def probability(self, claim: str) -> float:
+    def probability(self, claim: str, *group: Any) -> float:
         """Return how likely a claim is, ``"A > B"`` or ``"A >= 0.3"``; NaN where noise hides a row that it names.
 
-        Of quantiles of a column that is not grouped, ``"days > 30"`` is the share of records of which it holds.
+        Of quantiles ``"days > 30"`` is the share of records of which it holds, in one group where there are several:
+        ``probability("days > 30", "A")``. `share_of` has its interval too.
         """
-        if (share := exceedance(self.posterior, claim)) is not None:
-            return share
+        if (beyond := exceedance(self.posterior, claim, group)) is not None:
+            return beyond[0]
+        if group:
+            raise InvalidValue(f"a group goes with quantiles and a claim about their column, not with {claim!r}")
         result = _MARK.match(claim.strip()) if isinstance(claim, str) else None
         if result is None:
             raise InvalidValue(f'a claim compares two rows, or a row and a number: "A > B". Got {claim!r}')
@@ -308,6 +311,19 @@ class Answer(PaperTable):
         if np.isnan(left).any() or np.isnan(right).any():
             return math.nan
         return float(np.mean(_SIGNS[result["sign"]](left, right)))
+
+    def share_of(self, claim: str, *group: Any) -> tuple[float, float, float]:
+        """Return the share of records of which a claim about the column of quantiles holds, and its interval; free.
+
+        The claim reads ``"days > 30"``; where there are groups, one is named: ``share_of("days > 30", "A")``.
+        """
+        if (beyond := exceedance(self.posterior, claim, group, self.level)) is None:
+            column = self.question.columns_asked[0]
+            raise InvalidValue(
+                f'a share beyond a value follows from quantiles of a column, as "{column} > 10" does from '
+                f"quantiles of {column}. Got {claim!r} of {self.question.describe()}"
+            )
+        return beyond
 
     def _side(self, text: str) -> Any:
         try:

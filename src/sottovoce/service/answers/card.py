@@ -46,6 +46,10 @@ class Card:
 
     content: Mapping[str, Any]
 
+    def __repr__(self) -> str:
+        releases = self.content["releases"]
+        return f"Card({self.content['dataset']!r}: {len(releases)} releases; .save(path) writes the page)"
+
     def to_html(self, fingerprint: str | None = None) -> str:
         """Return the page; with the fingerprint of a key, as it is before that key's signature is put into it."""
         from sottovoce.service.answers.card_page import page  # noqa: PLC0415 - one way: the page knows no card

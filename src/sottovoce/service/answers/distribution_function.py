@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,15 @@ from sottovoce.inference.cells.quantile_posterior import QuantilePosterior
 from sottovoce.inference.figures import COLOURS, figure, titled, words
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, real
+from sottovoce.service.answers.display import shown
 
 if TYPE_CHECKING:
     from sottovoce.mechanisms.release import Release
 
 __all__ = ["DistributionFunction", "at_other_quantiles", "distribution_of", "exceedance"]
 
+_NAMED = 12
+"""So many groups are named to whoever names none, or one that is not there."""
 _CLAIM = re.compile(r"^\s*(?P<column>.+?)\s*(?P<sign>[<>]=?)\s*(?P<value>[-+0-9.eE]+)\s*$")
 
 
@@ -40,7 +44,7 @@ class DistributionFunction:
 
     column: str
     level: float
-    values: Floats
+    values: Floats = field(repr=False)
     estimate: Floats = field(repr=False)
     low: Floats = field(repr=False)
     high: Floats = field(repr=False)
@@ -81,21 +85,37 @@ def distribution_of(posterior: Any, group: tuple[Any, ...], level: float) -> Dis
     """Return the distribution of the column in a group, by the values that name it."""
     question = _searched(posterior).question
     names = question.groups.labels
-    if group not in names:
-        raise InvalidValue(f"name one of the groups: {', '.join(map(str, names[:12]))}. Got {group!r}")
-    known = posterior.groups[names.index(group)]
+    known = posterior.groups[_place(names, group)]
     level = checked_level(level)
     estimate, low, high = known.shares(level)
     return DistributionFunction(question.columns_asked[0], level, known.edges, estimate, low, high, question.whole)
 
 
-def exceedance(posterior: Any, claim: str) -> float | None:
-    """Return the share of records of which a claim holds, ``"days > 30"``; None where it is not about the column."""
+def _place(names: Sequence[tuple[Any, ...]], group: tuple[Any, ...]) -> int:
+    """Return the place of a group, by its values or as they are shown; refuse one that is not there."""
+    plain = [tuple(map(shown, name)) for name in names]
+    if (wanted := tuple(map(shown, group))) in plain:
+        return plain.index(wanted)
+    if plain == [()]:
+        raise InvalidValue(f"this answer has no groups; leave the group out. Got {', '.join(wanted)}")
+    there = "; ".join(", ".join(map(repr, name)) for name in plain[:_NAMED])
+    more = f"; and {len(plain) - _NAMED} more" if len(plain) > _NAMED else ""
+    got = f"Got {', '.join(map(repr, wanted))}" if wanted else "Got none"
+    raise InvalidValue(f"say of which group, after what is asked: {there}{more}. {got}")
+
+
+def exceedance(
+    posterior: Any, claim: str, group: tuple[Any, ...] = (), level: float = 0.95
+) -> tuple[float, float, float] | None:
+    """Return the share of records in a group of which a claim holds, ``"days > 30"``, and its interval.
+
+    It is None where the claim is not about the column.
+    """
     read = _CLAIM.match(claim) if isinstance(claim, str) else None
     if read is None or not isinstance(posterior, QuantilePosterior):
         return None
     question = posterior.question
-    if read["column"] != question.columns_asked[0] or question.groups.size > 1:
+    if read["column"] != question.columns_asked[0]:
         return None
     try:
         value = float(read["value"])
@@ -104,8 +124,8 @@ def exceedance(posterior: Any, claim: str) -> float | None:
     sign = read["sign"]
     if question.whole:  # shares below are known halfway between two whole numbers
         value = np.floor(value) + 0.5 if sign in (">", "<=") else np.ceil(value) - 0.5
-    share = distribution_of(posterior, (), 0.95).below(value)[0]
-    return share if sign.startswith("<") else 1 - share
+    share, low, high = distribution_of(posterior, group, level).below(value)
+    return (share, low, high) if sign.startswith("<") else (1 - share, 1 - high, 1 - low)
 
 
 def at_other_quantiles(release: Release, at: Any) -> Release:
@@ -116,5 +136,7 @@ def at_other_quantiles(release: Release, at: Any) -> Release:
 
 def _searched(posterior: Any) -> QuantilePosterior:
     if not isinstance(posterior, QuantilePosterior):
-        raise InvalidValue("only quantiles that were searched for come with a distribution")
+        raise InvalidValue(
+            "only quantiles come with a distribution, and answers of even cells do not; ask for quantiles"
+        )
     return posterior

@@ -112,7 +112,7 @@ class PaidVerbs(Verbs, BudgetAccount):
             return None, False
         entry = self.answered_before(question, part)
         if entry is not None and not again:
-            _log.warning("%s, and this pays", repeat_note(entry))
+            _log.warning("%s; this one is paid for anew", repeat_note(entry))
         return entry, again
 
     @abstractmethod

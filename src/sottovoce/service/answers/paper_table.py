@@ -37,6 +37,7 @@ _NOISE = {
 }
 _DEFINED = "Dwork, McSherry, Nissim and Smith, Calibrating Noise to Sensitivity in Private Data Analysis, TCC 2006"
 _LOOKS = "Bun and Steinke, Concentrated Differential Privacy, TCC 2016-B"
+_SEARCH = "quantile search"
 _UNKNOWN = "not known"
 """Printed where noise hides a row: the middle of all that there can be is no estimate."""
 
@@ -112,12 +113,14 @@ class PaperTable:
         units = f"{profile.relation.unit}s"
         n = mechanism.get("n")
         of = f"a secret number of {units}" if n is None or profile.relation.hides_n else f"{n:,} {units}"
-        (added, cited), version = _added(mechanism), metadata.version("sottovoce")
+        (added, cited), version = _added(mechanism, self.release.value), metadata.version("sottovoce")
+        searched = mechanism.get("mechanism") == _SEARCH
+        intervals = "intervals of the values that a test does not reject" if searched else "credible intervals"
         return (
             f'We asked for "{self.question.describe()}", of {of}, under differential privacy with neighbouring data '
             f"sets that differ in {profile.relation.sentence().partition(':')[0]}. {added} This answer by itself "
             f"costs {cost_in_words(profile)}. Estimates are posterior medians given the noisy statistics alone, with "
-            f"{percent(self.level)} credible intervals that include the noise; computed with Sottovoce {version}. "
+            f"{percent(self.level)} {intervals}, which include the noise; computed with Sottovoce {version}. "
             f"Cite: {'; '.join([_DEFINED, cited])}."
         )
 
@@ -140,10 +143,18 @@ def estimate_cells(numbers: Sequence[str], *, known: bool = True) -> list[str]:
     return [numbers[0] if known else _UNKNOWN, f"{numbers[1]} to {numbers[2]}"]
 
 
-def _added(mechanism: Mapping[str, Any]) -> tuple[str, str]:
+def _added(mechanism: Mapping[str, Any], posterior: Any) -> tuple[str, str]:
     """Return what was done to the statistics, and whom to cite for it."""
     if (noise := mechanism.get("noise")) in _NOISE:
         name, cited = _NOISE[noise]
+        if mechanism.get("mechanism") == _SEARCH:
+            rounds = len(posterior.rounds)
+            return (
+                f"Records were counted in cells of the column in {rounds} round{'s' if rounds > 1 else ''}, each cut "
+                f"finer where the noisy counts of those before had left the quantiles; every count was released with "
+                f"{name}.",
+                cited,
+            )
         return f"The statistics it rests on were released once with {name}.", cited
     if "rho" in mechanism:
         return (

@@ -33,7 +33,9 @@ _HOW_MANY = re.compile(r"\s*(?:how\s+many|number\s+of|counts?\s+by)\b", re.IGNOR
 _BANDED = "; bands read like by age: under 18, 18-64, 65+"
 _SAME = {
     **dict.fromkeys(("means", "average", "averages"), "mean"),
-    **dict.fromkeys(("proportions", "share", "shares", "percentage", "percent", "fraction"), "proportion"),
+    **dict.fromkeys(
+        ("proportions", "share", "shares", "percentage", "percent", "fraction", "prevalence"), "proportion"
+    ),
     **dict.fromkeys(("totals", "sum", "sums"), "total"),
     **dict.fromkeys(("sds", "std"), "sd"),
     **dict.fromkeys(("quantile", "quartiles", "median", "medians"), "quantiles"),

@@ -41,6 +41,10 @@ def row_of(question: Question, label: Any) -> int:
     text = [_plainly(row_name(known)) for known in labels]
     if text.count(name := _plainly(row_name(label))) == 1:
         return text.index(name)
+    if labels == [()]:
+        if row_name(label).strip() in (question.verb, question.parameter):
+            return 0
+        raise InvalidValue(f"this answer has one row, which is called {question.verb!r}. Got {row_name(label)!r}")
     rows = ", ".join(map(row_name, labels[:_NAMED]))
     more = f" and {len(labels) - _NAMED} more" if len(labels) > _NAMED else ""
     raise InvalidValue(f"no row of this answer is called {row_name(label)!r}; there are {rows}{more}")

@@ -225,14 +225,14 @@ class TradeOff:
             raise InvalidValue(f"width must be > 0. Got {wanted:g}")
         full = self.at(1.0)
         if full.width > wanted:
-            ways = ["be content with less"]
-            ways += ["ask of fewer groups"] if self.question.by else []
+            ways = ["accept a wider interval"]
+            ways += ["ask about fewer groups"] if self.question.by else []
             ways += ["state closer bounds"] if self.question.verb not in ("proportion", "counts") else []
             column = self.question.columns_asked[0]
             if isinstance(self.question.facts[column], Number) and column not in self.imagined.columns:
                 ways += [f"say how far {column} spreads, if you know (--imagine {column}=0.1, imagined=)"]
             raise PromiseUnreachable(
-                f"± {wanted:g} is out of reach: the whole budget gives ± {full.width:.3g}; {' or '.join(ways)}"
+                f"± {wanted:g} is out of reach: the whole budget gives ± {full.width:.3g}; {', or '.join(ways)}"
             )
         if self.at(_LEAST).width <= wanted:
             return self.at(_LEAST)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -76,7 +77,10 @@ def open_known(
 ) -> Records:
     """Open the data that the facts are about, of which columns may be gone. What came open is left open."""
     table: Records = data
-    if not isinstance(data, Records):
+    with warnings.catch_warnings():  # polars warns where anything asks a LazyFrame for its schema
+        warnings.simplefilter("ignore")
+        opened_before = isinstance(data, Records)
+    if not opened_before:
         from sottovoce.records.tables import open_table  # noqa: PLC0415 - an extra
 
         table = opened.enter_context(open_table(data, types=types, facts=facts))
