@@ -194,6 +194,26 @@ def test_a_file_that_was_declared_to_grow_is_asked_as_it_is_now(tmp_path: Path) 
         assert [version.n for version in ledger.versions(ledger.budgets()[0])] in ([before, before + 70],)
 
 
+def test_the_page_asks_a_file_that_grows_as_soon_as_it_was_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readiness, "EVERY", 3600.0)  # nobody else looks whether it was
+    config = growing(write_office(tmp_path))
+    with served(config) as client:
+        visitor = Visitor(client)
+        visitor.log_in(token_for(config))
+        for more in range(2):
+            fields = visitor.fields("/data/patients") | {"verb": "proportion", "spend": "1", "level": "95"}
+            page = client.post("/data/patients/answer", data=fields)
+            assert page.status_code == 200, page.text
+            entries = client.get("/api/v1/datasets/patients/history", headers=bearer(token_for(config))).json()[
+                "entries"
+            ]
+            assert len(entries) == more + 1 and entries[0]["request"]["mechanism"]["n"] == N + more * 70
+            held = pq.read_table(tmp_path / "patients.parquet")
+            pq.write_table(pa.concat_tables([held, held.slice(0, 70)]), tmp_path / "patients.parquet")
+
+
 def test_a_file_that_is_gone_costs_nothing_and_the_server_says_so(tmp_path: Path) -> None:
     config = write_office(tmp_path)
     headers = bearer(token_for(config))

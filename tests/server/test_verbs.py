@@ -136,7 +136,9 @@ def test_a_question_asked_twice_is_noted_and_the_earlier_answer_is_free(
         assert (wide["level"], wide["table"], wide["entry"]) == (0.99, None, first["entry"])
         second = ask(client, ada, "monday", **asked).json()
         assert second["entry"] != first["entry"] and second["earlier"] == first["entry"]
-        note = f"entry {first['entry']} answered this very question before; with again=True (--again) that answer is told, free"
+        note = (
+            f"entry {first['entry']} answered this very question before; again=True (--again) tells that answer, free"
+        )
         assert second["notes"][-1] == note
         assert CATALOGUE[asked["verb"]].read(second).notes[-1] == note
         retried = ask(client, ada, "monday", **asked).json()  # free as well

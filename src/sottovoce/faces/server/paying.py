@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import secrets
 from abc import ABC, abstractmethod
@@ -151,6 +152,9 @@ class PaidAnswers(ABC):
         part = dataset.parts.get(caller.analyst)
         if part is None or await self._asked_before(part, key):
             return None
+        if dataset.version is not None:
+            with contextlib.suppress(SourceUnavailable):  # an answer that was paid for needs no records
+                await self._reached(dataset, self.grid.now(), dataset.curator.refresh)
         priced = await self._priced(caller, dataset, part, question)
         entry: int | None = await self.run(self._earlier, dataset, part, priced)
         return entry

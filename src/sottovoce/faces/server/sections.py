@@ -132,7 +132,7 @@ class Section:
     def finish(self) -> None:
         """Refuse what nobody asked for: a misspelt limit is no limit."""
         if self._left:
-            known = ", ".join(self._known)
+            known = ", ".join(dict.fromkeys(self._known))
             raise InvalidValue(f"[{self.where}] has no {', '.join(map(repr, self._left))}; known: {known}")
 
     def _under(self, *names: str) -> str:

@@ -9,9 +9,9 @@ def repeat_note(entry: int | None) -> str | None:
     """Return which entry answered a question before, in words; None where none did.
 
     >>> repeat_note(3)
-    'entry 3 answered this very question before; with again=True (--again) that answer is told, free'
+    'entry 3 answered this very question before; again=True (--again) tells that answer, free'
     >>> repeat_note(None)
     """
     if entry is None:
         return None
-    return f"entry {entry} answered this very question before; with again=True (--again) that answer is told, free"
+    return f"entry {entry} answered this very question before; again=True (--again) tells that answer, free"
