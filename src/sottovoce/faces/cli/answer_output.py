@@ -62,10 +62,10 @@ def _shares(answer: Any, claim: str) -> list[dict[str, Any]]:
     from sottovoce.service.answers.distribution_function import exceedance  # noqa: PLC0415 - numpy
 
     groups = answer.question.groups.labels
-    told = [(group, exceedance(answer.posterior, claim, group, answer.level)) for group in groups]
+    claimed = [(group, exceedance(answer.posterior, claim, group, answer.level)) for group in groups]
     return [
         {"claim": claim, "group": list(group)} | dict(zip(("estimate", "low", "high"), share, strict=True))
-        for group, share in told
+        for group, share in claimed
         if share is not None
     ]
 
