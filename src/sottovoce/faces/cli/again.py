@@ -26,6 +26,10 @@ def again(
     entry: Annotated[int | None, typer.Argument(help="The number of its entry, as `ledger show` lists it.")] = None,
     idempotency_key: Annotated[str | None, typer.Option(help="Instead of the number: the name of the request.")] = None,
     dataset: Annotated[str | None, typer.Option(help="Whose answer, where several data sets used one key.")] = None,
+    also: Annotated[
+        list[int] | None,
+        typer.Option("--with", help="Other entries that answered the same question: all are told as one; repeat it."),
+    ] = None,
     level: shared.Level = "95%",
     compare: shared.Compare = None,
     probability: Annotated[
@@ -44,6 +48,7 @@ def again(
     """Tell an answer that was paid for again, and what follows from it: nothing is read, and nothing spent."""
     from sottovoce.inference.cells.intervals import checked_level  # noqa: PLC0415
     from sottovoce.service.answers.replayed_answer import answer_again  # noqa: PLC0415 - needs the data extra
+    from sottovoce.service.answers.together import told_together  # noqa: PLC0415
     from sottovoce.service.ledger import Ledger  # noqa: PLC0415
 
     certain = checked_level(read_share("--level", level))
@@ -52,7 +57,8 @@ def again(
     check_places(csv, plot=plot, kept=[place])
     with Ledger(place, anchor=anchor) as ledger:
         result, budget = _found(ledger, entry, idempotency_key, dataset)
-    answer = answer_again(result, budget, certain)
+        others = [_found(ledger, number, None, budget.dataset) for number in also or ()]
+    answer = told_together([(result, budget), *others], certain) if others else answer_again(result, budget, certain)
     beside = _beside(answer, compare, probability or (), predict or (), contrast or ())
     with written((csv, table_file(answer)), (plot, lambda file: answer.plot().savefig(file))):
         if as_json:

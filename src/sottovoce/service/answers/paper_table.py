@@ -155,7 +155,8 @@ def _added(mechanism: Mapping[str, Any], posterior: Any) -> tuple[str, str]:
                 f"{name}.",
                 cited,
             )
-        return f"The statistics it rests on were released once with {name}.", cited
+        times = f"in {len(mechanism['entries'])} answers" if "entries" in mechanism else "once"
+        return f"The statistics it rests on were released {times} with {name}.", cited
     if "rho" in mechanism:
         return (
             f"Sums over clipped records were released in several looks with discrete Gaussian noise, together "

@@ -7,7 +7,7 @@ import functools
 import getpass
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self
 
@@ -17,10 +17,12 @@ from sottovoce.privacy.filter import Order
 from sottovoce.privacy.numbers import real, shown
 from sottovoce.privacy.promises import Promise
 from sottovoce.records.facts import Facts, read_facts
+from sottovoce.service.answers.answer import Answer
 from sottovoce.service.answers.notebook_repr import curator_html
 from sottovoce.service.answers.paid_verbs import PaidVerbs
 from sottovoce.service.answers.replayed_answer import answer_again, entry_of
 from sottovoce.service.answers.rows_per_person import RowsOfPersons
+from sottovoce.service.answers.together import told_together
 from sottovoce.service.curator.budget_opening import check_pays, hides_n, is_new, open_budget
 from sottovoce.service.curator.data_source import DataSource, origin_of
 from sottovoce.service.curator.duplicate_questions import AnsweredQuestions, AskedQuestion
@@ -178,6 +180,16 @@ class Curator(ReleasePipeline, PaidVerbs, RowsOfPersons):
         mine = [item for item in self._ledger.budgets() if self.budget.id in (item.id, item.whole)]
         paid = mine if part is None else [self._part(part)]
         return answer_again(*entry_of(self._ledger, entry, paid), wanted)
+
+    def together(self, entries: Sequence[int], *, level: float | str = 0.95) -> Answer:
+        """Return what several answers to one question tell together, narrower than each; free.
+
+        They are given by the numbers of their entries, and are about the same version of the data.
+        """
+        if not isinstance(entries, list | tuple):
+            raise InvalidValue(f"name the entries, such as [3, 7]. Got {shown(entries)}")
+        mine = [item for item in self._ledger.budgets() if self.budget.id in (item.id, item.whole)]
+        return told_together([entry_of(self._ledger, entry, mine) for entry in entries], level)
 
     def answered_before(self, question: AskedQuestion, part: Budget | None = None) -> int | None:
         """Return the entry of an answer that these data gave to a question lately, if there is one: `again` is free."""
