@@ -40,14 +40,14 @@ def told_together(entries: Sequence[tuple[Entry, Budget]], level: float | str = 
     releases = [answer.release for answer in answers]
     value: Any = pooled([release.value for release in releases])
     profile = compose([release.profile for release in releases])
-    made = {
+    described = {
         "mechanism": "together",
         "noise": value.noise,
         "n": value.n,
         "entries": numbers,
         "system": value.question.to_dict(),
     }
-    release = Release(value, profile, made, releases[0].parameter, any(item.reproducible for item in releases))
+    release = Release(value, profile, described, releases[0].parameter, any(item.reproducible for item in releases))
     return Answer(release, None, sum(answer.share or 0.0 for answer in answers), wanted)
 
 
