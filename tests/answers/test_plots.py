@@ -328,9 +328,49 @@ def test_a_distribution(tmp_path: Path) -> None:
     assert axes.get_ylim() == (0, 1)
 
 
+@pytest.mark.parametrize("spend", [0.5, 0.0005])
+def test_survival_curves(tmp_path: Path, spend: float) -> None:
+    """Curves through the rows at the cuts within their bands; where noise hides a curve it ends, and that is said."""
+    rng = np.random.default_rng(1)
+    lived, seen = rng.exponential(200, 4000), np.minimum(rng.exponential(300, 4000), 365)
+    table = {"days": np.minimum(lived, seen), "died": lived < seen, "ward": rng.choice(["A", "B"], 4000)}
+    facts = sv.Facts(days=sv.Number(0, 365), died=sv.Flag(), ward=sv.Category(["A", "B"]))
+    with sv.Curator(pa.table(table), tmp_path / "l", sv.ApproxDP(1, 1e-6), facts=facts, dataset="p") as curator:
+        answer = curator.survival("days", event="died", by="ward", cuts=[30, 90, 180, 365], spend=spend)
+    figure = answer.plot()
+    figure.draw_without_rendering()
+    axes, below = figure.axes
+    told: dict[str, list[dict[str, Any]]] = {"A": [], "B": []}
+    for row in answer.rows:
+        told[row["ward"]].append(row)
+    for name, rows in told.items():
+        known = [row for row in rows if row["estimate"] is not None]
+        (curve,) = [line for line in axes.lines if line.get_label() == name]
+        times, shares = np.asarray(curve.get_xydata()).T
+        assert (times[0], shares[0]) == (0, 1) and times[-1] == (known[-1]["days"] if known else 0)
+        assert np.allclose(np.interp([row["days"] for row in known], times, shares), [row["estimate"] for row in known])
+    bands = [
+        np.concatenate([path.vertices for path in held.get_paths()])
+        for held in axes.collections
+        if held.get_gid() == "band"
+    ]
+    assert len(bands) == 2
+    for band, rows in zip(bands, told.values(), strict=True):
+        for row in rows:
+            if row["estimate"] is not None:
+                heights = band[np.isclose(band[:, 0], row["days"]), 1]
+                assert np.isclose(heights.min(), row["low"]) and np.isclose(heights.max(), row["high"])
+    hidden = {name for name, rows in told.items() if rows[-1]["estimate"] is None}
+    assert bool(hidden) == (spend < 0.1)
+    assert {text.get_text() for text in axes.texts} == {f"{name}: not known" for name in hidden}
+    risk = {f"{row['at_risk']:,.0f}" for row in answer.at_risk_rows}
+    assert {text.get_text() for text in below.texts} - {"at risk (behind noise)"} <= risk
+
+
 READ_BACK: dict[str, Callable[..., None]] = {
     "service.answers.answer.Answer.plot": test_an_answer,
     "service.answers.answer.Answer._densities": test_the_densities_of_an_answer,
+    "service.answers.survival.SurvivalAnswer.plot": test_survival_curves,
     "service.answers.trade_off.TradeOff.plot": test_a_balance,
     "service.answers.distribution_function.DistributionFunction.plot": test_a_distribution,
     "service.answers.explanations.Explanation.plot": test_an_explanation,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import sottovoce as sv
@@ -19,6 +22,7 @@ from sottovoce.inference.cells.survival_question import MOST_CELLS, SurvivalQues
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import PureDP
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.service.answers.survival import SurvivalAnswer
 
 FACTS = sv.Facts(days=sv.Number(0, 60), died=sv.Flag(), ward=sv.Category(["A", "B"]), visits=sv.Count(20))
 END = 2.0
@@ -210,3 +214,71 @@ def test_times_are_cut_publicly() -> None:
         SurvivalQuestion("survival", ("t",), sv.Facts(t=sv.Number(-1, 1), e=sv.Flag()), event="e")
     with pytest.raises(InvalidValue, match="is a category"):
         SurvivalQuestion("survival", ("ward",), FACTS, event="died")
+
+
+# The answer, by every door.
+
+
+@pytest.fixture
+def curator(tmp_path: Path) -> Iterator[sv.Curator]:
+    rng = np.random.default_rng(2)
+    ward = rng.choice(["A", "B"], 6000)
+    lived, seen = rng.exponential(np.where(ward == "A", 20, 60)), rng.uniform(0, 70, 6000)
+    table = {"days": np.minimum(lived, seen), "died": lived < seen, "ward": ward, "visits": rng.poisson(3, 6000)}
+    with sv.Curator(pa.table(table), tmp_path / "l", sv.ApproxDP(1, 1e-6), facts=FACTS, dataset="p") as opened:
+        yield opened
+
+
+def test_what_follows_from_the_curves(curator: sv.Curator) -> None:
+    answer = curator.survival("days", event="died", by="ward", cuts=[5, 10, 20, 40, 60], spend=0.4)
+    lasting = {"A": 20.0, "B": 60.0}
+    for ward, mean in lasting.items():
+        for item, truth in [
+            (answer.median(ward), mean * math.log(2)),
+            (answer.quantile("25%", ward), mean * math.log(4 / 3)),
+            (answer.restricted_mean(ward), mean * (1 - math.exp(-60 / mean))),
+            (answer.restricted_mean(ward, until=10), mean * (1 - math.exp(-10 / mean))),
+        ]:
+            low, high = item.interval(0.999)
+            assert low <= truth <= high, item
+            assert item.low <= item.estimate <= item.high
+    apart = answer.difference("A", "B", at=20)
+    assert apart.interval(0.999)[0] <= math.exp(-1) - math.exp(-1 / 3) <= apart.interval(0.999)[1]
+    assert apart.estimate == pytest.approx(answer.difference("A / 20", "B / 20").estimate)
+    assert answer.ratio("A", "B", at=20).high < 1
+    frame = answer.at([0, 20, 30])
+    assert frame["estimate"][frame["days"] == 0].tolist() == [1.0, 1.0]
+    assert [row["estimate"] for row in answer.rows_at(20)] == pytest.approx(
+        [row["estimate"] for row in answer.rows if row["days"] == 20]
+    )
+    assert any(note.startswith("median days: A ") for note in answer.notes)
+    with pytest.raises(InvalidValue, match="known from 0 to its last cut, 60"):
+        answer.at(61)
+    with pytest.raises(InvalidValue, match="name one of the groups: A, B"):
+        answer.median("C")
+    with pytest.raises(InvalidValue, match="times are numbers"):
+        answer.at("soon")
+
+
+def test_a_median_that_is_not_reached_is_open_above(curator: sv.Curator) -> None:
+    answer = curator.survival("days", event="died", by="ward", cuts=[5, 10], spend=0.2)
+    median = answer.median("B")
+    assert not median.told and math.isnan(median.estimate) and math.isinf(median.high)
+    assert "not known (beyond 10)" in answer.notes[0]
+    json.dumps(answer.to_dict(), allow_nan=False)
+
+
+def test_the_same_answer_in_words_and_again(curator: sv.Curator) -> None:
+    answer = curator.survival("days", event="died", by="ward", where="visits > 1", cuts=24, spend=0.1)
+    assert answer.question.describe() == "survival of days (event died) in 24 cells by ward where visits > 1"
+    again = curator.ask(answer.question.describe(), again=True)
+    assert type(again) is SurvivalAnswer and again.entry == answer.entry
+    assert SurvivalAnswer.from_dict(answer.to_dict()).rows == answer.rows
+    assert curator.plan(answer.question, spend=0.1).width > curator.plan(answer.question, spend=0.5).width
+    assert "survival of days" in answer.to_markdown() and "tabular" in answer.to_latex()
+    with pytest.raises(InvalidValue, match="survival names its event"):
+        curator.ask("survival of days by ward")
+    with pytest.raises(InvalidValue, match="an event and times go with survival"):
+        curator.ask("mean of days (event died)")
+    with pytest.raises(InvalidValue, match="event= goes with survival"):
+        curator.question("mean", "days", event="died")

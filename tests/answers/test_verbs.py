@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import sottovoce as sv
-from sottovoce.inference.cells.cells_posterior import CellsPosterior
-from sottovoce.inference.cells.questions import Question
+from sottovoce.inference.cells.cells_posterior import cells_posterior
+from sottovoce.inference.cells.questions import Question, make_question
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.facts import Day, Facts
@@ -39,15 +39,16 @@ def test_every_verb_is_known_to_all_who_ask_it_and_to_who_answers():
     for word in VERBS:
         verb = CATALOGUE[word]
         column = next(one for one in ("smoker", "visits") if one in verb.arguments[0].fitting(FACTS))
-        question = verb.question(FACTS, {verb.arguments[0].name: column, "by": ["ward"], "where": "age >= 40"})
+        said = {"event": "smoker"} if word == "survival" else {}
+        question = verb.question(FACTS, {verb.arguments[0].name: column, "by": ["ward"], "where": "age >= 40"} | said)
         assert question.verb == word
         assert verb.question(FACTS, verb.arguments_of(question)) == question
         said = parse_question(question.describe())
-        assert Question(said.pop("verb"), said.pop("columns"), FACTS, **said) == question
+        assert make_question(said.pop("verb"), said.pop("columns"), FACTS, **said) == question
         taken = set(inspect.signature(getattr(Verbs, word)).parameters)
         assert {argument.name for argument in verb.arguments} - {"cut"} <= taken
         size = question.reading.for_size(40).size
-        posterior = CellsPosterior(question, 40, "laplace", 2.0, np.full(size, 4, dtype=np.int64))
+        posterior = cells_posterior(question, 40, "laplace", 2.0, np.full(size, 4, dtype=np.int64))
         told = posterior.interval(0.95)[question.places]
         assert told.shape == (len(question.labels), 2) and np.all(np.isfinite(told))
 

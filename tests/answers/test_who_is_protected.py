@@ -16,7 +16,12 @@ from support.offices import served, token_for, write_office
 from support.visitors import Visitor
 
 N = 300
-FACTS: dict[str, Any] = {"age": sv.Number(18, 110), "ward": sv.Category(["A", "B"]), "visits": sv.Count(9)}
+FACTS: dict[str, Any] = {
+    "age": sv.Number(18, 110),
+    "ward": sv.Category(["A", "B"]),
+    "visits": sv.Count(9),
+    "died": sv.Flag(),
+}
 NOTE = "protected is a row, not a person: whoever has several rows is protected less"
 ASKED = {
     "proportion": "ward",
@@ -26,13 +31,14 @@ ASKED = {
     "quantiles": "age",
     "total": "visits",
     "sd": "age",
+    "survival": "age",
 }
 
 
 def curator(folder: Path, *, person: bool, **options: Any) -> sv.Curator:
     rng = np.random.default_rng(3)
     table = {"age": rng.integers(18, 110, N).astype(float), "ward": rng.choice(list("AB"), N)}
-    table |= {"visits": rng.poisson(1, N), "patient": np.arange(N) // 2}
+    table |= {"visits": rng.poisson(1, N), "patient": np.arange(N) // 2, "died": rng.random(N) < 0.5}
     facts = sv.Facts(FACTS | ({"patient": sv.Person()} if person else {}))
     budget = sv.ApproxDP(1.0, 1e-6)
     return sv.Curator(pa.table(table), folder / "l", budget, facts=facts, dataset="p", **options)
@@ -47,7 +53,10 @@ def test_every_verb_says_that_a_row_is_protected_where_nobody_is_named(
 ) -> None:
     assert set(ASKED) == set(VERBS)
     with curator(tmp_path, person=person, **options) as opened:
-        answers: list[Any] = [getattr(opened, verb)(column, spend=0.05) for verb, column in ASKED.items()]
+        answers: list[Any] = [
+            getattr(opened, verb)(column, spend=0.05, **({"event": "died"} if verb == "survival" else {}))
+            for verb, column in ASKED.items()
+        ]
         answers.append(opened.regress("visits ~ age", spend=0.05))
         for answer in answers:
             for text in (" ".join(answer.notes), " ".join(answer.summary().split()), answer.footing()):

@@ -106,7 +106,19 @@ def proxy(server: httpx.Client) -> Iterator[Proxy]:
     made.close()
 
 
-VERBS = ["proportion", "mean", "rate", "counts", "quantiles", "regress", "plan", "ask", "share_for", "balance"]
+VERBS = [
+    "proportion",
+    "mean",
+    "rate",
+    "counts",
+    "quantiles",
+    "survival",
+    "regress",
+    "plan",
+    "ask",
+    "share_for",
+    "balance",
+]
 
 
 @pytest.mark.parametrize("name", VERBS)
@@ -137,6 +149,8 @@ def test_every_verb_and_words_too(client: Client) -> None:
     assert 0 < client.proportion("smoker", spend=some).rows[0]["estimate"] < 1
     assert len(client.rate("visits", exposure="wait", by="ward", spend=some).rows) == 3
     assert len(client.counts(["ward", "smoker"], spend=some).rows) == 6
+    curves = client.survival("wait", event="smoker", by="ward", cuts=[1, 2], spend=some)
+    assert len(curves.rows) == 6 and curves.at_risk is not None and client.again(curves.entry).rows == curves.rows
     cells = Cells(client.facts, {"age": 4, "ward": ...})
     assert client.counts(cells, spend=some).question.cells == cells
     with pytest.raises(InvalidValue, match="in words cells are all values"):

@@ -33,6 +33,7 @@ VERBS: list[dict[str, Any]] = [
     {"verb": "counts", "columns": ["ward", "smoker"]},
     {"verb": "quantiles", "column": "age", "at": [0.1, 0.9], "by": "ward"},
     {"verb": "quantiles", "column": "wait"},
+    {"verb": "survival", "column": "wait", "event": "smoker", "by": "ward", "cuts": [1.0, 2.0]},
     {"verb": "regress", "formula": "smoker ~ age + C(ward)", "where": "age >= 30"},
 ]
 

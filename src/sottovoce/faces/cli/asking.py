@@ -38,18 +38,23 @@ def ask(
     protect: shared.Protect = None,
     grows: shared.Grows = None,
     spend: shared.Spend = "5%",
-    verb: Annotated[str | None, typer.Option(help="proportion, mean, total, sd, rate, counts or quantiles.")] = None,
+    verb: Annotated[
+        str | None, typer.Option(help="proportion, mean, total, sd, rate, counts, quantiles or survival.")
+    ] = None,
     column: Annotated[list[str] | None, typer.Option(help="The column asked about; repeat it for counts.")] = None,
     by: Annotated[
         list[str] | None,
         typer.Option(help="Group by this column, or by bands such as 'age: under 18, 18-64, 65+'; repeat for several."),
     ] = None,
     where: Annotated[str | None, typer.Option(help="Ask only about records for which this holds.")] = None,
+    event: Annotated[
+        str | None, typer.Option(help="For survival: the flag that says whether a time ended in it.")
+    ] = None,
     exposure: Annotated[str | None, typer.Option(help="Divide a rate by the sum of this column.")] = None,
     at: Annotated[list[str] | None, typer.Option(help="Which quantile, such as 90%; repeat for several.")] = None,
     cut: Annotated[
         list[str] | None,
-        typer.Option(help="How counts cut a column: age=12 (cells) or days=0,7,30,inf (edges); repeat for several."),
+        typer.Option(help="How counts and survival cut a column: age=12 (cells) or days=0,7,30 (edges); may repeat."),
     ] = None,
     missing_cell: Annotated[bool, typer.Option(help="Count missing values in cells of their own.")] = False,
     pool: Annotated[bool, typer.Option(help="Let groups share strength.")] = False,
@@ -66,22 +71,26 @@ def ask(
 ) -> None:
     """Answer a question with an interval in every row. The budget is charged, durably, before any record is read."""
     from sottovoce.inference.cells.intervals import checked_level  # noqa: PLC0415 - needs the data extra
-    from sottovoce.inference.cells.questions import Question  # noqa: PLC0415
+    from sottovoce.inference.cells.questions import make_question  # noqa: PLC0415
     from sottovoce.records.facts import Cells, Facts  # noqa: PLC0415
     from sottovoce.records.facts.condition_parser import check_levels  # noqa: PLC0415
 
     wanted = tuple(read_share("--at", item) for item in at or ())
-    given = {"by": tuple(by or ()), "where": where, "exposure": exposure, "at": wanted, "pool": pool}
+    given = {"by": tuple(by or ()), "where": where, "exposure": exposure, "at": wanted, "pool": pool, "event": event}
     asked = _parts_of(question, verb, column, {name: value for name, value in given.items() if value})
     paid, certain = shared.paid(spend), checked_level(read_share("--level", level))
     check_places(csv, plot=plot, kept=shared.places(data, facts, ledger))
 
     def asking_of(known: Facts) -> Question:
         parts = dict(asked)
-        if cut or missing_cell:
+        if parts["verb"] == "survival" and cut:
+            if "cuts" in parts:
+                raise InvalidValue("the question has times of its own; say them there, and leave out --cut")
+            parts["cuts"] = _times(parts["columns"], cut)
+        elif cut or missing_cell:
             missing = "cell" if missing_cell else "out"
             parts["cells"] = Cells.parse(known, parts["columns"], "; ".join(cut or []), missing)
-        return Question(parts.pop("verb"), parts.pop("columns"), known, **parts)
+        return make_question(parts.pop("verb"), parts.pop("columns"), known, **parts)
 
     def check(whom: Protected) -> Callable[[Records], Callable[[PaidVerbs], Mechanism]]:
         asking = asking_of(whom.facts or Facts({}))
@@ -123,10 +132,22 @@ def _parts_of(
         if verb or column:
             raise InvalidValue("say the question in words or with --verb and --column, not both")
         words = parse_question(question)
-        if twice := [name for name in ("by", "where", "exposure") if name in words and name in asked]:
+        if twice := [name for name in ("by", "where", "exposure", "event") if name in words and name in asked]:
             raise InvalidValue(f"the question has a {twice[0]!r} of its own; say it there, and leave out --{twice[0]}")
         return words | asked
     if not (verb and column):
         raise InvalidValue("ask a question, such as 'mean of sbp by ward', or give --verb and --column")
     at = {"at": (0.25, 0.5, 0.75)} if verb == "quantiles" else {}
     return at | asked | {"verb": verb, "columns": tuple(column)}
+
+
+def _times(columns: tuple[str, ...], cut: list[str]) -> Any:
+    """Return the times that cut survival, from words like ``days=30,90,365`` or ``days=24``."""
+    name, _, said = cut[0].rpartition("=")
+    try:
+        times = [float(item) for item in said.split(",")]
+    except ValueError:
+        times = []
+    if len(cut) > 1 or (name,) != columns or not times:
+        raise InvalidValue(f"survival is cut in its time, such as {columns[0]}=30,90,365. Got {' '.join(cut)!r}")
+    return int(times[0]) if "," not in said and times[0].is_integer() else tuple(times)

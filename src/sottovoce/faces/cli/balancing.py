@@ -42,7 +42,7 @@ def balance(
     as_json: AsJson = False,
 ) -> None:
     """Say what share of a budget an accuracy or a risk takes, and what it brings. Reads nothing, spends nothing."""
-    from sottovoce.inference.cells.questions import Question  # noqa: PLC0415
+    from sottovoce.inference.cells.questions import make_question  # noqa: PLC0415
     from sottovoce.records.facts import read_facts  # noqa: PLC0415
     from sottovoce.records.facts.assumed_distribution import parse_imagined  # noqa: PLC0415
     from sottovoce.service.answers import parse_question, parse_spend  # noqa: PLC0415 - needs the data extra
@@ -55,7 +55,7 @@ def balance(
     known = read_facts(facts)
     whom = Protected.of(known, protect)
     public = whom.facts or known
-    about = Question(asked.pop("verb"), asked.pop("columns"), public, **asked)
+    about = make_question(asked.pop("verb"), asked.pop("columns"), public, **asked)
     parts = {"share": share, "spread": spread, "kept": kept, "smallest": smallest}
     others = {name: read_share(f"--{name}", part) for name, part in parts.items() if part is not None}
     said = parse_imagined(imagine or (), about.grouped_facts, **others)

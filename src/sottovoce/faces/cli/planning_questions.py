@@ -10,7 +10,7 @@ from typing import Any
 
 from sottovoce.faces.cli.console import console, emit, escape, number, table, waiting
 from sottovoce.inference.cells.intervals import checked_level
-from sottovoce.inference.cells.questions import Question
+from sottovoce.inference.cells.questions import Question, make_question
 from sottovoce.mechanisms.expected_error import cautions
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise
@@ -72,7 +72,7 @@ def plan_question(
         words = "--family, --where, --prior and --misses are of a formula"
         raise InvalidValue(f"{words}; write a condition into the question: ... where ...")
     asked = parse_question(text)
-    question = Question(asked.pop("verb"), asked.pop("columns"), facts, **asked)
+    question = make_question(asked.pop("verb"), asked.pop("columns"), facts, **asked)
     imagined = parse_imagined(imagine, question.grouped_facts, kept=kept)
     balance = TradeOff(question, n, budget, imagined=imagined, level=level)
     share = None if spend is None else parse_spend(spend)

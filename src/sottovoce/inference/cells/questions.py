@@ -28,7 +28,7 @@ from sottovoce.records.readings import CellCounts, GroupMoments, PersonCells, Pe
 
 __all__ = ["OF_RECORDS", "TAILS", "VERBS", "Question", "make_question"]
 
-VERBS = ("proportion", "mean", "total", "sd", "rate", "counts", "quantiles")
+VERBS = ("proportion", "mean", "total", "sd", "rate", "counts", "quantiles", "survival")
 _OF_VERBS = Registry(
     "question", {"survival": "sottovoce.inference.cells.survival_question:SurvivalQuestion"}, "sottovoce.questions"
 )
@@ -94,7 +94,7 @@ class Question:
     """
 
     word: ClassVar[str] = "question"
-    verbs: ClassVar[tuple[str, ...]] = VERBS
+    verbs: ClassVar[tuple[str, ...]] = tuple(verb for verb in VERBS if verb != "survival")
     """The verbs that this kind of question knows."""
     verb: str
     columns_asked: tuple[str, ...]

@@ -12,7 +12,7 @@ from typing import Any
 
 from sottovoce.inference.cells.cell_mechanisms import mechanism_kind
 from sottovoce.inference.cells.noisy_cells import NoisyCells
-from sottovoce.inference.cells.questions import Question
+from sottovoce.inference.cells.questions import make_question
 from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import restoring
@@ -21,10 +21,10 @@ from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.privacy.registry import Registry
 from sottovoce.records.facts import Category, Cells, Column, Count, Facts, Flag, Number
 from sottovoce.records.facts.condition_parser import check_levels
-from sottovoce.service.answers.answer import Answer
 from sottovoce.service.answers.paid_verbs import PaidVerbs
 from sottovoce.service.answers.predictions import Row
 from sottovoce.service.answers.question_parser import parse_spend
+from sottovoce.service.answers.survival import answer_of
 from sottovoce.service.ledger import Budget
 
 __all__ = ["CATALOGUE", "WHERE", "Argument", "Verb", "spend_of"]
@@ -40,6 +40,7 @@ CATALOGUE = Registry(
         "ratio": "sottovoce.service.answers.catalogue:RATIO",
         "counts": "sottovoce.service.answers.catalogue:COUNTS",
         "quantiles": "sottovoce.service.answers.catalogue:QUANTILES",
+        "survival": "sottovoce.service.answers.catalogue:SURVIVAL",
         "regress": "sottovoce.service.answers.regress_verb:REGRESS",
     },
     "sottovoce.verbs",
@@ -213,7 +214,7 @@ class Verb:
             asked.setdefault("at", (0.25, 0.5, 0.75))
         if cut := asked.pop("cut", ""):
             asked["cells"] = Cells.parse(facts, [columns] if isinstance(columns, str) else columns, cut)
-        built = Question(self.asks or self.word, columns, facts, **asked)
+        built = make_question(self.asks or self.word, columns, facts, **asked)
         check_levels(built.where, facts)
         return built
 
@@ -247,7 +248,7 @@ class Verb:
 
     def answer(self, release: Release, entry: int | None, share: float | None, level: float = 0.95) -> Any:
         """Return the answer of a release: a value with `rows`, `table`, `level`, `summary` and `to_dict`."""
-        return Answer(release, entry, share, level)
+        return answer_of(release, entry, share, level)
 
     def check_rows(self, question: Any, rows: Sequence[Row]) -> None:
         """Refuse rows to predict for that make no sense; of other verbs than regressions, any."""
@@ -372,5 +373,25 @@ QUANTILES = Verb(
         _BY,
         WHERE,
         Argument("at", "numbers", "Which quantiles", "0.25, 0.5 and 0.75 unless given: quartiles and median."),
+    ),
+)
+SURVIVAL = Verb(
+    "survival",
+    "How long until something happens",
+    (
+        Argument("column", "column", "Time", "How long a record was followed.", _NUMBERS, needed=True),
+        Argument(
+            "event",
+            "column",
+            "Event",
+            "Whether the time ended in the event; if not, it was cut off.",
+            (Flag,),
+            needed=True,
+        ),
+        _BY,
+        WHERE,
+        Argument(
+            "cuts", "numbers", "At which times", "Twelve, evenly up to the bound, unless given: such as 30, 90, 365."
+        ),
     ),
 )

@@ -77,7 +77,6 @@ def _about(many: float) -> str:
 
 def _columns(question: Question) -> str:
     """Return the columns of which a value that the facts do not name leaves a record out."""
-    exposure = [question.exposure] if question.exposure else []
-    named = [*question.groups.names, *question.columns_asked, *exposure]
+    named = [name for name in question.columns if name != question.facts.person]
     open_ones = [name for name in named if getattr(question.facts[name], "missing", None) is None]
     return " or ".join(open_ones or named)

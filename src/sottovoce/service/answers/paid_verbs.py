@@ -21,6 +21,7 @@ from sottovoce.service.answers.answer import Answer
 from sottovoce.service.answers.budget_account import BudgetAccount, Spend
 from sottovoce.service.answers.regression import Regression
 from sottovoce.service.answers.repeated_question import repeat_note
+from sottovoce.service.answers.survival import answer_of
 from sottovoce.service.answers.trade_off import PricedOption
 from sottovoce.service.answers.verbs import Verbs, check_options, regression_room
 from sottovoce.service.ledger import Budget
@@ -69,7 +70,7 @@ class PaidVerbs(Verbs, BudgetAccount):
         done = self.answered(mechanism, where=question.where, part=part, **options)
         budget = self.budget if part is None else part
         share = budget.share(price(budget, done.release.profile))
-        return Answer(done.release, done.entry, share, level, None if earlier == done.entry else earlier)
+        return answer_of(done.release, done.entry, share, level, None if earlier == done.entry else earlier)
 
     def looks_for(self, formula: Formula, spend: Spend = 0.05, part: Budget | None = None) -> Any:
         """Return the mechanism that would fit a regression."""

@@ -19,9 +19,12 @@ _FLAGS = re.VERBOSE | re.IGNORECASE | re.DOTALL
 _GROUP = rf"(?>{NAME}(?:\s*+:\s*+{BANDS})?+)"
 _NEXT = r"(?:\s*+,\s*+|\s++and\s++)"
 _GROUPS = rf"{_GROUP}(?:{_NEXT}{_GROUP})*+"
+_NUMBER = r"(?>[0-9]++(?:\.[0-9]*+)?+(?:[eE][-+]?[0-9]++)?+)"
 _GRAMMAR = re.compile(
     rf"""\s*+(?:(?P<pool>pooled)\s++)?+(?P<verb>\w++)\s*+(?P<at>[\d.]++%?+(?:\s*+,\s*+[\d.]++%?+)*+)?+\s*+(?:of\s++)?+
     (?P<columns>{NAME}(?:{_NEXT}{NAME})*+)
+    (?:\s*+\(\s*+event\s++(?P<event>{NAME})\s*+\))?+
+    (?:\s++(?:at\s++(?P<times>{_NUMBER}(?:\s*+,\s*+{_NUMBER})*+)|in\s++(?P<cells>[0-9]{{1,9}}+)\s++cells?\b))?+
     (?:\s++(?:per|(?P<to>to))\s++(?P<per>{_GROUPS}))?+
     (?:\s++(?:by|for\s++each|in\s++each)\s++(?P<by>{_GROUPS}))?+
     (?:\s++where\s++(?P<where>\S.*+))?+\s*+""",
@@ -31,6 +34,7 @@ _SPREAD = re.compile(r"\s*+standard\s++deviations?+(?=\s)", re.IGNORECASE)
 _RATIO = re.compile("ratios?$")
 _HOW_MANY = re.compile(r"\s*(?:how\s+many|number\s+of|counts?\s+by)\b", re.IGNORECASE)
 _BANDED = "; bands read like by age: under 18, 18-64, 65+"
+_SURVIVAL = "'survival of days (event died) at 30, 90, 365 by ward'"
 _SAME = {
     **dict.fromkeys(("means", "average", "averages"), "mean"),
     **dict.fromkeys(
@@ -48,7 +52,8 @@ _SAME = {
 def parse_question(text: str) -> dict[str, Any]:
     """Return the verb, the columns and the rest of a question in words.
 
-    The grammar: ``[pooled] VERB [PROBABILITIES] of COLUMNS [per EXPOSURE] [by GROUPS] [where CONDITION]``. A name
+    The grammar: ``[pooled] VERB [PROBABILITIES] of COLUMNS [(event FLAG)] [at TIMES] [per EXPOSURE] [by GROUPS]
+    [where CONDITION]``; an event and times (or ``in 24 cells``) are those of survival. A name
     that is no identifier, or is ``and``, stands in quotes or backticks, which a shell takes for a command of its own.
     A group is a column, or bands of one: ``age: under 18, 18-64, 65+``, ``age: 12 bands``. Of all verbs but a rate,
     ``per`` means ``by``, as ``for each`` and ``in each`` do; ``average``, ``percentage`` and the like are verbs too.
@@ -65,6 +70,8 @@ def parse_question(text: str) -> dict[str, Any]:
     True
     >>> parse_question("quantiles 0.1, 0.9 of `blood pressure`")
     {'verb': 'quantiles', 'columns': ('blood pressure',), 'at': (0.1, 0.9)}
+    >>> parse_question("survival of days (event died) at 30, 90 by ward")
+    {'verb': 'survival', 'columns': ('days',), 'event': 'died', 'cuts': (30.0, 90.0), 'by': ('ward',)}
     """
     result = _GRAMMAR.fullmatch(_SPREAD.sub("sd", text, count=1)) if isinstance(text, str) else None
     verb = result["verb"].lower() if result else ""
@@ -89,6 +96,7 @@ def parse_question(text: str) -> dict[str, Any]:
         asked["at"] = tuple(_probability(part) for part in result["at"].split(","))
     elif known == "quantiles":
         asked["at"] = (0.5,) if verb in ("median", "medians") else (0.25, 0.5, 0.75)
+    asked |= _survival(known, result)
     groups = parse_groups(result["by"]) if result["by"] else ()
     of_two = result["to"] or _RATIO.match(verb)
     if of_two and not (result["per"] and known == "rate"):
@@ -107,6 +115,22 @@ def parse_question(text: str) -> dict[str, Any]:
     if result["pool"]:
         asked["pool"] = True
     return asked
+
+
+def _survival(verb: str, read: re.Match[str]) -> dict[str, Any]:
+    """Return what is said of an event, and of the times to tell of."""
+    if verb != "survival":
+        if read["event"] or read["times"] or read["cells"]:
+            raise InvalidValue(f"an event and times go with survival, as in {_SURVIVAL}. Got {shown(read.string)}")
+        return {}
+    if not read["event"]:
+        raise InvalidValue(f"survival names its event, as in {_SURVIVAL}. Got {shown(read.string)}")
+    said: dict[str, Any] = {"event": unquoted(read["event"])}
+    if read["times"]:
+        said["cuts"] = tuple(float(item) for item in read["times"].split(","))
+    elif read["cells"]:
+        said["cuts"] = int(read["cells"])
+    return said
 
 
 def parse_groups(text: str) -> tuple[str, ...]:

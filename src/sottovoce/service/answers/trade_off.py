@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from scipy import special
 
 from sottovoce.inference.cells.cell_mechanisms import CellMechanism, mechanism_kind
-from sottovoce.inference.cells.cells_posterior import CellsPosterior
+from sottovoce.inference.cells.cells_posterior import cells_posterior
 from sottovoce.inference.cells.intervals import checked_level
 from sottovoce.inference.cells.noisy_cells import NoisyCells
 from sottovoce.inference.cells.quantile_forecast import expected_intervals
 from sottovoce.inference.cells.questions import Question
+from sottovoce.inference.cells.survival_question import SurvivalQuestion
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.filter import PrivacyFilter
@@ -180,7 +181,7 @@ class TradeOff:
         """Return the interval of every row that is expected."""
         if isinstance(mechanism, NoisyCells):
             cells = _cells(self.imagined, mechanism, self.n)
-            posterior = CellsPosterior(mechanism.system, mechanism.n, mechanism.noise, mechanism.scale, cells)
+            posterior = cells_posterior(mechanism.system, mechanism.n, mechanism.noise, mechanism.scale, cells)
             return posterior.interval(self.level)
         question, name = self.question, self.question.columns_asked[0]
         groups = {group: question.grouped_facts[group] for group in question.groups.names}
@@ -401,7 +402,10 @@ def _cells(imagined: AssumedDistribution, mechanism: NoisyCells, n: int) -> NDAr
         parts = rng.permutation(special.ndtri(evenly(values.size)))
         return np.asarray(values + np.sqrt(np.maximum(variance, 0.0)) * parts)
 
-    if not reading.measures:
+    if isinstance(question, SurvivalQuestion):
+        event = float(imagined.shares(question.event, question.facts[question.event])[1])
+        sizes = np.outer(sizes, question.imagined_shares(event)).ravel()
+    elif not reading.measures:
         for name, column in asked.items():
             value_axis(name, column)  # which refuses a number that is cut
             sizes = np.outer(sizes, imagined.shares(name, column)).ravel()

@@ -7,10 +7,10 @@ import importlib
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sottovoce.inference.cells.intervals import checked_level
-from sottovoce.inference.cells.questions import Question
+from sottovoce.inference.cells.questions import Question, make_question
 from sottovoce.privacy.errors import InvalidValue, NotInstalled
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.numbers import shown
@@ -22,6 +22,7 @@ from sottovoce.service.answers.answer import Answer
 from sottovoce.service.answers.budget_account import Spend
 from sottovoce.service.answers.question_parser import parse_question, parse_spend
 from sottovoce.service.answers.regression import Regression
+from sottovoce.service.answers.survival import SurvivalAnswer
 from sottovoce.service.answers.trade_off import AssumedDistribution, PricedOption, TradeOff
 from sottovoce.service.ledger import Budget
 
@@ -224,6 +225,38 @@ class Verbs(ABC):
         asked = {"by": by, "where": where, "at": at}
         return self.answer(self.question("quantiles", column, **asked), spend=spend, part=part, **options)
 
+    def survival(
+        self,
+        column: str,
+        *,
+        event: str,
+        cuts: Sequence[float] | int | None = None,
+        by: Groups = None,
+        where: str | None = None,
+        spend: Spend = 0.05,
+        part: Budget | None = None,
+        **options: Any,
+    ) -> SurvivalAnswer:
+        """Return the share of records still without an event at some times: a curve for every group, with its band.
+
+        One histogram is released, of groups, of whether a time ended in the event, and between which cuts. It tells
+        medians, restricted means, who is at risk, and differences between groups, all free.
+
+        Parameters
+        ----------
+        column, event
+            How long a record was followed, and the flag that says whether its time ended in the event; where it did
+            not, the record is censored then. A record without one of the two is left out.
+        cuts
+            The times to tell of, public and rising; or how many, evenly up to the bound: 12 unless given. Whoever is
+            followed beyond the last is still without the event there.
+        by, where, spend, part, options
+            As for every verb.
+        """
+        asked = {"by": by, "where": where, "event": event, "cuts": cuts}
+        answer = self.answer(self.question("survival", column, **asked), spend=spend, part=part, **options)
+        return cast("SurvivalAnswer", answer)
+
     def regress(
         self,
         formula: str,
@@ -405,7 +438,7 @@ class Verbs(ABC):
         if self.facts is None:
             raise InvalidValue("a question needs the facts of the table: Curator(data, facts=..., ...)")
         given = {name: value for name, value in asked.items() if value is not None}
-        built = Question(verb, columns, self.facts, **given)  # type: ignore[arg-type]
+        built = make_question(verb, columns, self.facts, **given)
         check_levels(built.where, self.facts)
         return built
 
