@@ -121,6 +121,18 @@ def test_a_regression(access: AgentAccess) -> None:
     assert {"odds ratio", "odds ratio 95 % interval"} <= set(fitted["rows"][0])
 
 
+def test_a_question_asked_again_is_told_again_for_nothing_unless_another_is_wanted(access: AgentAccess) -> None:
+    question = {"question": "proportion of smoker", "purpose": PURPOSE, "share": 0.1}
+    formula = {"formula": "smoker ~ age", "purpose": PURPOSE, "share": "30%"}
+    for tool, words in (("ask", question), ("regress", formula)):
+        first, second, left, third = talk(
+            access, (tool, words), (tool, words), ("left", {}), (tool, words | {"anew": True})
+        )
+        assert (second["entry"], second["rows"]) == (first["entry"], first["rows"])
+        assert left["left"] == first["left"] == second["left"]
+        assert third["entry"] > first["entry"] and third["left"] != first["left"]
+
+
 def test_without_a_purpose_nothing_is_asked(curator: sv.Curator, access: AgentAccess) -> None:
     question = {"question": "proportion of smoker"}
     for purpose in ("", "   ", "x", "\n" * 20):

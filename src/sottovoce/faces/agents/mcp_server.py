@@ -35,7 +35,9 @@ def agent_server(access: AgentAccess, version: str = "") -> MCPServer[Any]:
         except SottovoceError as error:
             raise ToolError(str(error)) from None
 
-    def asked_first(context: Context[Any], what: str, purpose: str, share: str) -> _Approval | Elicit[_Approval]:
+    def asked_first(
+        context: Context[Any], what: str, purpose: str, share: str | float
+    ) -> _Approval | Elicit[_Approval]:
         """Return that nobody need be asked, or what the person behind the agent is asked before anything is charged."""
         try:
             spend = access.price(purpose, share)
@@ -52,12 +54,12 @@ def agent_server(access: AgentAccess, version: str = "") -> MCPServer[Any]:
         return Elicit(said, _Approval)
 
     def of_question(
-        context: Context[Any], question: str, purpose: str, share: str = "2%"
+        context: Context[Any], question: str, purpose: str, share: str | float = "2%"
     ) -> _Approval | Elicit[_Approval]:
         return asked_first(context, question, purpose, share)
 
     def of_formula(
-        context: Context[Any], formula: str, purpose: str, share: str = "20%"
+        context: Context[Any], formula: str, purpose: str, share: str | float = "20%"
     ) -> _Approval | Elicit[_Approval]:
         return asked_first(context, formula, purpose, share)
 
@@ -71,7 +73,7 @@ def agent_server(access: AgentAccess, version: str = "") -> MCPServer[Any]:
         return await done(access.facts)
 
     @server.tool(annotations=_FREE)
-    async def plan(question: str, share: str = "2%") -> dict[str, Any]:
+    async def plan(question: str, share: str | float = "2%") -> dict[str, Any]:
         """How wide the intervals of an answer would be for a share of the budget: a question or a formula. Free."""
         return await done(access.plan, question, share)
 
@@ -80,23 +82,31 @@ def agent_server(access: AgentAccess, version: str = "") -> MCPServer[Any]:
         question: str,
         purpose: str,
         approval: Annotated[ElicitationResult[_Approval], Resolve(of_question)],
-        share: str = "2%",
+        share: str | float = "2%",
+        anew: bool = False,
     ) -> dict[str, Any]:
-        """Answer a question such as "mean of age by ward where smoker": spends a share of the budget for good."""
+        """Answer a question such as "mean of age by ward where smoker": spends a share of the budget for good.
+
+        What you asked before is told again, free; with anew you pay for another answer, with a larger share.
+        """
         check_approved(approval)
-        return await done(access.ask, question, purpose, share)
+        return await done(partial(access.ask, anew=anew), question, purpose, share)
 
     @server.tool(annotations=_SPENDS)
     async def regress(
         formula: str,
         purpose: str,
         approval: Annotated[ElicitationResult[_Approval], Resolve(of_formula)],
-        share: str = "20%",
+        share: str | float = "20%",
         family: str | None = None,
+        anew: bool = False,
     ) -> dict[str, Any]:
-        """Fit a regression such as "died ~ age + C(ward)": spends a share of the budget for good."""
+        """Fit a regression such as "died ~ age + C(ward)": spends a share of the budget for good.
+
+        What you asked before is told again, free; with anew you pay for another answer, with a larger share.
+        """
         check_approved(approval)
-        return await done(access.regress, formula, purpose, share, family)
+        return await done(partial(access.regress, anew=anew), formula, purpose, share, family)
 
     @server.tool(annotations=_FREE)
     async def again(entry: int) -> dict[str, Any]:

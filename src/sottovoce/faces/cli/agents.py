@@ -89,6 +89,10 @@ def _local(
     if not name or not share:
         raise InvalidValue("say --part NAME=SHARE, such as agent=20%: an agent never has all of a budget")
     _, known, kept = shared.places(source, facts, ledger)
+    if not known.exists():
+        raise InvalidValue(
+            f"there are no facts at {known}; sottovoce facts {source} -o {known} writes a template to fill in"
+        )
     promise = None if budget is None else parse_promise(budget)
     curator = opened.enter_context(Curator(source, kept, promise, facts=known, dataset=dataset, who=name))
     own_part = curator.open_part(name, read_share("--part", share))
