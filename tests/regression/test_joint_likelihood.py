@@ -14,6 +14,7 @@ from sottovoce.inference.regression.joint_priors import JointPriors
 from sottovoce.inference.regression.released_look import ReleasedLook
 from sottovoce.inference.regression.row_law import RowLaw
 from sottovoce.mechanisms import observation_model
+from sottovoce.privacy.promises import ApproxDP
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.facts import Category, Facts, Flag, Number
 
@@ -129,6 +130,20 @@ def test_all_looks_tell_and_intervals_hold_the_truth(text: str) -> None:
         narrower.append(np.log(sd / alone).mean())
     assert np.mean(inside) >= 0.85
     assert np.mean(narrower) < 0
+
+
+def test_a_rare_flag_that_the_first_looks_hide_is_found() -> None:
+    """From where its share seems to be nothing, undamped steps overshoot; the search then ended with a slope of ± 9."""
+    n, formula = 20_000, Formula("y ~ x + f", Facts(y=Flag(), x=Number(-1, 1), f=Flag()))
+    mechanism = AdaptiveLooks.calibrate(formula, n, ApproxDP(0.5, 1e-5))
+    widths = []
+    for seed in (0, 2, 7):
+        rng = np.random.default_rng(seed)
+        x, f = rng.normal(0, 0.5, n).clip(-1, 1), rng.random(n) < 0.05
+        data = {"y": rng.random(n) < special.expit(-1.4 + 0.3 * x + 0.3 * f), "x": x, "f": f}
+        found = mechanism.release(data, seeded_rng(seed)).value
+        widths.append(float(np.diff(found.interval()[2])[0] / 2))
+    assert max(widths) < 1.0
 
 
 def test_the_log_likelihood_of_looks_is_finite_and_prefers_the_mode() -> None:

@@ -196,14 +196,14 @@ class AdaptiveLooks(Mechanism):
 
     def conclude_all(self, paths: Sequence[Path], care: SamplerSettings = RELEASED) -> list[Coefficients]:
         """Return what the looks of several releases tell: of all of them where one likelihood explains them."""
-        if JointRegression.knows(self.system, self.n):
-            with one_thread():
-                jointly = [self._jointly(path) for path in paths]
-            return [
-                self.conclude_last([path], care)[0] if joint is None else joint
-                for path, joint in zip(paths, jointly, strict=True)
-            ]
-        return self.conclude_last(paths, care)
+        if not JointRegression.knows(self.system, self.n):
+            return self.conclude_last(paths, care)
+        with one_thread():
+            jointly = [self.conclude_jointly(path, care) for path in paths]
+        return [
+            self.conclude_last([path], care)[0] if joint is None else joint
+            for path, joint in zip(paths, jointly, strict=True)
+        ]
 
     def conclude_last(self, paths: Sequence[Path], care: SamplerSettings = RELEASED) -> list[Coefficients]:
         """Return what the last look of each of several releases tells, found side by side."""
@@ -248,12 +248,14 @@ class AdaptiveLooks(Mechanism):
             full = float(records @ last.look.model.full(rows @ last.look.back.T @ belief.means[best]) / records.sum())
         return Coefficients.from_belief(system, result, remaining, cut, last.misses, full, tuple(path.looks))
 
-    def _jointly(self, path: Path) -> Coefficients | None:
-        """Return what all looks tell; None where their noise is such that no mode is found."""
+    def conclude_jointly(self, path: Path, care: SamplerSettings = RELEASED) -> Coefficients | None:
+        """Return what all looks tell; None where one likelihood does not explain them, or noise is beyond its modes."""
         system, n = self.system, self.n
+        if not JointRegression.knows(system, n):
+            return None
         try:
             with np.errstate(all="ignore"):
-                posterior = infer(JointRegression(system, n), path.looks)
+                posterior = infer(JointRegression(system, n, care=care), path.looks)
         except (np.linalg.LinAlgError, ValueError):  # noise beyond all measure
             return None
         if not (np.all(np.isfinite(posterior.means)) and np.all(np.isfinite(posterior.covariances))):

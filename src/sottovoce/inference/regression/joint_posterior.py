@@ -21,6 +21,7 @@ from sottovoce.inference.regression.joint_priors import JointPriors
 from sottovoce.inference.regression.noisy_score_information import NoisyScoreInformation
 from sottovoce.inference.regression.released_look import ReleasedLook
 from sottovoce.inference.regression.row_law import MOST_COMBINATIONS
+from sottovoce.inference.regression.sampler_settings import RELEASED, SamplerSettings
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.facts.encodings import levels_of
 
@@ -48,18 +49,17 @@ about 1e-5 of two columns."""
 _MOST_AXES = 12
 """No more latents are laid on grids, for each takes some steps."""
 _MISFITS = np.linspace(-2.0, 2.0, 5)
-_STEPS, _NEAR = 30, 3e-2
-"""Steps to the mode at most; it is reached where a step would gain less than this in log density."""
-_DAMPING, _FAILURES = 0.03, 3
-"""The least damping after a step that gained nothing, and after how many of them in a row the search ends."""
+_NEAR = 3e-2
+"""The mode is reached where a step would gain less than this in log density."""
+_DAMPING, _FAILURES, _LITTLE = 0.03, 3, 1.0
+"""The least damping after a step that gained nothing; and after how many of them in a row the search ends, where a step
+promises to gain less than this in log density: from far away it takes more damping to gain anything."""
 _NOTHING = -8.0
 """The log of a weight that is as good as none."""
 _SHORT_STEPS = 2
 """Steps from one point of a grid to the next."""
 _LONGEST = 6.0
 """No step moves the latents by more than so many prior standard deviations."""
-_DRAWS = 32
-"""Combinations where several latents lie on grids."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +105,7 @@ class JointRegression:
     formula: Formula
     n: int | None
     priors: JointPriors = field(default_factory=JointPriors)
+    care: SamplerSettings = RELEASED
 
     @staticmethod
     def knows(formula: Formula, n: int | None) -> bool:
@@ -125,7 +126,7 @@ class JointRegression:
 
     def posterior(self, releases: Sequence[ReleasedLook]) -> JointPosterior:
         """Return the posterior of θ given every look."""
-        return _Nested(self._model(releases)).posterior()
+        return _Nested(self._model(releases), self.care).posterior()
 
     def _model(self, releases: Sequence[ReleasedLook]) -> JointLikelihood:
         if self.n is None:
@@ -148,8 +149,8 @@ class JointRegression:
 class _Nested:
     """The mode, and grids around it."""
 
-    def __init__(self, model: JointLikelihood) -> None:
-        self.model, self.priors = model, model.priors
+    def __init__(self, model: JointLikelihood, care: SamplerSettings) -> None:
+        self.model, self.priors, self.care = model, model.priors, care
         self.misses = model.formula.misses or 0.0
         self.law = [place for place in range(model.size) if not model.eta.start <= place < model.eta.stop]
 
@@ -164,10 +165,10 @@ class _Nested:
         model.aim(u)
         self.psi = model.misfit(u)
         usual = self.tau(0.0)
-        u, _ = self.mode(u, usual, steps=_STEPS)
+        u, _ = self.mode(u, usual, steps=self.care.climbs)
         model.aim(u)
         self.psi = model.misfit(u)
-        u, near = self.mode(u, usual, steps=_STEPS)
+        u, near = self.mode(u, usual, steps=self.care.climbs)
         tau, axes = usual, []
         if self.misses:
             misfits = self._misfits(u)
@@ -220,7 +221,7 @@ class _Nested:
                 u, near, damping, failed = u + step, there, damping / 10 if damping > 1e-3 else 0.0, 0
             else:
                 damping, failed = max(10 * damping, _DAMPING), failed + 1
-            if gain < _NEAR or failed > _FAILURES:
+            if gain < _NEAR or (failed > _FAILURES and gain < _LITTLE):
                 break
         return u, near
 
@@ -255,8 +256,9 @@ class _Nested:
         """
         law, sds = self.model.law, np.sqrt(np.diag(np.linalg.inv(near.metric)))
         doubt: list[tuple[float, int, Floats]] = []
+        grid_of_spreads = _GRID if self.care.drawn else _GRID[::2]
         for place in law.spreads:
-            doubt.append((sds[place] * float(law.spread(u[place])[1]), place, _GRID))
+            doubt.append((sds[place] * float(law.spread(u[place])[1]), place, grid_of_spreads))
         for place, b in law.partials():
             side = 1.0 if u[place] > 0 else -1.0
             grid = side * np.linspace(max(abs(u[place]) - _BEHIND * sds[place], -_FARTHEST), _FARTHEST, len(_GRID))
@@ -296,10 +298,10 @@ class _Nested:
             weights = axes[0].weights
             picked: NDArray[np.intp] = np.arange(len(weights))[:, None]
         else:
-            even = stats.qmc.Sobol(len(axes), seed=3).random(_DRAWS)
+            even = stats.qmc.Sobol(len(axes), seed=3).random(self.care.combinations)
             picked = np.stack([axis.at(column) for axis, column in zip(axes, even.T, strict=True)], axis=1)
             picked, counts = np.unique(picked, axis=0, return_counts=True)
-            weights = counts / _DRAWS
+            weights = counts / self.care.combinations
         means, covariances, etas, spreads = [], [], [], []
         kept = weights > 1e-5
         for row in picked[kept]:

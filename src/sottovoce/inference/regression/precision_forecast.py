@@ -1,4 +1,8 @@
-"""How wide the intervals of a regression will be, before anything is read: its looks, taken at imagined records."""
+"""How wide the intervals of a regression will be, before anything is read: its looks, taken at imagined records.
+
+Where one likelihood explains all looks, its posterior is taken at what they are expected to release, for widths hardly
+depend on the draw of the noise; but for where it hides columns. There, and of other families, draws are taken.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from sottovoce.inference.regression.adaptive_newton import final, strides, toget
 from sottovoce.inference.regression.coefficients import Coefficients
 from sottovoce.inference.regression.floating_sums import quick_sums
 from sottovoce.inference.regression.formula import Formula
+from sottovoce.inference.regression.joint_posterior import JointRegression
 from sottovoce.inference.regression.look_posterior import AskedTerm, LookPosterior
 from sottovoce.inference.regression.moment_draws import loudest, out_of_sight
 from sottovoce.inference.regression.noisy_score_information import NoisyScoreInformation
@@ -50,10 +55,13 @@ _EFFECT = 0.3
 far, with its mirror image as far the other way. Looks at what goes with nothing would begin at the answer, and their
 noise would do less than it does; and a flag tells more of an outcome that is rare if it goes with more of it than if
 with less."""
+_SHORT = 6
+"""Of longer rows a plan would take seconds to draw noise where noise hides columns."""
 _NEAR = 1e-4
 """How near, as a part of its width, an interval's ends are found: a plan tells three digits."""
 _LUCK = 1.5
-"""Where noise may make an interval so many times as wide as in the middle, a plan says how wide."""
+"""Where noise may make an interval so many times as wide as in the middle, a plan says how wide; and where it makes any
+so many times as wide as without privacy, looks with draws of it are taken in place of those that are expected."""
 _APART, _ALIKE = 1.8, 1.2
 """Where widths differ altogether by so much between a draw of the noise and its mirror image, another pair is drawn; it
 walks beside the first where noise is sure to hide most columns. To how far responses of a straight mean, or groups,
@@ -185,6 +193,10 @@ def foresee_all(
         walks = [item.walks(mechanism, level) for item in sorts]
         result = iter(together([each for parts in walks for subset in parts for each in subset]))
         shown = [[[next(result) for _ in subset] for subset in parts] for parts in walks]
+        if JointRegression.knows(mechanism.system, mechanism.n):
+            for place, (quiet, several) in enumerate(shown):
+                if mechanism.system.dimension <= _SHORT and np.any(several[0] > _LUCK * quiet[0]):
+                    shown[place][1] = together(sorts[place].pair(mechanism, 0, level))
         doubted = [place for place, (_, several) in enumerate(shown) if len(several) == 2 and _apart(*several) > much]
         more = iter(together([each for place in doubted for each in sorts[place].pair(mechanism, 1, level)]))
     for place in doubted:
@@ -293,12 +305,15 @@ class _Records:
         ]
 
     def walks(self, mechanism: AdaptiveLooks, level: float) -> tuple[list[Walk], list[Walk]]:
-        """Return looks at the answers without noise, at one of two that are mirror images; and walks: with a pair of
-        draws of it, with two pairs where it hides most columns, and one alone where it is next to none.
+        """Return looks at the answers without noise, at one of two that are mirror images; and walks: one at what the
+        looks are expected to release where all are read together; of the last alone with a pair of draws of the noise,
+        with two pairs where it hides most columns, and one without any where it is next to none.
         """
         answers = list(zip(self._answers(), self.explained, strict=True))[: 1 if self._even else 2]
         quiet = [(answer, self._quiet(mechanism, answer, y)) for answer, y in answers]
         seen = [self._seen(mechanism, *item, level) for item in quiet]
+        if JointRegression.knows(self.formula, mechanism.n):  # what is expected is all that its mode needs
+            return seen, [self._walked(mechanism, self.explained[0], np.zeros, level)]
         heard = _heard(mechanism, quiet[0][1])
         if self._even and loudest(heard) < _CLEAR:
             return seen, [self._walked(mechanism, self.explained[0], np.zeros, level)]
@@ -344,6 +359,9 @@ class _Records:
             return np.asarray(np.rint(self.each * total + scale * noise(len(scale))))
 
         path = yield from strides(mechanism, shown, PLANNED)
+        jointly = mechanism.conclude_jointly(path, PLANNED)
+        if jointly is not None:
+            return np.asarray(np.diff(jointly.interval(level, _NEAR), axis=1)[:, 0] / 2)
         belief = yield final(mechanism, path, PLANNED)
         return self._halves(belief, level)
 

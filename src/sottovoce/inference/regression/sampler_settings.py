@@ -27,6 +27,10 @@ class SamplerSettings:
     drawn
         Whether what a formula misses is learned from how far apart looks are, or from how far on average where it
         misses nothing: one draw of the noise would tell a plan little.
+    climbs
+        Steps to the mode of the joint likelihood of all looks at most.
+    combinations
+        Drawn of what lies on grids beside that mode.
     """
 
     guesses: int = 48
@@ -35,9 +39,11 @@ class SamplerSettings:
     nearer: float = 5.0
     steps: int = 14
     drawn: bool = True
+    climbs: int = 30
+    combinations: int = 32
 
 
 RELEASED = SamplerSettings()
-PLANNED = SamplerSettings(guesses=6, fewer=4, norms=6, nearer=0.25, steps=4, drawn=False)
+PLANNED = SamplerSettings(guesses=6, fewer=4, norms=6, nearer=0.25, steps=4, drawn=False, climbs=8, combinations=8)
 """Widths differ far more between two draws of the noise than by more guesses, or finer ones: with twice as many of both
 (guesses, and draws of each column) plans come no nearer to what is got than another draw of the noise brings them."""
