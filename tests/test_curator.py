@@ -105,7 +105,7 @@ def test_a_release_is_answered_charged_and_recorded(curator: Curator, data: Path
     assert curator.pending() == []
 
 
-@pytest.mark.parametrize("budget", ["approx:1,1e-6", 1.0, {"epsilon": 1}])
+@pytest.mark.parametrize("budget", [1.0, {"epsilon": 1}])
 def test_a_budget_that_is_no_promise_is_refused_and_leaves_no_ledger(data: Path, place: Path, budget: Any) -> None:
     with pytest.raises(InvalidValue, match=r"a budget is a promise, such as sv\.ApproxDP"):
         Curator(data, ledger=place, budget=budget)
@@ -713,3 +713,13 @@ def test_a_release_can_leave_on_a_grid_of_time(data: Path, tmp_path: Path, monke
         assert waited == [0.375, 0.75, 0.25]
     with pytest.raises(InvalidValue, match="time_grid"):
         Curator(data, tmp_path / "other.ledger", BUDGET, time_grid=0.0)
+
+
+def test_a_budget_may_be_given_as_its_text(tmp_path: Path) -> None:
+    data = pa.table({"smoker": [True, False] * 50})
+    with Curator(data, tmp_path / "l", "approx:1,1e-6", dataset="d") as curator:
+        assert curator.budget.promise == ApproxDP(1.0, 1e-6)
+    with Curator(data, tmp_path / "l", "approx:1,1e-6", dataset="d") as curator:
+        assert curator.share_left() == 1
+    with pytest.raises(InvalidValue):
+        Curator(data, tmp_path / "l", "nonsense", dataset="d")

@@ -176,3 +176,11 @@ def test_an_encoding_of_factors_that_no_column_has_is_refused() -> None:
             Encoding(("x", "g"), (Number(0, 1), Category(["a", "b"])), entries)
     with pytest.raises(InvalidValue):
         Encoding(("d",), (FACTS["seen"],), ((),))
+
+
+@pytest.mark.parametrize("terms", ["age*age", "age:age", "smoker + age * age", "`a b`*`a b`"])
+def test_a_column_beside_itself_is_no_square(terms: str) -> None:
+    facts = Facts({"died": Flag(), "age": Number(0, 1), "ages": Number(0, 1), "smoker": Flag(), "a b": Number(0, 1)})
+    with pytest.raises(InvalidValue, match=r"is .* and no square"):
+        parse_formula(f"died ~ {terms}", facts)
+    assert parse_formula("died ~ age*ages", facts).terms == ("Intercept", "age", "ages", "age:ages")

@@ -148,7 +148,8 @@ class Question:
         rising = all(low < high for low, high in itertools.pairwise((0.0, *self.at, 1.0)))
         if not rising or (self.verb == "quantiles" and not self.at):
             raise InvalidValue(
-                f"quantiles are rising probabilities between 0 and 1, such as [0.25, 0.5]. Got {list(self.at)}"
+                "quantiles are rising probabilities between 0 and 1, such as [0.25, 0.5], or in percent, '25%'. "
+                f"Got {list(self.at)}"
             )
         if self.bins and not (isinstance(self.bins, int) and 2 <= self.bins <= 4096):
             raise InvalidValue(f"bins must be a whole number from 2 to 4096. Got {self.bins!r}")

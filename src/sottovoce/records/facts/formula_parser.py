@@ -21,6 +21,8 @@ __all__ = ["ParsedFormula", "parse_formula"]
 
 _GROUP = re.compile(r"\+?\s*\(\s*1\s*\|\s*(?P<name>`[^`]+`|[^\W\d]\w*)\s*\)")
 _POWER = re.compile(r"(?P<name>\w+)\s*(?:\*\*|\^)\s*\w*")
+_ITSELF = re.compile(r"(?<![\w`])(`[^`]+`|\w+)\s*[*:]\s*\1(?![\w`])")
+"""A column beside itself, which formulas read as the column."""
 _QUOTED = re.compile(r"'([^'`]+)'|\"([^\"`]+)\"")
 _CATEGORY = re.compile(r"^C\(\s*(?P<name>`[^`]+`|[^\W\d]\w*)\s*\)$")
 _TERM = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)|C\((?P<levels>[A-Za-z_][A-Za-z0-9_]*)\)")
@@ -94,6 +96,10 @@ def _parsed(text: str, facts: Facts) -> ParsedFormula:
     fixed = fixed or "1"
     if "|" in fixed:
         raise InvalidValue("a group has one effect a level: (1 | column); slopes that vary by group are not offered")
+    if (itself := _ITSELF.search(fixed)) is not None:
+        raise InvalidValue(
+            f"{itself[0]} is {itself[1]} and no square: put the square into a column of its own, or ask by bands"
+        )
     if len(set(groups)) < len(groups) or len(groups) > 2:
         raise InvalidValue("a formula has at most two groups (1 | column), each once")
     plain = _plain(fixed, facts)

@@ -13,7 +13,7 @@ from sottovoce.records.tables.columns import truth
 from sottovoce.records.tables.delimited import header, line_batches, longest_line
 from sottovoce.records.tables.quotes import SEPARATOR
 
-__all__ = ["read_csv"]
+__all__ = ["header", "read_csv"]
 
 KINDS = ("string", "boolean", "int8", "int16", "int32", "int64", "float32", "float64", "date")
 """The types that a column may be given."""

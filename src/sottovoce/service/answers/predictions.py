@@ -33,7 +33,8 @@ _DRAWS = 2000
 
 def predict(posterior: Coefficients, frame: Any, level: float, draws: int = _DRAWS) -> Any:
     """Return the expected response of each row of a frame, see `Regression.predict`."""
-    rows, held = _rows(posterior, frame)
+    every, held = _rows(posterior, frame)
+    rows, place = np.unique(every, axis=0, return_inverse=True)  # of most tables few rows differ
     result = _means(posterior, rows, draws)
     import pandas as pd  # noqa: PLC0415 - an extra
 
@@ -41,10 +42,11 @@ def predict(posterior: Coefficients, frame: Any, level: float, draws: int = _DRA
     ends = np.quantile(result, [(1 - wanted) / 2, (1 + wanted) / 2], axis=0)
     middle = np.median if posterior.formula.model.boundless else np.mean
     table = {"estimate": middle(result, axis=0), "low": ends[0], "high": ends[1]}
+    table = {name: value[place.ravel()] for name, value in table.items()}
     note: dict[str, Any] = {"held": held} if any(held) else {}
     if result.ndim == 2:
         return pd.DataFrame(table | note)
-    n, levels = result.shape[1:]
+    n, levels = len(every), result.shape[2]
     names = levels_of(posterior.formula.response)
     assert names is not None
     which = {"row": np.repeat(np.arange(n), levels), posterior.formula.parsed.response: list(names) * n}

@@ -15,7 +15,7 @@ from sottovoce.inference.cells.intervals import checked_level
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.filter import Order
 from sottovoce.privacy.numbers import real, shown
-from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.records.facts import Facts, read_facts
 from sottovoce.service.answers.answer import Answer
 from sottovoce.service.answers.notebook_repr import curator_html
@@ -47,8 +47,8 @@ class Curator(ReleasePipeline, PaidVerbs, RowsOfPersons):
     ledger
         A `Ledger`, or where it is: ``sqlite:///patients.ledger``, ``postgresql+psycopg://...``, a path.
     budget
-        What all releases together keep. Opens the budget the first time; later it may be left out, and must be
-        the same where it is given.
+        What all releases together keep, or its text, ``"approx:1,1e-6"``. Opens the budget the first time; later it
+        may be left out, and must be the same where it is given.
     dataset
         What the ledger calls the data; its resolved path or address unless given. By whatever name, the data of one
         file or table have one budget in a ledger.
@@ -105,7 +105,7 @@ class Curator(ReleasePipeline, PaidVerbs, RowsOfPersons):
         self,
         data: Any,
         ledger: Ledger | str | os.PathLike[str],
-        budget: Promise | None = None,
+        budget: Promise | str | None = None,
         *,
         facts: Facts | str | os.PathLike[str] | None = None,
         dataset: str | None = None,
@@ -119,6 +119,7 @@ class Curator(ReleasePipeline, PaidVerbs, RowsOfPersons):
         protect: str | None = None,
         grows: bool | None = None,
     ) -> None:
+        budget = parse_promise(budget) if isinstance(budget, str) else budget
         self._time_grid = None if time_grid is None else real("time_grid", time_grid, above=0.0)
         self.who = _user() if who is None else who
         self._keep = keep_values
