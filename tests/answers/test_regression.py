@@ -306,7 +306,7 @@ def test_a_column_that_no_term_has_is_refused_by_its_name(curator) -> None:
     answer = curator.regress("sbp ~ age + sex", spend=0.3)
     wide = {"age": [30.0, 70.0], "sex": [False, True], "ward": ["A", "B"]}
     for frame in (wide, pd.DataFrame(wide), pa.table(wide)):
-        with pytest.raises(InvalidValue, match=r"^no term has the column 'ward'; say all of age, sex$"):
+        with pytest.raises(InvalidValue, match=r"^the formula has no column 'ward'; say each of age, sex$"):
             answer.predict(frame)
     assert len(curator.regress("sbp ~ 1", spend=0.1).predict(pd.DataFrame(index=range(3)))) == 3
 

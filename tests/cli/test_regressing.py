@@ -61,14 +61,14 @@ def test_what_is_expected_of_a_row_is_told_with_its_interval(data: Path) -> None
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ("sbp=140", "say all of sbp, ward"),
+        ("sbp=140", "say each of sbp, ward"),
         ("sbp=140, ward=Z", "one of A, B"),
         ("sbp=much, ward=A", "'sbp' is a number"),
         ("sbp=nan, ward=A", "'sbp' is a number"),
         ("sbp=1, sbp=2, ward=A", "twice"),
         ("weight=3, sbp=1, ward=A", "reads like"),
-        ("sbp=1, weight=3, ward=A", "no term has the column 'weight'; say all of sbp, ward"),
-        ("", "say all of"),
+        ("sbp=1, weight=3, ward=A", "the formula has no column 'weight'; say each of sbp, ward"),
+        ("", "say each of"),
     ],
 )
 def test_a_row_that_makes_no_sense_costs_nothing(data: Path, row: str, said: str) -> None:

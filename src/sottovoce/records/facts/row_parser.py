@@ -38,7 +38,7 @@ def parse_row(row: str | Mapping[str, Any], columns: Mapping[str, Column]) -> di
 def refuse_unknown(given: Iterable[Any], columns: Mapping[str, Column]) -> None:
     """Refuse, by its name, the first of some columns that no term has."""
     if unknown := [name for name in given if name not in columns]:
-        raise InvalidValue(f"no term has the column {shown(unknown[0])}; {_wanted(columns)}")
+        raise InvalidValue(f"the formula has no column {shown(unknown[0])}; {_wanted(columns)}")
 
 
 def _split(text: str, columns: Mapping[str, Column]) -> dict[str, str]:
@@ -67,7 +67,7 @@ def _levels(column: Column) -> list[str]:
 
 
 def _wanted(columns: Mapping[str, Column]) -> str:
-    return f"say all of {', '.join(columns)}" if columns else "no column explains anything, so say nothing"
+    return f"say each of {', '.join(columns)}" if columns else "no column explains anything, so say nothing"
 
 
 def _value(name: str, column: Column, said: Any) -> Any:

@@ -171,9 +171,9 @@ def effect(posterior: Coefficients, column: str, at: Mapping[str, Any], level: f
 
     encoding = posterior.formula.encoding
     if column not in encoding.names:
-        raise InvalidValue(f"no term has the column {column!r}; there are {', '.join(encoding.names)}")
+        raise InvalidValue(f"the formula has no column {column!r}; there are {', '.join(encoding.names)}")
     if unknown := [name for name in at if name not in encoding.names or name == column]:
-        raise InvalidValue(f"no term has the column {unknown[0]!r} to be held")
+        raise InvalidValue(f"the formula has no column {unknown[0]!r} to be held")
     held: dict[str, Any] = {}
     for name, fact in zip(encoding.names, encoding.columns, strict=True):
         levels = levels_of(fact)
