@@ -378,3 +378,25 @@ def test_to_take_up_what_was_written_ends_on_the_grid_of_time(tmp_path: Path, mo
         write(place, 120)
         curator.refresh()
         assert waits == [0.25] and curator.n == 120
+
+
+@pytest.mark.parametrize(("n", "state"), [(500, "committed"), (700, "lost")])
+def test_what_is_written_over_between_the_charge_and_the_read(
+    n: int, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "stays.parquet"
+    write(place, 500)
+    with sv.Curator(place, tmp_path / "ledger", BUDGET, facts=FACTS, grows=True) as curator:
+        make = curator.make
+
+        def late(paid: Any) -> Any:
+            write(place, n, seed=1)
+            return make(paid)
+
+        monkeypatch.setattr(curator, "make", late)
+        with contextlib.nullcontext() if n == 500 else pytest.raises(InvalidData, match="had 500 records a moment ago"):
+            curator.proportion("smoker", spend=0.1)
+        monkeypatch.undo()
+        assert [str(entry.state) for entry in curator.history()] == [state]
+        assert curator.share_left() == pytest.approx(0.9, abs=1e-3)
+        assert curator.proportion("smoker", spend=0.1).release.mechanism["n"] == n

@@ -224,9 +224,7 @@ class ReleasePipeline(BudgetAccount):
     def _changed(self, n: int) -> InvalidData:
         units = self._protected.units
         if self.version is not None:
-            return InvalidData(
-                f"{self.dataset!r} had {n} {units} a moment ago, and it grows; open it again and ask again"
-            )
+            return InvalidData(f"{self.dataset!r} had {n} {units} a moment ago, and has others now; ask again")
         return InvalidData(
             f"{self.dataset!r} had {n} {units} when its budget was opened; it changed since. Say grows=True (--grows) "
             "where it gains records and its budget goes on, or ask a copy that stays as it is under a name of its own"
