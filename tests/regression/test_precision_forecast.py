@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 
 import sottovoce as sv
 from sottovoce.inference.regression import AdaptiveLooks, Formula
@@ -112,10 +112,20 @@ def test_where_nobody_says_a_plan_for_the_rare_is_no_less_wide_than_what_is_got(
     found = released(mechanism, [made_up(True, seed) for seed in range(3)], map(seeded_rng, range(3)))
     widths = [np.diff(one.interval(), axis=1)[:, 0] / 2 for one in found]
     got = np.median(widths, axis=0)
-    for place in (1, 2, 4):  # the narrow number, the rare flag and the rare level
+    assert got[1] < even[1].width  # age spreads over a seventh of its bounds, farther than most columns do
+    for place in (2, 4):  # the rare flag and the rare level
         assert 1.25 * even[place].width < got[place] < 1.25 * rare[place].width
     said = rarely(formula, AssumedDistribution(columns={"ward": {"B": 0.5}, "smoker": 0.4}))
     assert said.columns["ward"] == {"B": 0.5} and said.columns["smoker"] == 0.4 and said.share == 0.1
+
+
+def test_of_numbers_nobody_speaks_of_plans_imagine_what_a_survey_of_columns_has():
+    """Its quantiles are in docs/theory/column-spreads.md, in half ranges: .133 in the middle of the fitted law."""
+    formula = Formula("smoker ~ age", FACTS.of_rows())
+    spreads = []
+    for said in (AssumedDistribution(), rarely(formula), AssumedDistribution(spread=0.25)):
+        spreads.append(_Records.of(formula, N, said, None).rows[:, 1].std())
+    np.testing.assert_allclose(spreads, [0.133, 0.133 * np.exp(0.7 * stats.t(4).ppf(0.1)), 0.5], rtol=0.01)
 
 
 def test_a_condition_leaves_so_many_records():
@@ -150,8 +160,10 @@ def test_without_privacy_groups_are_known_as_a_release_tells():
     formula = Formula("smoker ~ age + (1 | ward)", FACTS.of_rows())
     mechanism = AdaptiveLooks.calibrate(formula, N, sv.ApproxDP(3.0, 1e-6))
     found = released(mechanism, [made_up(False, k) for k in range(3)], map(seeded_rng, range(3)))
-    plain = [1.96 * one.plain_sd for one in found]
-    np.testing.assert_allclose([one.plain for one in foresee(mechanism)], np.median(plain, axis=0), rtol=0.5)
+    plain, said = [1.96 * one.plain_sd for one in found], AssumedDistribution(columns={"age": EVEN["age"]})
+    np.testing.assert_allclose(
+        [one.plain for one in foresee(mechanism, imagined=said)], np.median(plain, axis=0), rtol=0.5
+    )
 
 
 def test_a_large_table_is_foreseen_from_few_imagined_records():

@@ -88,7 +88,7 @@ class RegressionPlanBody(BaseModel):
     level: Level = 0.95
     imagine: Said = []
     share: Part = 0.5
-    spread: Spread = 0.25
+    spread: Spread | None = None
     kept: Part = 1.0
     records: Annotated[int, Field(ge=1, le=10**9)] | None = None
 

@@ -37,7 +37,7 @@ class Imagining:
 
     columns: tuple[str, ...] = ()
     share: float = 0.5
-    spread: float = 0.25
+    spread: float | None = None
     kept: float = 1.0
     smallest: float | None = None
 

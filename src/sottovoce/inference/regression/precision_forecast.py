@@ -6,6 +6,7 @@ depend on the draw of the noise; but for where it hides columns. There, and of o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -20,6 +21,7 @@ from sottovoce.inference.regression.coefficients import Coefficients
 from sottovoce.inference.regression.floating_sums import quick_sums
 from sottovoce.inference.regression.formula import Formula
 from sottovoce.inference.regression.joint_posterior import JointRegression
+from sottovoce.inference.regression.joint_priors import JointPriors
 from sottovoce.inference.regression.look_posterior import AskedTerm, LookPosterior
 from sottovoce.inference.regression.moment_draws import loudest, out_of_sight
 from sottovoce.inference.regression.noisy_score_information import NoisyScoreInformation
@@ -66,8 +68,13 @@ _APART, _ALIKE = 1.8, 1.2
 """Where widths differ altogether by so much between a draw of the noise and its mirror image, another pair is drawn; it
 walks beside the first where noise is sure to hide most columns. To how far responses of a straight mean, or groups,
 seem to spread both do the same: there the second is enough."""
-_RARE, _NARROW = 0.1, 0.1
-"""How often what is rare is met, and how far a narrow number spreads, as a part of its range."""
+_RARE = 0.1
+"""How often what is rare is met; and which part of real columns is narrower than a narrow one."""
+_SURVEYED = JointPriors()
+_USUAL = _SURVEYED.spread_median / 2
+_NARROW = _USUAL * math.exp(_SURVEYED.spread_scale * special.stdtrit(_SURVEYED.spread_freedom, _RARE))
+"""How far numbers spread of which nothing is said, as a part of their range: half, and nine in ten, of the columns of a
+survey spread farther."""
 
 
 @dataclass(frozen=True)
@@ -110,8 +117,8 @@ def rarely(formula: Formula, imagined: AssumedDistribution | None = None) -> Ass
     """Return records that tell little, but for what is said of their columns.
 
     A flag is set once in ten records, and so often is any value of categories but the first met, or a quarter as often
-    as if all were met alike; numbers spread over a tenth of their range, but for one that is explained; counts that are
-    explained are 0.1 on average.
+    as if all were met alike; numbers spread less than nine in ten real columns, but for one that is explained; counts
+    that are explained are 0.1 on average.
     """
     said = AssumedDistribution() if imagined is None else imagined
     response = formula.parsed.response
@@ -124,15 +131,28 @@ def rarely(formula: Formula, imagined: AssumedDistribution | None = None) -> Ass
     return replace(said, share=_RARE, columns={**said.columns, **unsaid})
 
 
+def _usually(formula: Formula, said: AssumedDistribution) -> AssumedDistribution:
+    """Return records whose numbers spread as real columns do, but for what is said of them."""
+    if said.spread is not None:
+        return said
+    spreads = {name: _spreading(formula.facts[name], _USUAL) for name in formula.encoding.names}
+    return replace(said, columns={k: v for k, v in spreads.items() if v is not None} | dict(said.columns))
+
+
 def _little(column: Column) -> Any:
     """Return what is said of a column that tells little; None of a flag."""
+    if isinstance(column, Category):
+        return dict.fromkeys(column.categories[1:], min(_RARE, 1 / (4 * len(column.categories))))
+    return _spreading(column, _NARROW)
+
+
+def _spreading(column: Column, spread: float) -> float | None:
+    """Return what is said of a number that spreads so far; None of another column."""
     match column:
-        case Category(categories):
-            return dict.fromkeys(categories[1:], min(_RARE, 1 / (4 * len(categories))))
         case Count(high):  # a mean with which they spread so far
-            return min((_NARROW * high) ** 2, high / 2)
+            return min((spread * high) ** 2, high / 2)
         case Number():
-            return _NARROW
+            return spread
     return None
 
 
@@ -158,8 +178,8 @@ def foresee(
     level
         Of the intervals.
     imagined
-        The records: values of flags and categories met alike and numbers that spread over a quarter of their range,
-        unless given; counts that are explained are 1 on average.
+        The records: values of flags and categories met alike and numbers that spread as half of real columns do, unless
+        given; counts that are explained are 1 on average.
     pause
         Called before each look: what it raises ends the work.
 
@@ -170,7 +190,7 @@ def foresee(
     >>> formula = Formula("smoker ~ age", Facts(smoker=Flag(), age=Number(0, 110)))
     >>> mechanism = AdaptiveLooks.calibrate(formula, 10_000, ApproxDP(1.0, 1e-6))
     >>> even, rare = foresee(mechanism)[1], foresee(mechanism, imagined=rarely(formula))[1]
-    >>> even.term, bool(0.001 < even.plain < even.width < 0.003 < rare.width)
+    >>> even.term, bool(0.003 < even.plain < even.width < 0.01 < rare.width)
     ('age', True)
     """
     return foresee_all(mechanism, [AssumedDistribution() if imagined is None else imagined], n, level, pause)[0]
@@ -246,6 +266,7 @@ class _Records:
     def of(cls, formula: Formula, n: int, said: AssumedDistribution, pause: Callable[[], None] | None) -> Self:
         """Return records that stand for n."""
         said.check(formula.facts)
+        said = _usually(formula, said)
         about, encoding = n * said.kept, formula.encoding
         points = next((points for points in _LATTICES if points >= _EACH * encoding.size), max(_LATTICES))
         orders = {

@@ -21,11 +21,12 @@ from sottovoce.records.facts.columns import Category, Column, Count, Flag
 __all__ = ["RegressionPlan", "plan_looks"]
 
 _ALIKE = (
-    "flags are set half the time, values of categories are met alike, numbers spread over a quarter of their bounds"
+    "flags are set half the time, values of categories are met alike, numbers spread over 1/15 of their bounds, as "
+    "half of real columns do at least"
 )
 _RARE = (
     "flags are set once in ten, values of categories but the first are met as rarely (or a quarter as often as alike), "
-    "numbers spread over a tenth of their bounds"
+    "numbers spread over 1/44 of their bounds, as one real column in ten does at most"
 )
 _PLAIN = (
     "Each column has a small effect (0.3), none goes with another, and numbers are symmetric; where that is not so "

@@ -24,6 +24,7 @@ __all__ = ["AssumedDistribution", "counted", "evenly", "imagined_of", "parse_ima
 Floats = NDArray[np.float64]
 _LARGE = 50.0
 """Counts of a mean up to this are found one by one."""
+_SPREAD = 0.25
 _MOST = {"share": 1.0, "spread": 0.5, "kept": 1.0, "smallest": 1.0}
 
 
@@ -36,7 +37,8 @@ class AssumedDistribution:
     share
         How often a flag is set.
     spread
-        The standard deviation of a number, as a part of the range between its bounds.
+        The standard deviation of a number, as a part of the range between its bounds: a quarter unless it is given, and
+        in a regression what a survey of real columns has.
     kept
         The part of the records that the question is about: those its condition holds for.
     smallest
@@ -53,7 +55,7 @@ class AssumedDistribution:
     """
 
     share: float = 0.5
-    spread: float = 0.25
+    spread: float | None = None
     kept: float = 1.0
     smallest: float | None = None
     columns: Mapping[str, float | Mapping[Any, float]] = field(default_factory=dict)
@@ -108,7 +110,7 @@ class AssumedDistribution:
 
     def spread_of(self, name: str, column: Column) -> float:
         """Return the standard deviation of a number or of counts, as a part of the range."""
-        said = self.columns.get(name, self.spread)
+        said = self.columns.get(name, _SPREAD if self.spread is None else self.spread)
         most = column.high if isinstance(column, Count) and name in self.columns else _MOST["spread"]
         what = "a spread, as a part of its range" if most == _MOST["spread"] else "a mean"
         if isinstance(said, Mapping) or not 0 <= real(f"what {name} is imagined to be", said) <= most:
