@@ -39,6 +39,7 @@ MECHANISMS = Registry(
         "tempered network": "sottovoce.inference.latent.tempered_network:TemperedNetwork",
         "noisy cells": "sottovoce.inference.cells.noisy_cells:NoisyCells",
         "quantile search": "sottovoce.inference.cells.searched_quantiles:SearchedQuantiles",
+        "smooth means": "sottovoce.inference.cells.smooth_means:SmoothMeans",
         "tempered naive Bayes": "sottovoce.inference.latent.tempered_naive_bayes:TemperedNaiveBayes",
         "filtered regression": "sottovoce.inference.regression.filtered:FilteredRegression",
         "best regression": "sottovoce.inference.regression.best_of:BestRegression",

@@ -33,6 +33,7 @@ POSTERIORS = Registry(
         "random field posterior": "sottovoce.inference.latent.random_field_posterior:RandomFieldPosterior",
         "noisy cells": "sottovoce.inference.cells.cells_posterior:CellsPosterior",
         "quantile search": "sottovoce.inference.cells.quantile_posterior:QuantilePosterior",
+        "smooth mean": "sottovoce.inference.cells.smooth_mean_posterior:SmoothMeanPosterior",
         "class posterior": "sottovoce.inference.latent.class_posterior:ClassPosterior",
         "noisy value": "sottovoce.mechanisms.function_statistic:NoisyValue",
     },

@@ -58,6 +58,9 @@ def ask(
     ] = None,
     missing_cell: Annotated[bool, typer.Option(help="Count missing values in cells of their own.")] = False,
     pool: Annotated[bool, typer.Option(help="Let groups share strength.")] = False,
+    tails: Annotated[
+        str | None, typer.Option(help="What a mean assumes of its tail: any (nothing), or smooth where bounds are far.")
+    ] = None,
     level: shared.Level = "95%",
     dataset: shared.DatasetName = None,
     idempotency_key: shared.Key = None,
@@ -76,7 +79,8 @@ def ask(
     from sottovoce.records.facts.condition_parser import check_levels  # noqa: PLC0415
 
     wanted = tuple(read_share("--at", item) for item in at or ())
-    given = {"by": tuple(by or ()), "where": where, "exposure": exposure, "at": wanted, "pool": pool, "event": event}
+    given = {"by": tuple(by or ()), "where": where, "exposure": exposure, "at": wanted, "pool": pool}
+    given |= {"event": event, "tails": tails}
     asked = _parts_of(question, verb, column, {name: value for name, value in given.items() if value})
     paid, certain = shared.paid(spend), checked_level(read_share("--level", level))
     check_places(csv, plot=plot, kept=shared.places(data, facts, ledger))

@@ -11,9 +11,8 @@ from sottovoce.faces.server.answers import plain
 from sottovoce.faces.server.config import DatasetConfig
 from sottovoce.faces.server.orders import Order
 from sottovoce.faces.server.questions import check_condition, target_of
-from sottovoce.inference.cells.cells_posterior import CellsPosterior
+from sottovoce.inference.cells.cell_mechanisms import POSTERIORS
 from sottovoce.inference.cells.intervals import checked_level
-from sottovoce.inference.cells.quantile_posterior import QuantilePosterior
 from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise
@@ -128,7 +127,7 @@ def told_of(
 
 def contrast_of(release: Release, first: int, second: int, level: float) -> dict[str, Any]:
     """Return two rows of an answer beside each other; it follows from the release, so it is free."""
-    if not isinstance(release.value, CellsPosterior | QuantilePosterior):
+    if not isinstance(release.value, POSTERIORS):
         raise InvalidValue("only rows of proportions, means, totals, rates, counts and quantiles are compared")
     said = contrast(Answer(release, level=level), first, second)
     return {"first": first, "second": second, "row": said.difference.row, "sentences": said.sentences()}

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from sottovoce.inference.cells.cells_posterior import CellsPosterior
 from sottovoce.inference.cells.noisy_cells import NoisyCells
+from sottovoce.inference.cells.quantile_posterior import QuantilePosterior
 from sottovoce.inference.cells.questions import Question
 from sottovoce.inference.cells.searched_quantiles import SearchedQuantiles
+from sottovoce.inference.cells.smooth_mean_posterior import SmoothMeanPosterior
+from sottovoce.inference.cells.smooth_means import SmoothMeans
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["CellMechanism", "mechanism_kind"]
+__all__ = ["POSTERIORS", "CellMechanism", "Posterior", "mechanism_kind"]
 
-CellMechanism = NoisyCells | SearchedQuantiles
+CellMechanism = NoisyCells | SearchedQuantiles | SmoothMeans
+Posterior = CellsPosterior | QuantilePosterior | SmoothMeanPosterior
+POSTERIORS = (CellsPosterior, QuantilePosterior, SmoothMeanPosterior)
+"""What an answer to a question is made from."""
 
 
-def mechanism_kind(question: Question) -> type[NoisyCells] | type[SearchedQuantiles]:
-    """Return the kind of mechanism that answers: a search for quantiles, one release of noisy cells for all else."""
+def mechanism_kind(question: Question) -> type[NoisyCells] | type[SearchedQuantiles] | type[SmoothMeans]:
+    """Return the kind of mechanism that answers: a search for quantiles or for a tail, else one release of cells."""
     if question.bins:
         raise InvalidValue("quantiles are searched for, in cells as narrow as the noise allows; leave bins out")
+    if question.tails == "smooth":
+        return SmoothMeans
     return SearchedQuantiles if question.verb == "quantiles" else NoisyCells

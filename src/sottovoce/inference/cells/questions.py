@@ -33,8 +33,9 @@ _OF_VERBS = Registry(
     "question", {"survival": "sottovoce.inference.cells.survival_question:SurvivalQuestion"}, "sottovoce.questions"
 )
 """Questions that are told more than a `Question`, by the verb."""
-TAILS = ("any",)
-"""What may be assumed of the tails of a column whose mean is asked: ``any`` assumes nothing."""
+TAILS = ("any", "smooth")
+"""What may be assumed of the tails of a column whose mean is asked: ``any`` assumes nothing, ``smooth`` that what lies
+beyond where records were seen thins out as a generalized Pareto law does, but for a lump."""
 _TAILED = ("mean", "rate")
 """Verbs that say what they assume of tails."""
 OF_RECORDS = ("total", "sd")
@@ -84,7 +85,8 @@ class Question:
     cells
         For counts: how the columns are cut, where not every one of them is a list of categories taken whole.
     tails
-        For means and rates: ``"any"``, which assumes nothing of how a column's values spread within its bounds.
+        For means and rates: ``"any"``, which assumes nothing of how a column's values spread within its bounds; for
+        means ``"smooth"``, which takes what lies beyond where records were seen to thin out smoothly.
 
     Examples
     --------
@@ -145,6 +147,8 @@ class Question:
             raise InvalidValue(f"{self.verb} tells of the records themselves, and groups of them are not pooled")
         if self.tails not in (*TAILS, _UNSAID):
             raise InvalidValue(f"tails= is one of {', '.join(TAILS)}. Got {shown(self.tails)}")
+        if self.tails == "smooth":
+            self._check_smooth()
         rising = all(low < high for low, high in itertools.pairwise((0.0, *self.at, 1.0)))
         if not rising or (self.verb == "quantiles" and not self.at):
             raise InvalidValue(
@@ -157,6 +161,16 @@ class Question:
             raise InvalidValue("cells= goes with counts, and says itself by which columns")
         if not _PRIOR[0] <= self.prior <= _PRIOR[1]:
             raise InvalidValue(f"prior must lie between {_PRIOR[0]:g} and {_PRIOR[1]:g} records. Got {self.prior!r}")
+
+    def _check_smooth(self) -> None:
+        """Refuse what a smooth tail is not assumed of."""
+        if self.verb != "mean":
+            raise InvalidValue('tails="smooth" goes with a mean')
+        if self.by or self.pool or self.facts.person is not None:
+            raise InvalidValue(
+                'tails="smooth" is for the mean of all rows, or of those where a condition holds: without by=, pool= '
+                "and a Person; closer bounds serve these as well"
+            )
 
     def _check_columns(self) -> None:
         """Refuse columns that cannot be asked about, or not together; keep the facts of those that are named."""
@@ -196,6 +210,8 @@ class Question:
     @property
     def mechanisms(self) -> tuple[str, ...]:
         """What answers it, by the word."""
+        if self.tails == "smooth":
+            return ("smooth means",)
         return ("quantile search",) if self.verb == "quantiles" and not self.bins else ("noisy cells",)
 
     @property
@@ -327,6 +343,21 @@ class Question:
         filler = _filler(self.facts[self.columns_asked[0]])
         return self._grouped(self.groups, edges=tuple(edges), fillers=(filler,))
 
+    def measured_between(self, low: float, high: float) -> GroupMoments:
+        """Return the reading that adds up the column within a public window, and its squares; it has one cell."""
+        filler = _filler(self.facts[self.columns_asked[0]])
+        return self._grouped(self.groups, measures=((low, high),), fillers=(filler,), squared=True)
+
+    @property
+    def value_bounds(self) -> tuple[float, float]:
+        """The public bounds of the column."""
+        return self._bounds(self.columns_asked[0])
+
+    @property
+    def may_miss(self) -> bool:
+        """Whether a record may have no value that counts: it is missing, or a condition leaves the record out."""
+        return self.where is not None or _filler(self.facts[self.columns_asked[0]]) is None
+
     @property
     def value_axis(self) -> ValueAxis:
         """Where quantiles of the column may lie, and edges between them."""
@@ -449,7 +480,7 @@ class Question:
         what = ", ".join(map(quoted, self.columns_asked))
         at = ", ".join(np.format_float_positional(p, trim="0") for p in self.at)
         verb = "median" if self.median else f"{self.verb} {at}".rstrip()
-        text = f"pooled {verb} of {what}" if self.pool else f"{verb} of {what}"
+        text = "pooled " * self.pool + "smooth " * (self.tails == "smooth") + f"{verb} of {what}"
         text += self._details
         groups = [split_group(item, self.facts) for item in self.by]
         by = ", ".join(f"{quoted(name)}: {said}" if said else quoted(name) for name, said in groups)

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.inference.cells.cells_posterior import CellsPosterior
+from sottovoce.inference.cells.cell_mechanisms import POSTERIORS, Posterior
 from sottovoce.inference.cells.intervals import central, compared
-from sottovoce.inference.cells.quantile_posterior import QuantilePosterior
 from sottovoce.inference.cells.questions import Question
+from sottovoce.inference.cells.smooth_mean_posterior import SmoothMeanPosterior
 from sottovoce.inference.figures import COLOURS, figure, titled, words
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
@@ -129,13 +129,13 @@ class Answer(PaperTable):
     earlier: int | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.release.value, CellsPosterior | QuantilePosterior):
+        if not isinstance(self.release.value, POSTERIORS):
             raise InvalidData("an answer is made from noisy cells; this release holds something else")
 
     @property
-    def posterior(self) -> CellsPosterior | QuantilePosterior:
+    def posterior(self) -> Posterior:
         """What is known of every row: `mean`, `sd`, `interval`, `sample`, `draws`."""
-        value: CellsPosterior | QuantilePosterior = self.release.value
+        value: Posterior = self.release.value
         return value
 
     @property
@@ -225,7 +225,8 @@ class Answer(PaperTable):
         """What one must know to read the rows, in words."""
         hidden = _DROWNED if any(row["estimate"] is None for row in self.rows) else None
         asked = self.question
-        about_values = asked.bounded, asked.certain_of, asked.whose, asked.ruled_out
+        assumed = self.posterior.assumption if isinstance(self.posterior, SmoothMeanPosterior) else None
+        about_values = assumed, asked.bounded, asked.certain_of, asked.whose, asked.ruled_out
         said = (left_out_note(self.posterior), hidden, self._summing(), *about_values)
         about = (
             nobody_note(asked.facts),

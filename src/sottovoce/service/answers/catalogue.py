@@ -12,7 +12,7 @@ from typing import Any
 
 from sottovoce.inference.cells.cell_mechanisms import mechanism_kind
 from sottovoce.inference.cells.noisy_cells import NoisyCells
-from sottovoce.inference.cells.questions import make_question
+from sottovoce.inference.cells.questions import TAILS, make_question
 from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import restoring
@@ -225,7 +225,7 @@ class Verb:
             if argument.name in ("column", "columns"):
                 asked = list(question.columns_asked)
                 result[argument.name] = asked[0] if argument.name == "column" else asked
-            elif value := getattr(question, argument.name):
+            elif (value := getattr(question, argument.name)) and value != next(iter(argument.choices), None):
                 result[argument.name] = list(value) if isinstance(value, tuple) else value
         return result
 
@@ -321,7 +321,24 @@ PROPORTION = Verb(
     "What share of records",
     (_column(_VALUES), _BY, WHERE, _POOL, _PRIOR),
 )
-MEAN = Verb("mean", "The mean of a number", (_column(_NUMBERS), _BY, WHERE, _POOL))
+MEAN = Verb(
+    "mean",
+    "The mean of a number",
+    (
+        _column(_NUMBERS),
+        _BY,
+        WHERE,
+        _POOL,
+        Argument(
+            "tails",
+            "choice",
+            "Assume of its tail",
+            "smooth: where bounds are far beyond nearly all values, intervals are a half to a third as wide, and the "
+            "answer says what could hide beyond. Without groups.",
+            choices=TAILS,
+        ),
+    ),
+)
 TOTAL = Verb("total", "The sum of a number over the records", (_column(_NUMBERS), _BY, WHERE))
 SD = Verb("sd", "How far a number spreads (SD)", (_column(_NUMBERS), _BY, WHERE))
 RATE = Verb(

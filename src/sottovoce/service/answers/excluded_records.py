@@ -10,8 +10,7 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sottovoce.inference.cells.cells_posterior import CellsPosterior
-    from sottovoce.inference.cells.quantile_posterior import QuantilePosterior
+    from sottovoce.inference.cells.cell_mechanisms import Posterior
     from sottovoce.inference.cells.questions import Question
 
 __all__ = ["left_out_note"]
@@ -26,7 +25,7 @@ _FEW = 0.1
 _NEARLY = 0.98
 
 
-def left_out_note(posterior: CellsPosterior | QuantilePosterior) -> str | None:
+def left_out_note(posterior: Posterior) -> str | None:
     """Return what the released counts tell of records that are in no row, in words; None where there is nothing to say.
 
     >>> from sottovoce.service.answers import NoisyCells, Question
@@ -64,7 +63,7 @@ def left_out_note(posterior: CellsPosterior | QuantilePosterior) -> str | None:
     )
 
 
-def _all(posterior: CellsPosterior | QuantilePosterior, total: float) -> str:
+def _all(posterior: Posterior, total: float) -> str:
     units = "records" if posterior.question.facts.person is None else "persons"
     return f"{_about(total) if posterior.n is None else f'{posterior.n:,}'} {units}"
 

@@ -21,6 +21,7 @@ from sottovoce.inference.cells.intervals import checked_level
 from sottovoce.inference.cells.noisy_cells import NoisyCells
 from sottovoce.inference.cells.quantile_forecast import expected_intervals
 from sottovoce.inference.cells.questions import Question
+from sottovoce.inference.cells.smooth_means import SmoothMeans, expected_smooth_interval
 from sottovoce.inference.cells.survival_question import SurvivalQuestion
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
@@ -189,6 +190,9 @@ class TradeOff:
 
         def law(edges: Floats) -> Floats:
             return _bins(self.imagined, name, question.facts[name], edges)
+
+        if isinstance(mechanism, SmoothMeans):
+            return expected_smooth_interval(mechanism, law, self.level)
 
         return expected_intervals(mechanism, sizes, law, self.level)
 

@@ -16,8 +16,7 @@ from sottovoce.inference.cells.questions import OF_RECORDS
 from sottovoce.records.readings.group_moments import STEPS
 
 if TYPE_CHECKING:
-    from sottovoce.inference.cells.cells_posterior import CellsPosterior
-    from sottovoce.inference.cells.quantile_posterior import QuantilePosterior
+    from sottovoce.inference.cells.cell_mechanisms import Posterior
 
 __all__ = ["bounds_note"]
 
@@ -35,7 +34,7 @@ _BINS = 3.0
 """An end bin is spoken of where it holds so many times as much as the bin beside it: values that thin out do not."""
 
 
-def bounds_note(posterior: CellsPosterior | QuantilePosterior) -> str | None:
+def bounds_note(posterior: Posterior) -> str | None:
     """Return that many values lie at a bound, in words; None where what was released does not say so.
 
     At a lower bound of zero many values may well be, as of costs and of visits: of that nothing is said.
@@ -50,6 +49,8 @@ def bounds_note(posterior: CellsPosterior | QuantilePosterior) -> str | None:
     """
     question = posterior.question
     edges: tuple[float, ...] = getattr(posterior.reading, "edges", ())
+    if question.tails == "smooth":
+        return None
     if question.verb in ("mean", "rate", *OF_RECORDS):
         shares, scale = _by_moments(posterior), posterior.reading.scales[0]
         low, high = scale.middle - scale.half, scale.middle + scale.half
@@ -110,7 +111,7 @@ def _beta_ends(mean: float, variance: float) -> tuple[float, float]:
     return below, above
 
 
-def _by_bins(posterior: CellsPosterior | QuantilePosterior, bins: int) -> tuple[float, float]:
+def _by_bins(posterior: Posterior, bins: int) -> tuple[float, float]:
     """Return which parts of the values are in the first and the last of a column's bins, less what noise may add."""
     noisy, noise, _ = posterior.noisy_counts()
     counts = noisy[:-1].reshape(-1, bins)

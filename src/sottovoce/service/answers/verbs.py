@@ -114,14 +114,18 @@ class Verbs(ABC):
         where: str | None = None,
         spend: Spend = 0.05,
         pool: bool = False,
+        tails: str = "any",
         part: Budget | None = None,
         **options: Any,
     ) -> Answer:
         """Return the mean of a column of numbers; its spread is unknown, and missing values are left out.
 
-        The parameters are those of `proportion`.
+        The parameters are those of `proportion`, and `tails`: what is assumed of how values thin out. ``"any"`` assumes
+        nothing. ``"smooth"`` looks first where the tail begins, and takes it to go on as a generalized Pareto law does:
+        where bounds are far beyond nearly all values, intervals are a half to a third as wide. The answer says how many
+        records could hide beyond, unseen, and what they would do to the mean.
         """
-        asked = {"by": by, "where": where, "pool": pool}
+        asked = {"by": by, "where": where, "pool": pool, "tails": tails}
         return self.answer(self.question("mean", column, **asked), spend=spend, part=part, **options)
 
     def total(

@@ -1,0 +1,310 @@
+"""The posterior of a mean whose tail is taken to be smooth: what all looks for it released, told together; free."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from sottovoce.inference.cells.intervals import central, checked_level
+from sottovoce.inference.cells.questions import Question
+from sottovoce.inference.cells.tail_windows import (
+    FAR,
+    FREE,
+    POSITION,
+    TailSide,
+    Window,
+    anchor_of,
+    chosen_window,
+    octave_edges,
+    sides_of,
+)
+from sottovoce.mechanisms.integer_noise import IntegerNoise
+from sottovoce.privacy.errors import InvalidData
+from sottovoce.privacy.json_values import mapping, restoring
+from sottovoce.privacy.numbers import Floats, whole
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.records.readings import GroupMoments
+from sottovoce.records.readings.group_moments import STEPS
+
+__all__ = ["SmoothMeanPosterior", "TailCounts", "WindowSums"]
+
+_DRAWS = 4000
+_SEED = 20170913
+"""Draws are a function of what was released alone: one release, one answer, wherever it is read."""
+_SQUARES = 2.5
+"""The squares are taken to leave out means so many standard errors from what they say."""
+_NARROWEST = 0.3
+"""However much they leave out, an interval is no narrower than so much of what the noise of the sum makes it."""
+_HIDDEN = 1.645
+"""Noise hides so many of its standard deviations, in 95 of 100 cases."""
+_ALL_OCTAVES = 2 / math.sqrt(3)
+"""Records hidden in several octaves at once raise the mean by so many times as much: octaves shrink by halves, and
+1 + 1/4 + 1/16 + … is 4/3."""
+
+
+@dataclass(frozen=True, eq=False)
+class TailCounts:
+    """Noisy counts between edges, those of no value last, and the scale of their noise.
+
+    `kind` is ``far`` (the records in the outer parts alone, one number), ``even`` or ``octaves``.
+    """
+
+    kind: str
+    counts: tuple[int, ...]
+    scale: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts as plain values."""
+        return {"kind": self.kind, "counts": list(self.counts), "scale": self.scale}
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise."""
+        return math.sqrt(IntegerNoise("gaussian", self.scale).variance)
+
+
+@dataclass(frozen=True, eq=False)
+class WindowSums:
+    """The noisy sums within a window, of positions beyond it, and the count of records of no value; in whole steps."""
+
+    total: int
+    squares: int
+    positions: tuple[int, ...]
+    outside: int
+    scale: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sums as plain values."""
+        plain = {"total": self.total, "squares": self.squares, "positions": list(self.positions)}
+        return plain | {"outside": self.outside, "scale": self.scale}
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothMeanPosterior:
+    """What was released of a mean with ``tails="smooth"``, and what it tells.
+
+    Attributes
+    ----------
+    question, n
+        What was asked, of how many records.
+    final
+        The scale that the noise of the last sums has, where octaves are counted before them and where they are not.
+    looks
+        What was counted, in order.
+    sums
+        What was added up at last.
+    """
+
+    question: Question
+    n: int
+    final: tuple[float, float]
+    looks: tuple[TailCounts, ...] = ()
+    sums: WindowSums | None = field(default=None)
+
+    @property
+    def reading(self) -> GroupMoments:
+        """How the sums of the last look are laid out, without its window."""
+        return self.question.measured_between(*self.bounds)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The public bounds of the column."""
+        return self.question.value_bounds
+
+    def _of(self, kind: str) -> TailCounts | None:
+        return next((look for look in self.looks if look.kind == kind), None)
+
+    @property
+    def asked_after(self) -> float:
+        """From where octaves are counted before anything is known: zero where the bounds hold it, or the low one."""
+        low, high = self.bounds
+        return 0.0 if low < 0 < high else low
+
+    @cached_property
+    def anchor(self) -> float:
+        """From where octaves are counted: the bulk of the records, where it was searched for."""
+        return self.asked_after if self._bulk is None else self._bulk
+
+    @property
+    def bulk(self) -> bool:
+        """Whether most records lie in a few even cells."""
+        return self._bulk is not None
+
+    @cached_property
+    def _bulk(self) -> float | None:
+        even = self._of("even")
+        if even is None:
+            return None
+        return anchor_of(np.array(even.counts[:-1], dtype=np.float64), even.deviation, self.n, *self.bounds)
+
+    @cached_property
+    def octaves(self) -> Floats:
+        """The edges of the octaves."""
+        return octave_edges(self.anchor, *self.bounds)
+
+    @cached_property
+    def known_size(self) -> float:
+        """About how many records have a value, by the count of octaves."""
+        look = self._of("octaves")
+        return float(self.n if look is None else max(self.n - max(look.counts[-1], 0), 1))
+
+    @cached_property
+    def sides(self) -> list[TailSide]:
+        """Both sides of the anchor, with the tails that may lie there; none where octaves were not counted."""
+        look = self._of("octaves")
+        if look is None:
+            return []
+        counts = np.array(look.counts[:-1], dtype=np.float64)
+        return sides_of(counts, look.deviation, self.known_size, self.anchor, *self.bounds, self.final[0])
+
+    @cached_property
+    def window(self) -> Window:
+        """The window in which records are added up."""
+        low, high = self.bounds
+        if not self.sides:
+            return Window(low, 0.0, high - low, ())
+        return chosen_window(self.sides, self.known_size, self.anchor, self.final[0])
+
+    def beyond(self) -> list[tuple[TailSide, int]]:
+        """Return the sides with octaves beyond the window, and the first of these."""
+        pairs = zip(self.sides, self.window.first, strict=False)
+        return [(side, first) for side, first in pairs if first < side.tail.octaves]
+
+    @cached_property
+    def _told(self) -> tuple[Floats, Floats, float, float]:
+        """Draws of the mean, the limits that squares set it, its deviation without noise, and that of noise alone."""
+        sums = self.sums
+        if sums is None:
+            raise InvalidData("this search has not been finished")
+        low, high = self.window.ends
+        width, middle, noise = high - low, (low + high) / 2, sums.scale
+        outside, missing = max(float(sums.outside), 0.0), noise / math.sqrt(POSITION)
+        if not self.question.may_miss:
+            outside, missing = 0.0, 0.0
+        size = max(self.n - outside, 1.0)
+        total, square = sums.total / STEPS / 2 / size, (sums.squares / STEPS - FAR * outside) / size / 4
+        centre = min(max(total, -0.5), 0.5)
+        variance = min(max(square - centre**2, 0.0), 0.25 - centre**2)
+        by_noise = width * noise / size
+        # Far from the middle the squares tell how far better than the sum does: no mean is further off than they leave.
+        error = math.hypot(noise / math.sqrt(FREE) / 4, math.sqrt(variance * size) * abs(2 * centre)) / size
+        root = math.sqrt(min(max(square + _SQUARES * error, 0.0), 0.25))
+        limits = np.array([middle - width * root, middle + width * root])
+        rng = seeded_rng(_SEED)
+        spread = math.hypot(by_noise, width * math.sqrt(variance / size), width * total * missing / size)
+        draws = middle + width * total + spread * rng.standard_normal(_DRAWS)
+        place, plain = 0, width * math.sqrt(variance / size)
+        for side, first in self.beyond():
+            octaves = side.tail.octaves - first
+            seen = np.array(sums.positions[place : place + octaves], dtype=np.float64) / STEPS
+            place += octaves
+            values, weights = side.tail.tail_sum(first, seen, noise / math.sqrt(POSITION), side.middle(self.window))
+            draws = draws + side.sign * rng.choice(values, _DRAWS, p=weights / weights.sum()) / size
+            limits[1 if side.sign > 0 else 0] = side.sign * math.inf
+        return draws, limits, plain, by_noise
+
+    @cached_property
+    def draws(self) -> Floats:
+        """Draws of the mean, (draws, 1)."""
+        draws, limits, _, _ = self._told
+        return np.clip(np.clip(draws, *limits), *self.bounds)[:, None]
+
+    def interval(self, level: float = 0.95) -> Floats:
+        """Return the interval of the mean, (low, high) last."""
+        level = checked_level(level)
+        draws, limits, _, noise = self._told
+        low, high = central(draws[:, None], level)[0]
+        low, high = max(low, limits[0]), min(high, limits[1])
+        middle = float(np.clip(np.median(draws), *limits))
+        least = -float(special.ndtri((1 - level) / 2)) * noise * _NARROWEST
+        low, high = min(low, middle, high - least), max(high, middle, low + least)
+        return np.asarray(np.clip([[low, high]], *self.bounds))
+
+    @property
+    def mean(self) -> Floats:
+        """The posterior mean."""
+        return np.asarray(self.draws.mean(axis=0))
+
+    @property
+    def sd(self) -> Floats:
+        """The posterior standard deviation."""
+        return np.asarray(self.draws.std(axis=0))
+
+    @property
+    def plain_sd(self) -> Floats:
+        """About how uncertain the mean would be without noise."""
+        return np.asarray(np.minimum(self._told[2], self.sd))
+
+    @property
+    def public_range(self) -> tuple[float, float]:
+        """The public ends of what the mean may be."""
+        return self.bounds
+
+    @property
+    def assumption(self) -> str | None:
+        """What was assumed of records that nobody saw, and what it may cost, in words; None where nothing was."""
+        sums, said = self.sums, []
+        if sums is None:
+            return None
+        place, (low, high) = 0, self.window.ends
+        for side, first in self.beyond():
+            octaves = side.tail.octaves - first
+            place += octaves
+            hidden = _HIDDEN * sums.scale / math.sqrt(POSITION) + max(sums.positions[place - 1] / STEPS, 0.0)
+            end, cut = (self.bounds[1], high) if side.sign > 0 else (self.bounds[0], low)
+            moved = _ALL_OCTAVES * hidden * abs(end - (low + high) / 2) / max(self.n, 1)
+            said.append(
+                f"assumes that values {'above' if side.sign > 0 else 'below'} {cut:,.4g} thin out smoothly: up to "
+                f"{math.ceil(hidden):,} records far beyond, as at {end:,.6g}, could hide unseen (95 %), and would "
+                f"{'raise' if side.sign > 0 else 'lower'} the mean by {moved:.2g}; closer bounds rule that out"
+            )
+        return "; ".join(said) or None
+
+    def noisy_counts(self) -> tuple[Floats, IntegerNoise, int]:
+        """Return how many records have a value and how many have none, noisy, the noise, and how many there are."""
+        sums = self.sums
+        outside = 0.0 if sums is None else float(sums.outside)
+        noise = IntegerNoise("gaussian", 1.0 if sums is None else sums.scale / math.sqrt(POSITION))
+        return np.array([self.n - outside, outside]), noise, self.n
+
+    def sample(self, draws: int = 1, rng: np.random.Generator | None = None) -> Floats:
+        """Return draws of the mean, (draws, 1)."""
+        rng = np.random.default_rng() if rng is None else rng
+        return self.draws[rng.integers(0, len(self.draws), whole("draws", draws))]
+
+    def summary(self) -> str:
+        """Return the posterior in one line."""
+        return f"{self.question.describe()}: {len(self.looks)} looks, then sums between {self.window.ends}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all that was released as plain values; `from_dict` reads it back."""
+        state = {"posterior": "smooth mean", "question": self.question.to_dict(), "n": self.n}
+        sums = None if self.sums is None else self.sums.to_dict()
+        return state | {"final": list(self.final), "looks": [look.to_dict() for look in self.looks], "sums": sums}
+
+    @staticmethod
+    def from_dict(state: Mapping[str, Any]) -> SmoothMeanPosterior:
+        """Read what was released from `to_dict`'s form."""
+        with restoring("a mean with a smooth tail"):
+            looks = tuple(
+                TailCounts(str(look["kind"]), tuple(map(int, look["counts"])), float(look["scale"]))
+                for look in (mapping("look", item) for item in state["looks"])
+            )
+            given = mapping("sums", state["sums"])
+            numbers = int(given["total"]), int(given["squares"]), tuple(map(int, given["positions"]))
+            sums = WindowSums(*numbers, int(given["outside"]), float(given["scale"]))
+            first, second = map(float, state["final"])
+            return SmoothMeanPosterior(
+                Question.from_dict(state["question"]), int(state["n"]), (first, second), looks, sums
+            )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SmoothMeanPosterior) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
