@@ -224,10 +224,10 @@ class SmoothMeans(Mechanism):
         return self._look(seen, self.system.cut_at(edges.tolist()))
 
     def _look(self, seen: Any, reading: GroupMoments) -> Any:
-        found = seen.look(reading)
-        if not isinstance(found, Statistics) or found.n != self.n:
+        totals = seen.look(reading)
+        if not isinstance(totals, Statistics) or totals.n != self.n:
             raise InvalidData(f"this mechanism is for n={self.n} records; build one for your n")
-        return reading.steps(reading.check(found))
+        return reading.steps(reading.check(totals))
 
     def sums(self, known: SmoothMeanPosterior, seen: Any) -> list[int]:
         """Return the last look's sums, in whole steps: of t, of t², of positions by octave, and n₀."""
@@ -336,13 +336,13 @@ def _profile(scale: float, relation: Relation) -> Profile:
         # A record of no value moves a count, which has the coarsest noise; the other sums have that of many steps.
         return lattice_mu([(POSITION / s**2 * _SLACK, counts), ((1 - POSITION) / s**2 * _SLACK, counts)], 5)
 
-    left = 1 - _GATE - _EVEN
+    searched = 1 - _GATE - _EVEN
     paths = [
         [added(1.0)],
         [counted(_GATE, 1.0), added(1 - _GATE)],
         [counted(_GATE, 1.0), counted(_OCTAVES, 2.0), added(1 - _GATE - _OCTAVES)],
-        [counted(_GATE, 1.0), counted(_EVEN, 2.0), added(left)],
-        [counted(_GATE, 1.0), counted(_EVEN, 2.0), counted(_OCTAVES, 2.0), added(left - _OCTAVES)],
+        [counted(_GATE, 1.0), counted(_EVEN, 2.0), added(searched)],
+        [counted(_GATE, 1.0), counted(_EVEN, 2.0), counted(_OCTAVES, 2.0), added(searched - _OCTAVES)],
     ]
     mu = max(math.sqrt(math.fsum(mu * mu for mu in path)) for path in paths) * _ROUNDED
     return GaussianProfile(mu, basis=Basis.BOUND, relation=relation) if math.isfinite(mu) else exact
