@@ -206,3 +206,32 @@ def test_words_that_are_not_those_of_the_data_are_told_of_in_words_and_in_json(d
     assert "nearly all of 2,000 records are in no row" in " ".join(ask(*spent).split())
     again = ["again", str(data.with_suffix(".ledger")), "3", "--json"]
     assert json.loads(CliRunner().invoke(application("again"), again).stdout)["notes"] == [said, *rest]
+
+
+def test_survival_is_asked_in_words_and_in_options(data: Path, tmp_path: Path) -> None:
+    spent = (str(data), "--budget", "approx:1,1e-6", "--spend", "20%", "--json")
+    words = json.loads(ask(*spent, "survival of sbp (event smoker) at 120, 180 by ward"))
+    parts = ("--verb", "survival", "--column", "sbp", "--event", "smoker", "--by", "ward", "--cut", "sbp=120,180")
+    options = json.loads(ask(*spent, *parts, "--plot", str(tmp_path / "a.svg")))
+    assert words["question"] == options["question"] == "survival of sbp (event smoker) at 120, 180 by ward"
+    assert [row["sbp"] for row in options["table"]] == [120, 180, 120, 180]
+    assert any(note.startswith("median sbp: A") for note in options["notes"])
+    with pytest.raises(InvalidValue, match="is cut in its time"):
+        ask(*spent, *parts[:-1], "ward=40")
+    with pytest.raises(InvalidValue, match="has times of its own"):
+        ask(*spent, "survival of sbp (event smoker) at 120", "--cut", "sbp=180")
+
+
+def test_table_1_is_one_command(data: Path, tmp_path: Path) -> None:
+    def describe(*words: str) -> str:
+        return CliRunner().invoke(application("describe"), ["describe", *words], catch_exceptions=False).stdout
+
+    files = ("--csv", str(tmp_path / "a.csv"), "--latex", str(tmp_path / "a.tex"), "--markdown", str(tmp_path / "a.md"))
+    asked = (str(data), "--column", "sbp", "--column", "smoker", "--by", "ward", "--budget", "approx:1,1e-6")
+    said = " ".join(describe(*asked, "--spend", "20%", *files).split())
+    assert "sbp, mean (SD)" in said and "80 % left" in said
+    assert "smoker, n" in (tmp_path / "a.tex").read_text() and "smoker, n" in (tmp_path / "a.md").read_text()
+    told = json.loads(describe(*asked, "--spend", "20%", "--again", "--json"))
+    assert told["left"].startswith("80 % left") and len(told["entries"]) == 4
+    with pytest.raises(InvalidValue, match="say what to describe"):
+        describe(str(data))

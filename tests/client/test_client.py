@@ -154,7 +154,12 @@ def test_every_verb_and_words_too(client: Client) -> None:
     cells = Cells(client.facts, {"age": 4, "ward": ...})
     assert client.counts(cells, spend=some).question.cells == cells
     with pytest.raises(InvalidValue, match="in words cells are all values"):
-        client.counts(Cells(client.facts, {"age": 4, "ward": ...}, missing="cell"), spend=some)
+        client.counts(Cells(client.facts, {"age": 4, "ward": ["N", "S"]}), spend=some)
+    apart = Cells(client.facts, {"age": 4, "ward": ...}, missing="cell")
+    assert client.counts(apart, spend=some).question.cells == apart
+    described = client.describe(["age", "smoker"], by="ward", spend=0.02)
+    assert len(described.entries) == 4 and described.paper_lines()[1][0][0] == "age, mean (SD)"
+    assert client.describe(["age", "smoker"], by="ward", spend=0.02, again=True).rows == described.rows
     for by in ("age: under 40, 40+", Cells(client.facts, {"age": [0, 40, 100]})):
         told = client.mean("wait", by=by, spend=some)
         assert [row["age"] for row in told.rows] == ["under 40", "40 and over"]

@@ -27,6 +27,10 @@ COMMANDS = {
         "Compare the mechanisms that keep a promise, or say what an accuracy costs.",
     ),
     "ask": ("sottovoce.faces.cli.asking:ask", "Answer a question with an interval in every row."),
+    "describe": (
+        "sottovoce.faces.cli.describing:describe",
+        "Describe columns by group, as the Table 1 of a paper: means, medians, shares, and what is missing.",
+    ),
     "regress": (
         "sottovoce.faces.cli.regressing:regress",
         "Print a regression table with an interval in every row.",
@@ -75,7 +79,7 @@ COMMANDS = {
 }
 """Every command: where it lives, and what the help says of it. A command is imported when it is run."""
 
-_PAYING = ("ask", "regress", "release")
+_PAYING = ("ask", "describe", "regress", "release")
 """Commands that charge a budget: whoever interrupts one is told that it may have."""
 
 _EPILOG = (

@@ -238,6 +238,10 @@ class Client(Verbs):
         """Return the promise that costs a share of the token's budget, in the notion it is counted in."""
         return self._purse(None)[0].share(fraction)
 
+    def _share_left(self, part: Budget | None) -> float:
+        _own(part, {})
+        return reach(self._budgets())[0]
+
     def _purse(self, part: Budget | None) -> tuple[PrivacyFilter, int | None]:
         _own(part, {})
         return PrivacyFilter.from_dict(self._budget()["filter"]), self.n

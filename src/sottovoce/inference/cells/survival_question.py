@@ -29,6 +29,9 @@ EVEN_CELLS = 12
 MOST_CELLS = 64
 """The most cells of time: the noise of each is borne by all that come after it."""
 
+MOST_ROWS = 2**15
+"""The most groups and times together: what a laptop holds of their draws."""
+
 
 @dataclass(frozen=True, eq=False)
 class SurvivalQuestion(Question):
@@ -75,6 +78,13 @@ class SurvivalQuestion(Question):
                 raise InvalidValue(f"a time is a number from 0 on; {self.columns_asked[0]!r} {got}")
             object.__setattr__(self, "cuts", cut_times(self.columns_asked[0], time, self.cuts))
         super()._check_columns()
+
+    def _check_groups(self) -> None:
+        super()._check_groups()
+        if (rows := self.groups.size * len(self.cuts)) > MOST_ROWS:
+            raise InvalidValue(
+                f"survival has at most {MOST_ROWS} rows, and these are {rows}; ask by fewer groups or cuts"
+            )
 
     @property
     def time(self) -> Number | Count:

@@ -22,6 +22,8 @@ __all__ = ["Axis", "Cells"]
 _MOST = 4096
 """The most cells of one column."""
 _RULES = ("out", "cell")
+_MISSING = "missing"
+"""Said among the cuts where missing values are cells of their own."""
 
 
 @dataclass(frozen=True)
@@ -149,14 +151,15 @@ class Cells:
 
     @property
     def text(self) -> str:
-        """How columns of numbers are cut, as `parse` reads it."""
-        if self.missing != "out" or any(
+        """How columns of numbers are cut, and whether missing values have cells, as `parse` reads it."""
+        if any(
             axis.marks != _axis(axis.name, self.facts[axis.name], ..., "out").marks
             for axis in self.axes
             if not axis.numeric
         ):
-            raise InvalidValue("in words cells are all values of a category; missing values are in none")
-        return "; ".join(f"{a.name}={','.join(f'{mark:.17g}' for mark in a.marks)}" for a in self.axes if a.numeric)
+            raise InvalidValue("in words cells are all values of a category")
+        parts = [f"{a.name}={','.join(f'{mark:.17g}' for mark in a.marks)}" for a in self.axes if a.numeric]
+        return "; ".join([*parts, *([_MISSING] if self.missing == "cell" else [])])
 
     @classmethod
     def parse(cls, facts: Facts, columns: Sequence[str], text: str, missing: str = "out") -> Self:
@@ -165,9 +168,14 @@ class Cells:
         >>> facts = Facts(age=Number(0, 110), ward=Category(["A", "B"]), days=Number(0, 365))
         >>> Cells.parse(facts, ["age", "ward", "days"], "age=11; days=0,7,30,inf").shape
         (11, 2, 3)
+        >>> Cells.parse(facts, ["ward"], "missing").labels  # these have cells of their own
+        [('A',), ('B',), ('missing',)]
         """
         said: dict[str, Any] = {}
         for part in filter(None, (item.strip() for item in text.split(";"))):
+            if part == _MISSING:
+                missing = "cell"
+                continue
             name, _, parts = part.rpartition("=")
             if name not in columns or name in said:
                 raise InvalidValue(f"a cut names a column that is asked about, once, such as age=12. Got {part[:80]!r}")

@@ -153,6 +153,10 @@ class PaidVerbs(Verbs, BudgetAccount):
         repeated = repeat_note(self.answered_before(formula, part))
         return built if repeated is None else replace(built, cautions=(*built.cautions, repeated))
 
+    def _share_left(self, part: Budget | None) -> float:
+        self.refresh()
+        return self.share_left(part)
+
     def _purse(self, part: Budget | None) -> tuple[PrivacyFilter, int | None]:
         budget = self.budget if part is None else self._part(part)
         return PrivacyFilter.from_dict(budget.filter), self.n

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from sottovoce.mechanisms.release import Release, cost_in_words
 from sottovoce.privacy.shares import percent
 
-__all__ = ["PaperTable", "estimate_cells", "interval_name"]
+__all__ = ["PaperTable", "estimate_cells", "in_latex", "in_markdown", "interval_name", "latex_words"]
 
 _LATEX = {c: rf"\{c}" for c in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
@@ -63,10 +63,7 @@ class PaperTable:
 
     def to_markdown(self: _Printed) -> str:
         """Return the table in Markdown, what it is above it and its notes below."""
-        head, body = self.paper_lines()
-        lines = [_row(head, _in_markdown), "|" + " --- |" * len(head), *(_row(line, _in_markdown) for line in body)]
-        notes = "".join(f"\n- {_in_markdown(note)}" for note in self.notes)
-        return f"**{_in_markdown(self.question.describe())}**\n\n" + "\n".join(lines) + (notes and "\n" + notes) + "\n"
+        return in_markdown(self.question.describe(), *self.paper_lines(), self.notes)
 
     def to_latex(self: _Printed, *, caption: str | None = None, label: str | None = None) -> str:
         r"""Return the table in LaTeX, with the rules of the package ``booktabs`` and the notes in small print.
@@ -77,23 +74,8 @@ class PaperTable:
             What stands above it, in LaTeX's own signs, the question where None; and its ``\label``.
         """
         head, body = self.paper_lines()
-        words = head.index("estimate")
-        lines = [
-            r"\begin{table}",
-            r"\centering",
-            rf"\caption{{{_in_latex(self.question.describe()) if caption is None else caption}}}",
-            *([] if label is None else [rf"\label{{{label}}}"]),
-            rf"\begin{{tabular}}{{{'l' * words}{'r' * (len(head) - words)}}}",
-            r"\toprule",
-            " & ".join(map(_in_latex, head)) + r" \\",
-            r"\midrule",
-            *(" & ".join(map(_in_latex, line)) + r" \\" for line in body),
-            r"\bottomrule",
-            r"\end{tabular}",
-            *(rf"\par{{\footnotesize {_in_latex(note[:1].upper() + note[1:])}.}}" for note in self.notes),
-            r"\end{table}",
-        ]
-        return "\n".join(lines) + "\n"
+        title = _in_latex(self.question.describe()) if caption is None else caption
+        return in_latex(title, head, body, self.notes, head.index("estimate"), label)
 
     def to_polars(self: _Printed) -> Any:
         """Return the rows of `table` as a polars frame."""
@@ -123,6 +105,40 @@ class PaperTable:
             f"{percent(self.level)} {intervals}, which include the noise; computed with Sottovoce {version}. "
             f"Cite: {'; '.join([_DEFINED, cited])}."
         )
+
+
+def in_markdown(title: str, head: Sequence[str], body: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
+    """Return a table in Markdown, its title above it and its notes below."""
+    lines = [_row(head, _in_markdown), "|" + " --- |" * len(head), *(_row(line, _in_markdown) for line in body)]
+    below = "".join(f"\n- {_in_markdown(note)}" for note in notes)
+    return f"**{_in_markdown(title)}**\n\n" + "\n".join(lines) + (below and "\n" + below) + "\n"
+
+
+def in_latex(
+    title: str,
+    head: Sequence[str],
+    body: Sequence[Sequence[str]],
+    notes: Sequence[str],
+    words: int,
+    label: str | None = None,
+) -> str:
+    """Return a table in LaTeX; so many of its first columns are words, and its title is in LaTeX's own signs."""
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{title}}}",
+        *([] if label is None else [rf"\label{{{label}}}"]),
+        rf"\begin{{tabular}}{{{'l' * words}{'r' * (len(head) - words)}}}",
+        r"\toprule",
+        " & ".join(map(_in_latex, head)) + r" \\",
+        r"\midrule",
+        *(" & ".join(map(_in_latex, line)) + r" \\" for line in body),
+        r"\bottomrule",
+        r"\end{tabular}",
+        *(rf"\par{{\footnotesize {_in_latex(note[:1].upper() + note[1:])}.}}" for note in notes),
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def interval_name(level: float) -> str:
@@ -172,6 +188,11 @@ def _row(cells: Sequence[str], written: Any) -> str:
 
 def _in_markdown(text: str) -> str:
     return " ".join("".join(f"\\{c}" if c in "\\|*_`<>[]" else c for c in text).split())
+
+
+def latex_words(text: str) -> str:
+    """Return words as LaTeX writes them."""
+    return _in_latex(text)
 
 
 def _in_latex(text: str) -> str:

@@ -10,16 +10,19 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from sottovoce.inference.cells.intervals import checked_level
-from sottovoce.inference.cells.questions import Question, make_question
-from sottovoce.privacy.errors import InvalidValue, NotInstalled
+from sottovoce.inference.cells.questions import Question, make_question, names_of
+from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, NotInstalled
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.numbers import shown
 from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.shares import percent
 from sottovoce.records.facts import Cells, Facts
 from sottovoce.records.facts.assumed_distribution import imagined_of
+from sottovoce.records.facts.bands import group_texts
 from sottovoce.records.facts.condition_parser import check_levels
 from sottovoce.service.answers.answer import Answer
 from sottovoce.service.answers.budget_account import Spend
+from sottovoce.service.answers.description import Description, equal_widths, table_questions, width_of
 from sottovoce.service.answers.question_parser import parse_question, parse_spend
 from sottovoce.service.answers.regression import Regression
 from sottovoce.service.answers.survival import SurvivalAnswer
@@ -260,6 +263,73 @@ class Verbs(ABC):
         asked = {"by": by, "where": where, "event": event, "cuts": cuts}
         answer = self.answer(self.question("survival", column, **asked), spend=spend, part=part, **options)
         return cast("SurvivalAnswer", answer)
+
+    def describe(
+        self,
+        columns: Columns,
+        *,
+        by: Groups = None,
+        where: str | None = None,
+        spend: float | str = 0.2,
+        part: Budget | None = None,
+        level: float | str = 0.95,
+        **options: Any,
+    ) -> Description:
+        """Return Table 1 of some columns: numbers as mean (SD) and median [IQR], categories as n (%), missing ones.
+
+        It is made of several questions, each an entry of its own, whose shares add up to `spend`: in the proportion of
+        the widths that are foreseen, so that all are about equally wide beside what their columns vary by. Nothing is
+        asked unless all is covered; should one fail, it is said which were charged. With `again=True` those that were
+        answered before cost nothing.
+
+        Parameters
+        ----------
+        columns
+            Flags, categories and numbers.
+        by, where, part, level, options
+            As for every verb.
+        spend
+            The share of the budget that all of it may cost.
+        """
+        check_options(Verbs.describe, options)
+        if self.facts is None:
+            raise InvalidValue("a description needs the facts of the table: Curator(data, facts=..., ...)")
+        share = parse_spend(spend) if isinstance(spend, str) else spend
+        if isinstance(share, str | bool) or not isinstance(share, int | float) or not 0 < share <= 1:
+            raise InvalidValue(f"a description is paid by a share of the budget such as 0.2. Got {shown(spend)}")
+        names = (columns,) if isinstance(columns, str) else tuple(columns or ())
+        groups = group_texts(by if isinstance(by, Cells) else names_of(by), self.facts)
+        asked = table_questions(names, groups, self.facts, where)
+        for question in asked:
+            check_levels(question.where, self.facts)
+        certain, shares = checked_level(level), self._shares_of(asked, float(share), part)
+        if (remaining := self._share_left(part)) < share and not options.get("again"):
+            raise BudgetExceeded(
+                f"the description takes {percent(share)} of the budget, and {percent(remaining)} is left; "
+                "nothing was spent"
+            )
+        key, answers = options.pop("idempotency_key", None), list[Answer]()
+        for place, (question, paid) in enumerate(zip(asked, shares, strict=True)):
+            keyed = {} if key is None else {"idempotency_key": f"{key}-{place + 1}"}
+            try:
+                answers.append(self.answer(question, spend=paid, part=part, level=certain, **options, **keyed))
+            except Exception as error:
+                if answers:
+                    entries = ", ".join(str(answer.entry) for answer in answers)
+                    error.add_note(f"the description was answered in part, and that is charged: entries {entries}")
+                raise
+        return Description(names, groups, self.facts, tuple(answers), where)
+
+    def _shares_of(self, questions: Sequence[Question], spend: float, part: Budget | None) -> list[float]:
+        """Return the shares of the questions of a description, by the rule of equal widths; even if n is a secret."""
+        purse, n = self._purse(part)
+        if n is None:
+            return equal_widths([1.0] * len(questions), spend)
+        return equal_widths([width_of(item, n, purse, spend / len(questions)) for item in questions], spend)
+
+    @abstractmethod
+    def _share_left(self, part: Budget | None) -> float:
+        """Return the share of the budget that is left."""
 
     def regress(
         self,

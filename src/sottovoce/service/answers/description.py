@@ -1,0 +1,378 @@
+"""Table 1: who is in the data, by group. Numbers as mean (SD) and median [IQR], categories as n (%), missing ones."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from sottovoce.inference.cells.cells_posterior import CellsPosterior
+from sottovoce.inference.cells.groups import Groups
+from sottovoce.inference.cells.intervals import central
+from sottovoce.inference.cells.noisy_cells import NoisyCells
+from sottovoce.inference.cells.questions import Question, make_question
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.privacy.shares import percent
+from sottovoce.records.facts import Category, Cells, Count, Facts, Flag, Number
+from sottovoce.records.facts.column_names import quoted
+from sottovoce.records.facts.excluded_groups import groups_kept
+from sottovoce.service.answers.answer import Answer
+from sottovoce.service.answers.display import footing, formatted, shown
+from sottovoce.service.answers.paper_table import in_latex, in_markdown, latex_words
+from sottovoce.service.answers.trade_off import TradeOff
+
+__all__ = ["Description", "equal_widths", "table_questions", "width_of"]
+
+_LEAST_PART = 0.25
+"""No question gets less than this part of an even share: a forecast of its width is only a forecast."""
+_SEED = 1925
+_DRAWS = 4000
+_FEWEST = 100
+"""So many draws of a number of missing values must lie above zero for them to tell its law."""
+_PRIOR = 1.5
+"""So many records the prior of shares counts for, as that of a question for a proportion."""
+_NORMAL = 1.96
+"""So many standard deviations are half of an interval of 95 %."""
+_QUARTILES = (0.25, 0.5, 0.75)
+_ALL = "all"
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """Table 1 of a data set: several answers, each with an entry of its own, shown as one table.
+
+    Attributes
+    ----------
+    columns, by, facts
+        What is described, by which groups, and what is public of it.
+    answers
+        The answers that it is made of.
+    where
+        Which records it is about.
+    """
+
+    columns: tuple[str, ...]
+    by: tuple[str, ...]
+    facts: Facts
+    answers: tuple[Answer, ...]
+    where: str | None = None
+
+    @property
+    def level(self) -> float:
+        """How often each interval holds the truth."""
+        return self.answers[0].level
+
+    @property
+    def entries(self) -> list[int | None]:
+        """The entries in the ledger of the questions that it was made of."""
+        return [answer.entry for answer in self.answers]
+
+    @property
+    def share(self) -> float | None:
+        """The share of the budget that all of them cost; None where one is not known."""
+        shares = [answer.share for answer in self.answers]
+        return None if any(item is None for item in shares) else float(sum(item or 0.0 for item in shares))
+
+    def describe(self) -> str:
+        """Return what is described, in one line."""
+        text = f"description of {', '.join(map(quoted, self.columns))}"
+        text += f" by {', '.join(self.by)}" if self.by else ""
+        return text + (f" where {self.where}" if self.where is not None else "")
+
+    # The rows.
+
+    @property
+    def _groups(self) -> list[tuple[Any, ...]]:
+        labels = Groups.named(self.by, self.facts).labels
+        return [labels[place] for place in self._kept]
+
+    @property
+    def _kept(self) -> list[int]:
+        return groups_kept(self.where, Groups.named(self.by, self.facts).axes)
+
+    @property
+    def _names(self) -> list[str]:
+        return Groups.named(self.by, self.facts).names
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Every number with its interval as plain values: the column, the statistic, the value, the groups' names."""
+        rows: list[dict[str, Any]] = []
+        for name in self.columns:
+            rows += self._of_values(name) if isinstance(self.facts[name], Flag | Category) else self._of_number(name)
+        return rows
+
+    @property
+    def table(self) -> Any:
+        """A data frame of the rows."""
+        import pandas as pd  # noqa: PLC0415 - an extra
+
+        return pd.DataFrame(self.rows).astype({"estimate": float})
+
+    def to_polars(self) -> Any:
+        """Return the rows of `table` as a polars frame."""
+        import polars as pl  # noqa: PLC0415 - whoever asks for it has it
+
+        return pl.DataFrame(self.rows, infer_schema_length=None)
+
+    def _answer(self, verb: str, name: str) -> Answer:
+        return next(
+            answer
+            for answer in self.answers
+            if answer.question.verb == verb and answer.question.columns_asked[-1] == name
+        )
+
+    def _row(self, name: str, statistic: str, value: Any, group: tuple[Any, ...], ends: Mapping[str, Any]) -> Any:
+        said = {"column": name, "statistic": statistic, "value": value}
+        numbers = {key: ends[key] for key in ("estimate", "low", "high")}
+        return said | dict(zip(self._names, group, strict=True)) | numbers
+
+    def _of_number(self, name: str) -> list[dict[str, Any]]:
+        means, quantiles = self._answer("mean", name), self._answer("quantiles", name)
+        spreads, rows = means.sd(), []
+        missing = self._missing(means)
+        for place, group in enumerate(self._groups):
+            rows.append(self._row(name, "mean", None, group, means.rows[place]))
+            rows.append(self._row(name, "sd", None, group, spreads.rows[place]))
+            for k, share in enumerate(_QUARTILES):
+                said = "median" if share == 0.5 else f"quantile {share:g}"
+                rows.append(self._row(name, said, None, group, quantiles.rows[place * len(_QUARTILES) + k]))
+            if missing is not None:
+                rows.append(self._row(name, "missing", None, group, missing[place]))
+        return rows
+
+    def _missing(self, means: Answer) -> list[dict[str, Any]] | None:
+        """Return how many have no value of a number in each group: all of it less those whose values were added."""
+        posterior = means.posterior
+        if not isinstance(posterior, CellsPosterior) or not posterior.reading.counted or posterior.reading.fine != 1:
+            return None
+        noisy, noise, _ = posterior.noisy_counts()
+        rng = seeded_rng(_SEED)
+        if not self.by:
+            if self.where is not None:
+                return None
+            return [_count_row(noisy[-1:] - _noises(noise, 1, rng), self.level)]
+        sizes = self._sizes
+        full, other, _ = sizes.noisy_counts()
+        gaps = (full[:-1] - noisy[:-1])[self._kept]
+        draws = gaps - _noises(noise, gaps.size, rng) + _noises(other, gaps.size, rng)
+        return [_count_row(draws[:, [place]], self.level) for place in range(gaps.size)]
+
+    @property
+    def _sizes(self) -> CellsPosterior:
+        posterior: Any = self._answer("counts", _last(self.by, self.facts)).posterior
+        return posterior  # type: ignore[no-any-return]
+
+    def _of_values(self, name: str) -> list[dict[str, Any]]:
+        posterior: Any = self._answer("counts", name).posterior
+        cells = posterior.question.cells
+        shape = [axis.size - axis.missing for axis in cells.axes[:-1]]
+        draws = posterior.draws.reshape(len(posterior.draws), *cells.shape)
+        for place, size in enumerate(shape):  # without the cells of records whose group is missing
+            draws = np.take(draws, range(size), axis=place + 1)
+        draws = draws.reshape(len(draws), -1, cells.shape[-1])
+        axis, rows = cells.axes[-1], []
+        values = axis.labels[: axis.size - axis.missing]
+        for group, place in zip(self._groups, self._kept, strict=True):
+            counts = draws[:, place]
+            parts = seeded_rng(_SEED).standard_gamma(counts[:, : len(values)] + _PRIOR / len(values)) + 1e-300
+            shares = parts / parts.sum(axis=1, keepdims=True)
+            for k, value in enumerate(values):
+                rows.append(self._row(name, "count", value, group, _ends(counts[:, [k]], self.level)))
+                rows.append(self._row(name, "share", value, group, _ends(shares[:, [k]], self.level)))
+            if axis.missing:
+                rows.append(self._row(name, "missing", None, group, _ends(counts[:, [-1]], self.level)))
+        return rows
+
+    # As text.
+
+    def paper_lines(self) -> tuple[list[str], list[list[str]]]:
+        """Return the header and the cells of the table as a paper prints it: a column a group."""
+        groups = self._groups
+        by_key: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+        for row in self.rows:
+            by_key[row["column"], row["statistic"], row["value"], *(row[name] for name in self._names)] = row
+        head = ["", *(" / ".join(map(shown, group)) or _ALL for group in groups)]
+        body = []
+        for name in self.columns:
+            for title, statistics, value in self._lines_of(name):
+                cells = [[by_key.get((name, said, value, *group)) for said in statistics] for group in groups]
+                if any(cell[0] is not None for cell in cells):
+                    body.append([title, *(_cell(statistics[0], cell) for cell in cells)])
+        return head, body
+
+    def _lines_of(self, name: str) -> list[tuple[str, tuple[str, ...], Any]]:
+        column = self.facts[name]
+        missing = (f"{name}: missing, n", ("missing",), None)
+        if isinstance(column, Flag):
+            return [(f"{name}, n (%)", ("count", "share"), True), missing]
+        if isinstance(column, Category):
+            return [(f"{name}: {shown(v)}, n (%)", ("count", "share"), v) for v in column.categories] + [missing]
+        quartiles = ("median", "quantile 0.25", "quantile 0.75")
+        return [(f"{name}, mean (SD)", ("mean", "sd"), None), (f"{name}, median [IQR]", quartiles, None), missing]
+
+    @property
+    def notes(self) -> list[str]:
+        """What one must know to read the table."""
+        said = [
+            f"behind each semicolon the {percent(self.level)} interval of the first number, of n (%) that of the share"
+        ]
+        said += ["percentages are of those with a value"]
+        if self.by:
+            said += [f"whoever has no {' or '.join(self._names)} is left out"]
+        every = [note for answer in self.answers for note in answer.notes if "protected is" in note]
+        return [*said, *every[:1]]
+
+    def footing(self) -> str:
+        """Return what holds for every number, and what all of it cost."""
+        numbers = [f"{entry}" for entry in self.entries if entry is not None]
+        under = f", entries {', '.join(numbers)}" if numbers else ""
+        return "; ".join([*self.notes, footing(self.level, self.share, None) + under])
+
+    def summary(self) -> str:
+        """Return the table as text."""
+        head, body = self.paper_lines()
+        wide = [max(len(line[k]) for line in [head, *body]) for k in range(len(head))]
+        lines = [
+            "  " + "  ".join(cell.ljust(w) for cell, w in zip(line, wide, strict=True)).rstrip()
+            for line in [head, *body]
+        ]
+        return "\n".join([self.describe(), *lines, *textwrap.wrap(self.footing(), 80)])
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def __repr__(self) -> str:
+        return f"Description({self.describe()!r}: {len(self.answers)} questions)"
+
+    def to_markdown(self) -> str:
+        """Return the table in Markdown."""
+        return in_markdown(self.describe(), *self.paper_lines(), self.notes)
+
+    def to_latex(self, *, caption: str | None = None, label: str | None = None) -> str:
+        r"""Return the table in LaTeX, with the rules of ``booktabs``; a caption is in LaTeX's own signs."""
+        title = latex_words(self.describe()) if caption is None else caption
+        return in_latex(title, *self.paper_lines(), self.notes, 1, label)
+
+    def _repr_html_(self) -> str:
+        head, body = self.paper_lines()
+        top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
+        lines = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in body)
+        return (
+            f"<table><caption><strong>{escape(self.describe())}</strong></caption><thead><tr>{top}</tr></thead>"
+            f"<tbody>{lines}</tbody></table><p><small>{escape(self.footing())}</small></p>"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the description as plain values, its rows and the answers it was made of among them."""
+        state = {"question": self.describe(), "level": self.level, "share": self.share, "entries": self.entries}
+        return state | {"table": self.rows, "answers": [answer.to_dict() for answer in self.answers]}
+
+
+def table_questions(
+    columns: tuple[str, ...], by: tuple[str, ...], facts: Facts, where: str | None = None
+) -> list[Question]:
+    """Return the questions that a table is made of: counts of values with the missing ones, means, and quartiles.
+
+    >>> facts = Facts(age=Number(0, 110), smoker=Flag(), ward=Category(["A", "B"]))
+    >>> [question.describe() for question in table_questions(("age", "smoker"), ("ward",), facts)]
+    ['mean of age by ward', 'quantiles 0.25, 0.5, 0.75 of age by ward', 'counts of ward, smoker', 'counts of ward']
+    """
+    if not columns:
+        raise InvalidValue("name the columns to describe, such as ['age', 'smoker']")
+    if len(set(columns)) < len(columns):
+        raise InvalidValue(f"a description names a column once. Got {', '.join(columns)}")
+    groups = Groups.named(by, facts)
+    cuts = {axis.name: list(axis.marks) if axis.numeric else ... for axis in groups.axes}
+    result: list[Question] = []
+    for name in columns:
+        column = facts[name]
+        if name in cuts:
+            raise InvalidValue(f"{name!r} is what the description is grouped by; leave it out of the columns")
+        if isinstance(column, Number | Count):
+            result.append(make_question("mean", (name,), facts, by=by, where=where))
+            result.append(make_question("quantiles", (name,), facts, by=by, at=_QUARTILES, where=where))
+        elif isinstance(column, Flag | Category):
+            cells = Cells(facts, {**cuts, name: ...}, "cell")
+            result.append(make_question("counts", cells.names, facts, cells=cells, where=where))
+        else:
+            raise InvalidValue(f"{name!r} is a {column.word}; numbers, flags and categories are described")
+    if by and any(question.verb == "mean" for question in result):
+        result.append(make_question("counts", groups.names, facts, cells=Cells(facts, cuts), where=where))
+    # The first tells the groups, which counts of cells do not.
+    return sorted(result, key=lambda question: question.verb == "counts")
+
+
+def equal_widths(widths: Sequence[float], spend: float) -> list[float]:
+    """Return the shares of questions, from how wide each would be at an even share beside the spread of its column.
+
+    A width falls about as its share grows, so shares in the proportion of widths leave all about equally wide (rule of
+    equal widths); none is below a quarter of an even share.
+
+    >>> [round(share, 3) for share in equal_widths([1.0, 1.0, 2.0], 0.2)]
+    [0.05, 0.05, 0.1]
+    """
+    parts = np.asarray(widths, dtype=np.float64)
+    parts = np.maximum(parts / parts.sum(), _LEAST_PART / parts.size) if parts.sum() > 0 else np.ones(parts.size)
+    return [float(part) for part in spend * (1 - 1e-12) * parts / parts.sum()]
+
+
+def width_of(question: Question, n: int, budget: PrivacyFilter, share: float) -> float:
+    """Return half the width that a share of the budget buys beside what rows vary by, as far as public things tell.
+
+    Numbers are measured by a quarter of their bounds, counts by the size of an even group.
+    """
+    if question.cells is None:
+        column: Any = question.facts[question.columns_asked[0]]
+        return TradeOff(question, n, budget).at(share).width / (float(column.bounds[1] - column.bounds[0]) / 4)
+    target = budget.share(share)
+    known = None if target.relation.hides_n else n
+    mechanism = NoisyCells.calibrate(question, known, target, price=budget.cost)
+    groups = np.prod([axis.size - axis.missing for axis in question.cells.axes[:-1]])
+    return _NORMAL * float(np.sqrt(mechanism.variance)) / max(n / float(groups), 1.0)
+
+
+def _last(by: tuple[str, ...], facts: Facts) -> str:
+    return Groups.named(by, facts).names[-1]
+
+
+def _noises(noise: Any, size: int, rng: np.random.Generator) -> Floats:
+    deviation = float(np.sqrt(noise.variance))
+    if noise.kind == "gaussian":
+        return rng.normal(0, deviation, (_DRAWS, size))
+    return rng.laplace(0, deviation / np.sqrt(2), (_DRAWS, size))
+
+
+def _count_row(draws: Floats, level: float) -> dict[str, Any]:
+    """Return the row of a number that is not below zero, each as likely as another beforehand."""
+    above = draws[draws[:, 0] >= -0.5]
+    return _ends(np.maximum(np.rint(above if len(above) >= _FEWEST else draws), 0.0), level)
+
+
+def _ends(draws: Floats, level: float) -> dict[str, Any]:
+    low, high = central(draws, level)[0].tolist()
+    return {"estimate": float(np.median(draws)), "low": low, "high": high}
+
+
+def _cell(first: str, rows: Sequence[Mapping[str, Any] | None]) -> str:
+    """Return one cell of the table: the numbers, and the interval of the first, of n (%) of the share."""
+    if any(row is None for row in rows):
+        return ""
+    known = [row for row in rows if row is not None]
+    if any(row["estimate"] is None for row in known):
+        return "not known"
+    if first == "count":
+        share = {key: 100 * known[1][key] for key in ("estimate", "low", "high")}
+        middle, low, high = formatted(share)
+        return f"{known[0]['estimate']:,.0f} ({middle}); {low} to {high} %"
+    texts = [formatted(row, counts=first == "missing") for row in known]
+    middle, low, high = texts[0]
+    inside = {"mean": lambda: f" ({texts[1][0]})", "median": lambda: f" [{texts[1][0]}, {texts[2][0]}]"}
+    return f"{middle}{inside[first]() if first in inside else ''}; {low} to {high}"

@@ -1,0 +1,154 @@
+"""Table 1: the numbers of the data where noise is next to nothing, one price, and odd tables are refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sottovoce as sv
+from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
+from sottovoce.service.answers.description import equal_widths
+
+N = 4000
+FACTS = sv.Facts(
+    age=sv.Number(18, 90),
+    smoker=sv.Flag(),
+    grade=sv.Category(["mild", "severe"]),
+    ward=sv.Category(["A", "B"]),
+    seen=sv.Day("2024-01-01", "2024-12-31"),
+)
+
+
+def patients() -> pd.DataFrame:
+    rng = np.random.default_rng(1)
+    ward = rng.choice(["A", "B"], N, p=[0.3, 0.7])
+    age = np.clip(rng.normal(np.where(ward == "A", 60, 50), 10), 18, 90)
+    smoker = np.array(
+        [None if gone else bool(yes) for gone, yes in zip(rng.random(N) < 0.1, rng.random(N) < 0.3, strict=True)]
+    )
+    grade = rng.choice(["mild", "severe"], N, p=[0.8, 0.2])
+    return pd.DataFrame(
+        {"age": np.where(rng.random(N) < 0.05, np.nan, age), "smoker": smoker, "grade": grade, "ward": ward}
+    ).assign(seen=pd.Timestamp("2024-02-01"))
+
+
+@pytest.fixture
+def curator(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[sv.Curator]:
+    budget = getattr(request, "param", sv.ApproxDP(2.0, 1e-6))
+    with sv.Curator(patients(), tmp_path / "l", budget, facts=FACTS, dataset="p") as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("curator", [sv.PureDP(300.0)], indirect=True)
+def test_next_to_no_noise_leaves_the_numbers_of_the_data(curator: sv.Curator) -> None:
+    table, frame = curator.describe(["age", "smoker", "grade"], by="ward", spend=0.9).table, patients()
+    for ward, held in frame.groupby("ward"):
+        age, smoker = held["age"].dropna(), held["smoker"].dropna().astype(bool)
+        wanted = {
+            ("age", "mean"): (age.mean(), 0.2),
+            ("age", "sd"): (age.std(), 0.3),
+            ("age", "median"): (age.median(), 0.5),
+            ("age", "quantile 0.25"): (age.quantile(0.25), 0.5),
+            ("age", "quantile 0.75"): (age.quantile(0.75), 0.5),
+            ("age", "missing"): (held["age"].isna().sum(), 2),
+            ("smoker", "missing"): (held["smoker"].isna().sum(), 1),
+            ("grade", "missing"): (0, 1),
+        }
+        held_rows = table[table["ward"] == ward]
+        told = dict(
+            zip(zip(held_rows["column"], held_rows["statistic"], strict=True), held_rows["estimate"], strict=True)
+        )
+        for (column, statistic), (truth, off) in wanted.items():
+            assert abs(told[column, statistic] - truth) <= off, (column, statistic)
+        yes = table[(table["ward"] == ward) & (table["column"] == "smoker") & (table["value"] == True)]  # noqa: E712
+        assert abs(yes["estimate"].iloc[0] - smoker.sum()) <= 1
+        assert abs(yes["estimate"].iloc[1] - smoker.mean()) < 0.01
+    assert (table["low"] <= table["estimate"] + 1e-9).all() and (table["estimate"] <= table["high"] + 1e-9).all()
+
+
+def test_one_price_is_split_and_every_question_has_an_entry(curator: sv.Curator) -> None:
+    described = curator.describe(["age", "smoker", "grade"], by="ward", spend="20%")
+    assert curator.share_left() == pytest.approx(0.8, abs=1e-6)
+    assert curator.share_left() >= 0.8 - 1e-9
+    assert described.share == pytest.approx(0.2, abs=1e-6)
+    assert len(set(described.entries)) == len(described.answers) == 5
+    again = curator.describe(["age", "smoker", "grade"], by="ward", spend="20%", again=True)
+    assert again.entries == described.entries and curator.share_left() == pytest.approx(0.8, abs=1e-6)
+    assert again.rows == described.rows
+    head, body = described.paper_lines()
+    assert head == ["", "A", "B"]
+    assert [line[0] for line in body] == [
+        "age, mean (SD)",
+        "age, median [IQR]",
+        "age: missing, n",
+        "smoker, n (%)",
+        "smoker: missing, n",
+        "grade: mild, n (%)",
+        "grade: severe, n (%)",
+        "grade: missing, n",
+    ]
+    assert "age, mean (SD)" in described.to_markdown() and r"\toprule" in described.to_latex(label="t")
+    assert "<table>" in described._repr_html_() and "entries" in described.summary()
+    json.dumps(described.to_dict(), allow_nan=False)
+
+
+def test_nothing_is_asked_unless_all_is_covered_and_a_part_that_was_charged_is_said(
+    curator: sv.Curator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    curator.proportion("smoker", spend=0.5)
+    with pytest.raises(BudgetExceeded, match="nothing was spent"):
+        curator.describe(["age", "smoker"], spend=0.6)
+    assert curator.share_left() == pytest.approx(0.5, abs=1e-6)
+    answer, asked = type(curator).answer, []
+
+    def failing(self: Any, question: Any, **options: Any) -> Any:
+        asked.append(question)
+        if len(asked) == 3:
+            raise OSError("the disk is full")
+        return answer(self, question, **options)
+
+    monkeypatch.setattr(type(curator), "answer", failing)
+    with pytest.raises(OSError, match="full") as caught:
+        curator.describe(["age", "smoker"], spend=0.1)
+    entries = [entry.id for entry in curator.history() if str(entry.state) != "void"][-2:]
+    assert f"entries {entries[0]}, {entries[1]}" in caught.value.__notes__[0]
+
+
+def test_without_groups_and_with_a_condition(curator: sv.Curator) -> None:
+    bare = curator.describe(["age", "smoker"], spend=0.1)
+    missing = next(row for row in bare.rows if (row["column"], row["statistic"]) == ("age", "missing"))
+    assert missing["low"] <= patients()["age"].isna().sum() <= missing["high"]
+    some = curator.describe("smoker", by="age: under 50, 50+", where="grade = 'mild'", spend=0.1)
+    assert some.paper_lines()[0] == ["", "under 50", "50 and over"]
+    one = curator.describe("grade", by="ward", where="ward = 'A'", spend=0.05)
+    assert one.paper_lines()[0] == ["", "A"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"columns": []}, "name the columns"),
+        ({"columns": ["age", "age"]}, "once"),
+        ({"columns": ["seen"]}, "is a day"),
+        ({"columns": ["ward"], "by": "ward"}, "leave it out"),
+        ({"columns": ["age"], "spend": 0}, "share of the budget"),
+        ({"columns": ["age"], "spend": "approx:1,1e-6"}, "share of the budget"),
+        ({"columns": ["age"], "spent": 0.1}, "did you mean"),
+    ],
+)
+def test_odd_descriptions_are_refused(curator: sv.Curator, asked: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidValue, match=words):
+        curator.describe(**asked)
+    assert curator.share_left() == 1
+
+
+def test_no_question_starves() -> None:
+    assert sum(equal_widths([1e9, 1.0, 1.0], 0.3)) == pytest.approx(0.3)
+    assert min(equal_widths([1e9, 1.0, 1.0], 0.3)) > 0.3 / 3 / 4 / 1.5
+    assert sum(equal_widths([0.0, 0.0], 0.2)) <= 0.2
