@@ -228,7 +228,7 @@ def test_the_plan_of_a_formula_names_the_looks_and_the_width_of_every_term(tmp_p
     assert all(0 < one["plain"] < one["width"] <= one["widest"] for one in told["terms"])
     assert told["rare"][1]["width"] > 2 * told["terms"][1]["width"]  # nobody said how far ages spread
     imagined = json.loads(
-        run(*asked, "--spend", "100%", "--imagine", "age=0.1", "--imagine", "falls=2", "--json").stdout
+        run(*asked, "--spend", "100%", "--imagine", "age=0.02", "--imagine", "falls=2", "--json").stdout
     )
     assert imagined["rare"] is None and imagined["terms"][1]["width"] > told["terms"][1]["width"]
     assert run(*asked, "--imagine", "age=3").returncode == 2
