@@ -33,6 +33,7 @@ from sottovoce.service.answers.distribution_function import (
     exceedance,
 )
 from sottovoce.service.answers.excluded_records import left_out_note
+from sottovoce.service.answers.far_bounds import far_bounds_note
 from sottovoce.service.answers.forest import forest
 from sottovoce.service.answers.paper_table import PaperTable, estimate_cells, interval_name
 from sottovoce.service.answers.protection import nobody_note, protection_note
@@ -231,6 +232,7 @@ class Answer(PaperTable):
         about = (
             nobody_note(asked.facts),
             bounds_note(self.posterior),
+            far_bounds_note(self.posterior, self.rows),
             protection_note(self.cost),
             repeat_note(self.earlier),
         )

@@ -233,6 +233,8 @@ class TradeOff:
             ways = ["accept a wider interval"]
             ways += ["ask about fewer groups"] if self.question.by else []
             ways += ["state closer bounds"] if self.question.verb not in ("proportion", "counts") else []
+            if self.question.verb == "mean" and not self.question.by and self.question.tails != "smooth":
+                ways += ['assume a smooth tail where bounds are far (tails="smooth")']
             column = self.question.columns_asked[0]
             if isinstance(self.question.facts[column], Number) and column not in self.imagined.columns:
                 ways += [f"say how far {column} spreads, if you know (--imagine {column}=0.1, imagined=)"]
