@@ -229,6 +229,22 @@ def curator(tmp_path: Path) -> Iterator[sv.Curator]:
         yield opened
 
 
+@pytest.mark.parametrize("person", [sv.Person(), sv.Person(rows=1)])
+def test_of_a_person_one_row_counts(tmp_path: Path, person: sv.Person) -> None:
+    """Two rows each: any one of them has the law of all."""
+    rng = np.random.default_rng(3)
+    lived, seen = rng.exponential(30, 8000), rng.uniform(0, 90, 8000)
+    table = {"days": np.minimum(lived, seen), "died": lived < seen, "who": np.arange(8000) // 2}
+    facts = sv.Facts(days=sv.Number(0, 60), died=sv.Flag(), who=person)
+    with sv.Curator(pa.table(table), tmp_path / "l", sv.ApproxDP(2, 1e-6), facts=facts, dataset="p") as opened:
+        answer = opened.survival("days", event="died", cuts=[10, 30, 60], spend=0.5)
+        assert opened.n == 4000
+    assert "one row of each person counts" in answer.notes
+    ends = answer.posterior.interval(0.9999)
+    truth = np.exp(-np.array([10, 30, 60]) / 30)
+    assert np.all((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
+
+
 def test_what_follows_from_the_curves(curator: sv.Curator) -> None:
     answer = curator.survival("days", event="died", by="ward", cuts=[5, 10, 20, 40, 60], spend=0.4)
     lasting = {"A": 20.0, "B": 60.0}

@@ -116,7 +116,8 @@ class SurvivalQuestion(Question):
         marks = (-math.inf, *inner, math.inf)
         cells = tuple(f"{low:g} to {high:g}" for low, high in itertools.pairwise(marks))
         axes = (value_axis(self.event, self.facts[self.event]), Axis(name, True, marks, cells, other))
-        return self._grouped(Groups((*self.groups.axes, *axes)))
+        groups = Groups((*self.groups.axes, *axes))
+        return GroupMoments(groups.kinds, groups.others)  # of a person one row counts: no average of rows is a record
 
     def imagined_shares(self, event: float) -> Floats:
         """Return which part of a group's records is in each cell, if times lie evenly and half go on beyond the cuts.

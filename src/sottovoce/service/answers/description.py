@@ -149,8 +149,13 @@ class Description:
         return rows
 
     def _missing(self, means: Answer) -> list[dict[str, Any]] | None:
-        """Return how many have no value of a number in each group: all of it less those whose values were added."""
+        """Return how many have no value of a number in each group: all of it less those whose values were added.
+
+        Where a person's rows are averaged it is not told: they count in parts of groups, their averages in one.
+        """
         posterior = means.posterior
+        if means.question.averaged:
+            return None
         if not isinstance(posterior, CellsPosterior) or not posterior.reading.counted or posterior.reading.fine != 1:
             return None
         noisy, noise, _ = posterior.noisy_counts()
@@ -304,7 +309,7 @@ def table_questions(
             result.append(make_question("counts", cells.names, facts, cells=cells, where=where))
         else:
             raise InvalidValue(f"{name!r} is a {column.word}; numbers, flags and categories are described")
-    if by and any(question.verb == "mean" for question in result):
+    if by and any(question.verb == "mean" and not question.averaged for question in result):
         result.append(make_question("counts", groups.names, facts, cells=Cells(facts, cuts), where=where))
     # The first tells the groups, which counts of cells do not.
     return sorted(result, key=lambda question: question.verb == "counts")
