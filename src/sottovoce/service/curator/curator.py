@@ -223,6 +223,8 @@ class Curator(ReleasePipeline, PaidVerbs, RowsOfPersons):
         with self._turn:
             written = self._source.seen is not None and self._source.state() != self._source.seen
             counts = self.n is not None and isinstance(self._table, Reachable) and self._table.grows
+            if counts and isinstance(self._table, Reachable):  # a connection that was ended is made anew first
+                self._table.ensure_available()
             if written or counts:
                 with on_the_grid(self._time_grid):  # to count persons takes longer, the more rows they have
                     self._take_up(written=written)
