@@ -129,14 +129,34 @@ class CumulativeCounts:
         """About how many records the group has."""
         return float(self.rising[-1])
 
+    @cached_property
+    def _moments(self) -> tuple[Floats, Floats]:
+        """Sums over observations of w_i^(k - j) w_n^j v^(k/2), at every edge i but the first: for k = 2, and for k = 4.
+
+        The second and fourth moments of the noise of F(x) - pF(high) are polynomials in p with these coefficients; the
+        fourth is needed where noise has another kurtosis than a normal law.
+        """
+        rows, last = self.weights, self.weights[-1]
+        v = self.variances
+        second = np.stack(
+            [self.covariance.diagonal(), self.covariance[:, -1], np.full(len(rows), self.covariance[-1, -1])]
+        )
+        if not self.excess:
+            return second, np.zeros((5, len(rows)))
+        squares, cross = rows**2, last**2
+        fourth = [squares**2 @ v**2, (squares * rows) @ (last * v**2), squares @ (cross * v**2)]
+        fourth += [rows @ (cross * last * v**2), np.full(len(rows), cross**2 @ v**2)]
+        return second, np.stack(fourth)
+
     def _gaps(self, p: float) -> tuple[Floats, Floats, Floats]:
         """Return D(x) = F(x) - pF(high) at every edge, the standard deviation of its noise and its excess kurtosis."""
-        rows = np.vstack([np.zeros(self.weights.shape[1]), self.weights])
-        rows = rows - p * rows[-1]
-        variance = (rows**2) @ self.variances
-        fourth = self.excess * ((rows**4) @ self.variances**2)
-        excess = fourth / np.maximum(variance**2, 1e-300)
-        return self.rising - p * self.size, np.sqrt(variance), excess
+        second, fourth = self._moments
+        variance = np.maximum(np.array([1.0, -2 * p, p**2]) @ second, 0.0)
+        fourths = self.excess * np.maximum(np.array([1.0, -4 * p, 6 * p**2, -4 * p**3, p**4]) @ fourth, 0.0)
+        first = p**2 * self.covariance[-1, -1]  # F(low) is 0
+        noise = np.sqrt(np.append(first, variance))
+        excess = np.append(self.excess * p**4 * fourth[4, 0], fourths) / np.maximum(noise**4, 1e-300)
+        return self.rising - p * self.size, noise, np.minimum(excess, self.excess)  # a sum has no more than its parts
 
     def accepted(self, p: float, level: float) -> NDArray[np.bool_]:
         """Return of each cell [l, r) whether the p-quantile may lie in it.
