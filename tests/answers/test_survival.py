@@ -229,6 +229,16 @@ def curator(tmp_path: Path) -> Iterator[sv.Curator]:
         yield opened
 
 
+def test_odd_records_are_counted_in_a_table_as_in_memory(tmp_path: Path) -> None:
+    odd = [(time, event) for time, event in HOSTILE if time != "x" and event != "perhaps"] * 3
+    odd += [(math.nextafter(10.0, side), True) for side in (0.0, 20.0)] + [(10.0, False)]
+    times, events = (list(column) for column in zip(*odd, strict=True))
+    frame = pa.table({"days": pa.array(times, pa.float64()), "died": pa.array(events, pa.bool_())})
+    with sv.Curator(frame, tmp_path / "l", PureDP(200), facts=FACTS.about(["days", "died"]), dataset="p") as opened:
+        answer = opened.survival("days", event="died", cuts=[10, 30, 60], spend=1.0)
+    assert answer.posterior.cells.tolist() == counted(answer.posterior.question, times, events).tolist()
+
+
 @pytest.mark.parametrize("person", [sv.Person(), sv.Person(rows=1)])
 def test_of_a_person_one_row_counts(tmp_path: Path, person: sv.Person) -> None:
     """Two rows each: any one of them has the law of all."""
