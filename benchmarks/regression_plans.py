@@ -35,8 +35,8 @@ _FACTS = {"x": Number(-1, 1), "f": Flag(), "c": Category(["a", "b", "c"]), "w": 
 TABLES: dict[str, tuple[str, dict[str, Any]]] = {
     "even": ("x + f + c", {"x": 0.25}),
     "narrow number, flag of 10 %, level of 5 %": ("x + f + c", {"x": 0.08, "f": 0.1, "c": {"a": 0.65, "b": 0.3}}),
-    "flag of 5 %, outcome of 20 %": ("x + f", {"f": 0.05, "y": 0.2}),
-    "flag of 1 %": ("x + f", {"f": 0.01}),
+    "flag of 5 %, outcome of 20 %": ("x + f", {"x": 0.25, "f": 0.05, "y": 0.2}),
+    "flag of 1 %": ("x + f", {"x": 0.25, "f": 0.01}),
     "twelve levels": ("f + w", {}),
     "twelve levels, some rare": (
         "f + w",

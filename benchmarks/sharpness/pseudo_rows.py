@@ -1,6 +1,6 @@
 """Sums over pseudo-rows beside those over 10⁶ random rows: what `JointPriors.nugget` stands for.
 
-A release with next to no noise is concluded; what its information matrices are then expected to be, at the mode, is laid
+A release with next to no noise is concluded; what its information matrices are expected to be at its mode is laid
 beside what they are, entry by entry, as a part of √(HᵢᵢHⱼⱼ).
 
 python -m benchmarks.sharpness.pseudo_rows
