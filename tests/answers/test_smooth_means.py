@@ -160,6 +160,7 @@ def test_records_without_a_value_are_left_out(tmp_path: Path) -> None:
         again = curator.mean("cost", where="old", tails="smooth", spend=0.5, again=True)
         assert (again.entry, again.rows) == (answer.entry, answer.rows)
         assert "could hide unseen" in answer.summary()
+        assert "generalized Pareto" in answer.methods()
         assert any("could hide unseen" in note for note in answer.notes)
         assert Release.from_dict(answer.release.to_dict()).value == answer.release.value
         assert curator.plan("smooth mean of cost", spend=0.2).width > 0

@@ -37,7 +37,7 @@ _NOISE = {
 }
 _DEFINED = "Dwork, McSherry, Nissim and Smith, Calibrating Noise to Sensitivity in Private Data Analysis, TCC 2006"
 _LOOKS = "Bun and Steinke, Concentrated Differential Privacy, TCC 2016-B"
-_SEARCH = "quantile search"
+_SEARCH, _SMOOTH = "quantile search", "smooth means"
 _UNKNOWN = "not known"
 """Printed where noise hides a row: the middle of all that there can be is no estimate."""
 
@@ -173,6 +173,14 @@ def _added(mechanism: Mapping[str, Any], posterior: Any) -> tuple[str, str]:
             )
         times = f"in {len(mechanism['entries'])} answers" if "entries" in mechanism else "once"
         return f"The statistics it rests on were released {times} with {name}.", cited
+    if mechanism.get("mechanism") == _SMOOTH:
+        looks = len(posterior.looks)
+        return (
+            f"The column's tail was looked for in {looks} round{'' if looks == 1 else 's'} of counts, then values were "
+            "added up within a window chosen by these noisy counts, and positions beyond it; all were released with "
+            "discrete Gaussian noise. The tail was taken to follow a generalized Pareto law, or one with a lump.",
+            f"{_LOOKS}; Pickands, Statistical Inference Using Extreme Order Statistics, Annals of Statistics 1975",
+        )
     if "rho" in mechanism:
         return (
             f"Sums over clipped records were released in several looks with discrete Gaussian noise, together "
