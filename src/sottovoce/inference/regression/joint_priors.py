@@ -45,6 +45,9 @@ class JointPriors:
     residual_skew_sd
         κ ~ N(0, residual_skew_sd²) of the shifted log-normal law of residuals: κ = 1, whose skewness is 6, as costs
         and lengths of stay have it, lies two deviations out.
+    count_dispersion_shape
+        The dispersion α of counts is Lomax, P(α > a) = (1 + a)^−shape: with 3 its mean is one half, and nights in a
+        hospital, of which most people have none, vary as with an α of thirty.
     missing_median, missing_sd
         The share of records in which a value is missing is Φ(u), u normal about Φ⁻¹(`missing_median`).
     secret_log_sd
@@ -72,6 +75,7 @@ class JointPriors:
     tail_median: float = 0.05
     tail_sd: float = 0.8
     residual_skew_sd: float = 0.5
+    count_dispersion_shape: float = 3.0
     missing_median: float = 0.01
     missing_sd: float = 1.0
     secret_log_sd: float = 3.0
