@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from sottovoce.inference.cells.intervals import central, checked_level
+from sottovoce.inference.cells.intervals import around, central, checked_level, to_the_ends
+from sottovoce.inference.cells.mean_limits import mean_limits
+from sottovoce.inference.cells.moments import mean_draws
 from sottovoce.inference.cells.questions import Question
 from sottovoce.inference.cells.tail_windows import (
     FAR,
@@ -182,6 +184,13 @@ class SmoothMeanPosterior:
         sums = self.sums
         if sums is None:
             raise InvalidData("this search has not been finished")
+        if self._of_any is not None:
+            sizes, (total, square), variances = self._of_any
+            means, spreads, _ = mean_draws(sizes, total, square, variances, _DRAWS, seeded_rng(_SEED))
+            low, high = self.bounds
+            half, size = (high - low) / 2, float(sizes.mean())
+            plain, by_noise = half * float(spreads.mean()) / math.sqrt(size), half * math.sqrt(variances[0]) / size
+            return (low + high) / 2 + half * means, np.array([low, high]), plain, by_noise
         low, high = self.window.ends
         width, middle, noise = high - low, (low + high) / 2, sums.scale
         outside, missing = max(float(sums.outside), 0.0), noise / math.sqrt(POSITION)
@@ -210,6 +219,34 @@ class SmoothMeanPosterior:
         return draws, limits, plain, by_noise
 
     @cached_property
+    def _of_any(self) -> tuple[Floats, tuple[float, float], tuple[float, float]] | None:
+        """Where nothing lies beyond the window: draws of N, noisy Σt and Σt², and the noise on each. Else None.
+
+        No tail is assumed then, and the mean is told as one of any tail is.
+        """
+        sums = self.sums
+        if sums is None or self.beyond():
+            return None
+        outside, missing = 0.0, 0.0
+        if self.question.may_miss:
+            outside, missing = max(float(sums.outside), 0.0), sums.scale / math.sqrt(POSITION)
+        away = np.maximum(outside + missing * seeded_rng(_SEED).standard_normal(_DRAWS), 0.0)
+        told = sums.total / STEPS, sums.squares / STEPS - FAR * outside
+        noise = (2 * sums.scale) ** 2, sums.scale**2 / FREE + (FAR * missing) ** 2
+        return np.maximum(self.n - away, 1.0), told, noise
+
+    def _limited(self, draws: Floats, level: float) -> Floats:
+        """Return the interval of a mean of any tail, drawn out to the limits that squares set."""
+        ends = to_the_ends(draws[:, None], level, *self.bounds)
+        if self._of_any is None:
+            return ends
+        sizes, (total, square), noise = self._of_any
+        known = np.array([sizes.mean()]), np.array([sizes.var()])
+        limits = mean_limits(known, (np.array([total]), np.array([square])), noise, level, "gaussian")
+        low, high = self.bounds
+        return around(ends, np.where(np.isnan(limits), ends, (low + high) / 2 + (high - low) / 2 * limits))
+
+    @cached_property
     def draws(self) -> Floats:
         """Draws of the mean, (draws, 1)."""
         draws, limits, _, _ = self._told
@@ -219,6 +256,8 @@ class SmoothMeanPosterior:
         """Return the interval of the mean, (low, high) last."""
         level = checked_level(level)
         draws, limits, _, noise = self._told
+        if self._of_any is not None:
+            return self._limited(draws, level)
         low, high = central(draws[:, None], level)[0]
         low, high = max(low, limits[0]), min(high, limits[1])
         middle = float(np.clip(np.median(draws), *limits))
