@@ -231,9 +231,9 @@ class SmoothMeanPosterior:
         if self.question.may_miss:
             outside, missing = max(float(sums.outside), 0.0), sums.scale / math.sqrt(POSITION)
         away = np.maximum(outside + missing * seeded_rng(_SEED).standard_normal(_DRAWS), 0.0)
-        told = sums.total / STEPS, sums.squares / STEPS - FAR * outside
+        noisy = sums.total / STEPS, sums.squares / STEPS - FAR * outside
         noise = (2 * sums.scale) ** 2, sums.scale**2 / FREE + (FAR * missing) ** 2
-        return np.maximum(self.n - away, 1.0), told, noise
+        return np.maximum(self.n - away, 1.0), noisy, noise
 
     def _limited(self, draws: Floats, level: float) -> Floats:
         """Return the interval of a mean of any tail, drawn out to the limits that squares set."""
