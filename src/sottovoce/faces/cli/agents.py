@@ -33,7 +33,7 @@ def mcp(
     ] = None,
     http: Annotated[str | None, typer.Option(help="Serve HTTP on this host and port, such as 127.0.0.1:8765.")] = None,
 ) -> None:
-    """Serve a data set as tools for an agent, over standard input and output, or over HTTP with --http."""
+    """Let an agent ask, within a part of the budget, over standard input or HTTP."""
     from sottovoce.faces.agents.mcp_server import agent_server  # noqa: PLC0415 - an extra
     from sottovoce.faces.agents.tools import AgentAccess  # noqa: PLC0415
 

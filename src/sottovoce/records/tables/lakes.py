@@ -5,6 +5,7 @@ Their folders hold records that were deleted or replaced too; which of them are 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Callable
@@ -61,7 +62,9 @@ def lake_address(source: str) -> str | None:
     """
     if source.partition(":")[0] in _KINDS:
         return source
-    kind = lake_of(Path(source)) if "://" not in source and Path(source).is_dir() else None
+    kind = None
+    with contextlib.suppress(OSError, ValueError):  # a text that is no path names no folder
+        kind = lake_of(Path(source)) if "://" not in source and Path(source).is_dir() else None
     return f"{kind}:{source}" if kind in _KINDS else None
 
 
