@@ -16,10 +16,12 @@ from sottovoce.inference.regression.row_law import RowLaw
 from sottovoce.mechanisms import observation_model
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.records.facts import Category, Facts, Flag, Number
+from sottovoce.records.facts import Category, Count, Facts, Flag, Number
 
 N = 4000
-FACTS = Facts(y=Flag(), z=Number(-4, 4), x=Number(-3, 3), w=Number(-3, 3), f=Flag(), g=Category(("a", "b", "c")))
+FACTS = Facts(
+    y=Flag(), k=Count(40), z=Number(-4, 4), x=Number(-3, 3), w=Number(-3, 3), f=Flag(), g=Category(("a", "b", "c"))
+)
 
 
 def table(seed: int = 1) -> dict[str, np.ndarray]:
@@ -28,7 +30,8 @@ def table(seed: int = 1) -> dict[str, np.ndarray]:
     f, g = rng.random(N) < 0.3, rng.integers(0, 3, N)
     t = -0.5 + 0.8 * x - 0.4 * w + 0.5 * f
     y, z = rng.random(N) < special.expit(t), np.clip(t + rng.normal(size=N), -4, 4)
-    return {"y": y, "z": z, "x": x, "w": w, "f": f, "g": np.array(["a", "b", "c"])[g]}
+    k = rng.poisson(np.exp(t)).clip(0, 40)
+    return {"y": y, "k": k, "z": z, "x": x, "w": w, "f": f, "g": np.array(["a", "b", "c"])[g]}
 
 
 def released(text: str, rho: float, family: str = "", seed: int = 3) -> Coefficients:
@@ -37,7 +40,9 @@ def released(text: str, rho: float, family: str = "", seed: int = 3) -> Coeffici
     return found
 
 
-@pytest.mark.parametrize(("text", "family"), [("y ~ x*w + f + g", ""), ("y ~ x + w", "probit"), ("z ~ x + f:w", "")])
+@pytest.mark.parametrize(
+    ("text", "family"), [("y ~ x*w + f + g", ""), ("y ~ x + w", "probit"), ("z ~ x + f:w", ""), ("k ~ x + f", "")]
+)
 def test_derivatives_are_those_of_the_moments(text: str, family: str) -> None:
     found = released(text, 0.5, family)
     model = JointLikelihood(found.formula, N, found.looks)

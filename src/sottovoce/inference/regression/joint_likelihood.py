@@ -23,6 +23,7 @@ from functools import cached_property
 import numpy as np
 from scipy import linalg, special
 
+from sottovoce.inference.regression.count_law import CountLaw
 from sottovoce.inference.regression.formula import Formula
 from sottovoce.inference.regression.joint_priors import JointPriors
 from sottovoce.inference.regression.released_look import ReleasedLook
@@ -41,17 +42,18 @@ class _Observed:
     """A look as the likelihood needs it, in the order score, upper triangles of information and meat."""
 
     released: ReleasedLook
+    has_score: bool
     has_information: bool
     has_meat: bool
 
     @cached_property
     def score(self) -> Floats:
-        return np.asarray(self.released.sums["score"])
+        return np.asarray(self.released.sums["score"]) if self.has_score else np.zeros(0)
 
     @cached_property
     def matrices(self) -> Floats:
         names = ["information"] * self.has_information + ["meat"] * self.has_meat
-        upper = np.triu_indices(len(self.score))
+        upper = np.triu_indices(self.released.look.dimension)
         return np.concatenate([np.zeros(0), *(self.released.sums[name][upper] for name in names)])
 
 
@@ -110,19 +112,21 @@ class JointLikelihood:
     ) -> None:
         self.formula, self.n, self.priors, self.secret = formula, n, priors or JointPriors(), secret
         self.law = RowLaw(formula.encoding, self.priors)
-        self.linear = formula.family == "linear"
+        self.linear, self.counts = formula.family == "linear", formula.family == "poisson"
+        varies = self.linear or self.counts
         self.looks = [
-            _Observed(look, "information" in look.sums, self.linear and "meat" in look.sums)
+            _Observed(look, "score" in look.sums, "information" in look.sums, varies and "meat" in look.sums)
             for look in looks
-            if "score" in look.sums
+            if varies or "score" in look.sums
         ]
+        self.scored = [place for place, look in enumerate(self.looks) if look.has_score]
         self.d = formula.encoding.size
         self.upper = np.triu_indices(self.d)
         first = self.law.size
         self.eta = slice(first, first + self.d)
         self.missing = first + self.d
         """The place of the share of records with a missing value; after it those of the residuals' law."""
-        self.size = first + self.d + 1 + (3 if self.linear else 0)
+        self.size = first + self.d + 1 + (3 if self.linear else 1 if self.counts else 0)
         self.score = np.concatenate([look.score for look in self.looks])
         self.matrices = np.concatenate([look.matrices for look in self.looks])
         self.normals, self.odds, self.stretches = self.law.points(None)
@@ -202,6 +206,10 @@ class JointLikelihood:
         """Return the law of a linear regression's residuals."""
         return ResidualLaw.of(u[self.missing + 1 :], self.priors)
 
+    def count_law(self, u: Floats) -> CountLaw:
+        """Return the law of the counts that a Poisson regression explains."""
+        return CountLaw.of(u[self.missing + 1 :], int(self.formula.response.high), self.priors)  # type: ignore[attr-defined]
+
     def moments(self, u: Floats, *, slopes: bool = True) -> ExpectedSums:
         """Return what the looks are expected to have released, and the derivatives of that by u."""
         pseudo = self.law.rows(u, self.normals, self.odds, slopes=slopes)
@@ -210,6 +218,7 @@ class JointLikelihood:
         complete, dwhole = self._whole(u)
         t1, records = x @ theta, self.n * complete * pseudo.weights
         law = self.residual_law(u) if self.linear else None
+        counts = self.count_law(u) if self.counts else None
         products = x[:, self.upper[0]] * x[:, self.upper[1]]
         moved = self._theta_slopes(u, pseudo, theta, root) if slopes else None
         dt1 = None if moved is None else self._dropped(pseudo, pseudo.along(theta)) + x @ moved
@@ -223,7 +232,9 @@ class JointLikelihood:
             z, c = x @ T.T, look.predictors[0]
             squares, t0 = (z * z).sum(axis=1), z @ c
             v = look.weights(squares)
-            if law is None:
+            if counts is not None:
+                kernels = counts.kernels(look.model, t0, t1)  # type: ignore[arg-type]
+            elif law is None:
                 kernels = binary_residuals(look.model, t0, t1, slopes=slopes)
             else:
                 kernels = law.kernels(look.cap, look.beyond, t1 - t0)
@@ -231,7 +242,8 @@ class JointLikelihood:
             vs.append(v)
             parts = [(kernels.kept, v)] if observed.has_information else []
             parts += [(kernels.square, v * v)] if observed.has_meat else []
-            scores.append(T @ (x.T @ (records * v * kernels.mean[0])))
+            if observed.has_score:
+                scores.append(T @ (x.T @ (records * v * kernels.mean[0])))
             matrices += [self._turned(T, products.T @ (records * weight * kernel[0])) for kernel, weight in parts]
             if dt1 is None or dlog is None:
                 continue
@@ -246,7 +258,8 @@ class JointLikelihood:
             kernel = kernels.mean
             dk = (records * v)[:, None] * self._kernel_slopes(kernel, dlogv, dt0, dt1)
             derived = x.T @ dk + self._row_slopes(pseudo, records * v * kernel[0])
-            score_slopes.append(T @ derived)
+            if observed.has_score:
+                score_slopes.append(T @ derived)
             for kernel, weight in parts:
                 dlogw = dlogv if weight is v else 2 * dlogv - dlog
                 dk = (records * weight)[:, None] * self._kernel_slopes(kernel, dlogw, dt0, dt1)
@@ -339,16 +352,19 @@ class JointLikelihood:
         pseudo, complete = moments.pseudo, self._whole(u)[0]
         records = self.n * complete * pseudo.weights
         t1 = pseudo.rows @ moments.theta
-        L, d = len(self.looks), self.d
+        looks = [self.looks[place].released.look for place in self.scored]
+        zs, vs = [moments.z[place] for place in self.scored], [moments.v[place] for place in self.scored]
+        L, d = len(looks), self.d
         if self.linear:
             law = self.residual_law(u)
-            offs = [t1 - z @ look.released.look.predictors[0] for z, look in zip(moments.z, self.looks, strict=True)]
-            cuts = [(look.released.look.cap, look.released.look.beyond) for look in self.looks]
-            varies = law.covariances(cuts, offs)
+            offs = [t1 - z @ look.predictors[0] for z, look in zip(zs, looks, strict=True)]
+            varies = law.covariances([(look.cap, look.beyond) for look in looks], offs)
+        elif self.counts:
+            varies = self.count_law(u).covariances([look.model for look in looks], t1)  # type: ignore[misc]
         else:
             mean = self.formula.model.mean(t1)
             varies = np.broadcast_to(mean * (1 - mean), (L, L, len(t1)))
-        scaled = [z * v[:, None] for z, v in zip(moments.z, moments.v, strict=True)]
+        scaled = [z * v[:, None] for z, v in zip(zs, vs, strict=True)]
         derived = np.empty((L * d, L * d))
         for a in range(L):
             for b in range(a, L):
@@ -356,30 +372,39 @@ class JointLikelihood:
                 derived[a * d : (a + 1) * d, b * d : (b + 1) * d] = part
                 derived[b * d : (b + 1) * d, a * d : (a + 1) * d] = part.T
         error = self.priors.nugget**2 + 2 / self.n
-        for a, observed in enumerate(self.looks):
-            look, z = observed.released.look, moments.z[a]
-            weighed = (
-                records * moments.v[a] * (1.0 if self.linear else self.formula.model.slope(z @ look.predictors[0]))
-            )
+        for a, (look, z, v) in enumerate(zip(looks, zs, vs, strict=True)):
+            family = look.model if self.counts else self.formula.model
+            weighed = records * v * (1.0 if self.linear else family.slope(z @ look.predictors[0]))
             diagonal = (z * z).T @ weighed
             off = float(weighed @ (t1 - z @ look.predictors[0]) ** 2) / d
             at = np.arange(a * d, (a + 1) * d)
-            derived[at, at] += observed.released.noise["score"] ** 2 + error * off * diagonal
+            noise = self.looks[self.scored[a]].released.noise["score"]
+            derived[at, at] += noise**2 + error * off * diagonal
         scale = self.residual_law(u).variance if self.linear else 1.0
         return np.asarray(derived + tau**2 * scale * misfit)
+
+    def information(self, t: Floats) -> Floats:
+        """Return the slope of the mean of what is explained, with nothing cut."""
+        if self.linear:
+            return np.ones_like(t)
+        if self.counts:
+            return np.asarray(self.formula.model.expected(t))
+        return self.formula.model.slope(t)
 
     def misfit(self, u: Floats) -> Floats:
         """Return by how much, for τ = 1, an error of the mean of any shape moves the scores: Ψ."""
         pseudo = self.law.rows(u, self.normals * self.stretches[:, None], self.odds)
         theta, _ = self._theta(u, pseudo)
         t1 = pseudo.rows @ theta
-        slope = np.ones(len(t1)) if self.linear else self.formula.model.slope(t1)
+        slope = self.information(t1)
         records = self.n * self._whole(u)[0] * pseudo.weights * slope
         scaled = []
-        for observed in self.looks:
-            look = observed.released.look
+        for place in self.scored:
+            look = self.looks[place].released.look
             z = pseudo.rows @ look.matrix.T
             part = z * look.weights((z * z).sum(axis=1))[:, None]
+            if self.counts:  # of what lies beyond the cut less is seen
+                part = part * (look.model.slope(t1) / slope)[:, None]
             scaled.append(part if not look.beyond else 0.0 * part)
         each = np.hstack(scaled)
         full = pseudo.rows.T @ (pseudo.rows * records[:, None])

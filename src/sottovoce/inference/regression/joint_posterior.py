@@ -337,8 +337,10 @@ class _Nested:
         pseudo = model.law.rows(u, model.normals, model.odds)
         moments = model.moments(u, slopes=False)
         t = pseudo.rows @ moments.theta
-        slope = np.ones(len(t)) if model.linear else model.formula.model.slope(t)
+        slope = model.information(t)
         varies = model.residual_law(u).variance if model.linear else 1.0
+        if model.counts:
+            slope = slope / (1 + model.count_law(u).dispersion * slope)
         if model.formula.family == "probit":
             p = model.formula.model.mean(t)
             slope = slope**2 / np.maximum(p * (1 - p), 1e-12)
@@ -350,9 +352,9 @@ class _Nested:
 
     def _start(self) -> Floats:
         """Return latents near what the looks show."""
-        model, look = self.model, self.model.looks[-1].released
+        model, look = self.model, self.model.looks[0].released
         for observed in model.looks:
-            if observed.has_information:
+            if observed.has_information and observed.has_score:
                 look = observed.released
         glance = NoisyScoreInformation.of(look.look, None if model.secret else int(model.n), look.total, look.scales)
         second = glance.back @ glance.known @ glance.back.T
