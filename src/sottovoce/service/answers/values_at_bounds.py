@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from scipy import special
 
 from sottovoce.inference.cells.questions import OF_RECORDS
+from sottovoce.privacy.shares import percent
 from sottovoce.records.readings.group_moments import STEPS
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ def bounds_note(posterior: Posterior) -> str | None:
             if question.verb == "quantiles":
                 inner = edges[-2] if side == "above" else edges[1]
                 between = f"{min(inner, end):,.6g} and {max(inner, end):,.6g}"
-                text = f"about {100 * part:.0f} % of the values of {question.columns_asked[0]} lie between {between}"
+                share = percent(part, whole=True)
+                text = f"about {share} of the values of {question.columns_asked[0]} lie between {between}"
             said.append(f"{text}, where all {side} it count: if that is a surprise, widen the bounds")
     return "; ".join(said) or None
 
