@@ -152,3 +152,18 @@ def test_no_question_starves() -> None:
     assert sum(equal_widths([1e9, 1.0, 1.0], 0.3)) == pytest.approx(0.3)
     assert min(equal_widths([1e9, 1.0, 1.0], 0.3)) > 0.3 / 3 / 4 / 1.5
     assert sum(equal_widths([0.0, 0.0], 0.2)) <= 0.2
+
+
+@pytest.mark.parametrize("middle", [-2.0, -5.0, -12.0])
+def test_noise_far_below_zero_does_not_make_it_sure_that_none_is_missing(middle: float) -> None:
+    """The law of a number from zero on given a normal observation is a truncated normal law, here by quadrature."""
+    from sottovoce.service.answers.description import _count_row
+
+    spread = 30.0
+    draws = np.random.default_rng(1).normal(spread * middle, spread, (4000, 1))
+    grid = np.arange(0, 400)
+    odds = np.exp(-(((grid - spread * middle) / spread) ** 2) / 2 + middle**2 / 2)
+    wanted = grid[np.searchsorted(np.cumsum(odds) / odds.sum(), 0.975)]
+    row = _count_row(draws, 0.95)
+    assert row["low"] == 0 and row["high"] > 0
+    assert row["high"] == pytest.approx(wanted, rel=0.15, abs=1.5)

@@ -9,6 +9,7 @@ from html import escape
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from sottovoce.inference.cells.cells_posterior import CellsPosterior
 from sottovoce.inference.cells.groups import Groups
@@ -34,7 +35,7 @@ _LEAST_PART = 0.25
 """No question gets less than this part of an even share: a forecast of its width is only a forecast."""
 _SEED = 1925
 _DRAWS = 4000
-_FEWEST = 100
+_FEWEST = 1000
 """So many draws of a number of missing values must lie above zero for them to tell its law."""
 _PRIOR = 1.5
 """So many records the prior of shares counts for, as that of a question for a proportion."""
@@ -356,9 +357,17 @@ def _noises(noise: Any, size: int, rng: np.random.Generator) -> Floats:
 
 
 def _count_row(draws: Floats, level: float) -> dict[str, Any]:
-    """Return the row of a number that is not below zero, each as likely as another beforehand."""
+    """Return the row of a number that is not below zero, each as likely as another beforehand.
+
+    Where noise left next to no draw there, the tail of a normal law of the same mean and variance stands for them: that
+    noise went far below zero does not make it sure that there is none.
+    """
     above = draws[draws[:, 0] >= -0.5]
-    return _ends(np.maximum(np.rint(above if len(above) >= _FEWEST else draws), 0.0), level)
+    middle, spread = float(draws.mean()), float(draws.std())
+    if len(above) < _FEWEST and spread > 0:
+        ranks = (np.arange(len(draws)) + 0.5) / len(draws)
+        above = stats.truncnorm.ppf(ranks, (-0.5 - middle) / spread, np.inf, middle, spread)[:, None]
+    return _ends(np.maximum(np.rint(above if len(above) else draws), 0.0), level)
 
 
 def _ends(draws: Floats, level: float) -> dict[str, Any]:
