@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Protocol, TypeVar
 
 from sottovoce.privacy.errors import IncompatibleNotions, PromiseUnreachable
 from sottovoce.privacy.numbers import shown
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import ApproxDP, MaxSuccess, Promise
 
-__all__ = ["largest_keeping"]
+__all__ = ["largest_keeping", "quietest"]
+
+
+class _Noisy(Protocol):
+    @property
+    def variance(self) -> float: ...
+    @property
+    def profile(self) -> Profile: ...
+
+
+K = TypeVar("K")
+M = TypeVar("M", bound=_Noisy)
 
 _CLOSE = 1e-12
 """How near the crossing the search ends, relative to the parameter."""
@@ -83,6 +95,26 @@ def largest_keeping(
         if profile_at(answer).excess(target) <= 0:
             return answer
         back *= 4
+
+
+def quietest(kinds: Iterable[K], calibrated: Callable[[K], M], price: Callable[[Profile], float] | None) -> M:
+    """Return the mechanism of the kind of noise that gets most out of a promise, of those that can keep it.
+
+    Without a price that is the one with the least variance; with it, the one with the least at an equal price, for
+    variance falls as a price grows. Where none can keep the promise, the first says why.
+    """
+    mechanisms: list[M] = []
+    reasons: list[PromiseUnreachable] = []
+    for kind in kinds:
+        try:
+            mechanisms.append(calibrated(kind))
+        except PromiseUnreachable as error:
+            reasons.append(error)
+    if not mechanisms:
+        raise reasons[0]
+    if len(mechanisms) == 1:
+        return mechanisms[0]
+    return min(mechanisms, key=lambda item: item.variance * (1.0 if price is None else price(item.profile)))
 
 
 def _crossing(height: Callable[[float], float], broken: float, above: float, kept: float, below: float) -> float:

@@ -13,11 +13,11 @@ import numpy as np
 from sottovoce.inference.cells.cell_noise import KINDS, cell_noises, cell_profile
 from sottovoce.inference.cells.cells_posterior import CellsPosterior, cells_posterior
 from sottovoce.inference.cells.questions import Question
-from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.calibrate import largest_keeping, quietest
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
-from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
+from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.laplace import DiscreteLaplaceProfile
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Basis, Profile
@@ -142,18 +142,8 @@ class NoisyCells(Mechanism):
             with less noise at an equal price, for variance falls as a price grows.
         """
         n = checked_size(n)
-        result: list[Self] = []
-        reasons: list[PromiseUnreachable] = []
-        for kind in KINDS if noise is None else (noise,):
-            try:
-                result.append(cls._calibrated(system, n, target, kind))
-            except PromiseUnreachable as error:
-                reasons.append(error)
-        if not result:
-            raise reasons[0]
-        if len(result) == 1:
-            return result[0]
-        return min(result, key=lambda m: m.variance * (1.0 if price is None else price(m.profile)))
+        kinds = KINDS if noise is None else (noise,)
+        return quietest(kinds, lambda kind: cls._calibrated(system, n, target, kind), price)
 
     @classmethod
     def _calibrated(cls, system: Question, n: int | None, target: Promise, kind: NoiseKind) -> Self:

@@ -15,12 +15,12 @@ from sottovoce.inference.cells.cell_noise import KINDS
 from sottovoce.inference.cells.quantile_posterior import QuantilePosterior, SearchRound
 from sottovoce.inference.cells.quantile_search import first_edges, limited, merged, next_edges, round_shares, union_of
 from sottovoce.inference.cells.questions import Question
-from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.calibrate import largest_keeping, quietest
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.composition import compose
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
-from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachable
+from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.lattice import lattice_mu
 from sottovoce.privacy.numbers import Floats, as_floats, ceil_float
@@ -157,16 +157,8 @@ class SearchedQuantiles(Mechanism):
             less noise at an equal price, for variance falls as a price grows.
         """
         n = checked_size(n)
-        mechanisms: list[Self] = []
-        reasons: list[PromiseUnreachable] = []
-        for kind in KINDS if noise is None else (noise,):
-            try:
-                mechanisms.append(cls._calibrated(system, n, target, kind))
-            except PromiseUnreachable as error:
-                reasons.append(error)
-        if not mechanisms:
-            raise reasons[0]
-        return min(mechanisms, key=lambda m: m.variance * (1.0 if price is None else price(m.profile)))
+        kinds = KINDS if noise is None else (noise,)
+        return quietest(kinds, lambda kind: cls._calibrated(system, n, target, kind), price)
 
     @classmethod
     def _calibrated(cls, system: Question, n: int | None, target: Promise, kind: NoiseKind) -> Self:
