@@ -237,11 +237,7 @@ class AdaptiveLooks(Mechanism):
         remaining = np.where(np.abs(A) @ untold > 0, math.nan, remaining)
         if system.groups and np.isnan(remaining[system.encoding.wholes[0]]).all():  # nor beside what groups lie
             remaining[[place for ends in system.groups for place in range(*ends)]] = math.nan
-        family, cut, full = system.model, None, None
-        if isinstance(family, LinearFamily) and last.look.cap < 1:
-            cut = last.look.cap * family.scale.half
-        elif isinstance(family, PoissonFamily) and 0 < last.look.cap < family.response.high:  # type: ignore[attr-defined]
-            cut = float(last.look.cap)
+        cut, full = _cut_at(system, last.look), None
         if isinstance(last.look.model, PoissonFamily) and belief.imagined is not None:
             best = int(np.argmax(belief.weights))
             rows, records = belief.imagined.rows[best], belief.imagined.records[best]
@@ -269,8 +265,8 @@ class AdaptiveLooks(Mechanism):
             unknown |= posterior.unlearned > _UNLEARNED
         plain = np.where(np.abs(A) @ unknown > 0, math.nan, plain)
         last = next(look.look for look in reversed(path.looks) if "information" in look.scales)
-        cut = last.cap * system.model.scale.half if isinstance(system.model, LinearFamily) and last.cap < 1 else None
-        return Coefficients.from_belief(system, belief, plain, cut, posterior.misfit, None, tuple(path.looks))
+        shown = posterior.misfit, posterior.full, tuple(path.looks)
+        return Coefficients.from_belief(system, belief, plain, _cut_at(system, last), *shown)
 
     # The attack.
 
@@ -348,6 +344,16 @@ class AdaptiveLooks(Mechanism):
 
     def _parameters(self) -> dict[str, Any]:
         return {"rho": self.rho}
+
+
+def _cut_at(system: Formula, look: Look) -> float | None:
+    """Return where a look cut residuals or counts, in the units of the response; None where it cut none."""
+    family = system.model
+    if isinstance(family, LinearFamily) and look.cap < 1:
+        return look.cap * family.scale.half
+    if isinstance(family, PoissonFamily) and 0 < look.cap < family.response.high:  # type: ignore[attr-defined]
+        return float(look.cap)
+    return None
 
 
 @dataclass(frozen=True, eq=False)

@@ -126,7 +126,7 @@ class JointLikelihood:
         self.eta = slice(first, first + self.d)
         self.missing = first + self.d
         """The place of the share of records with a missing value; after it those of the residuals' law."""
-        self.size = first + self.d + 1 + (3 if self.linear else 1 if self.counts else 0)
+        self.size = first + self.d + 1 + (3 if self.linear else 2 if self.counts else 0)
         self.score = np.concatenate([look.score for look in self.looks])
         self.matrices = np.concatenate([look.matrices for look in self.looks])
         self.normals, self.odds, self.stretches = self.law.points(None)
@@ -218,7 +218,7 @@ class JointLikelihood:
         complete, dwhole = self._whole(u)
         t1, records = x @ theta, self.n * complete * pseudo.weights
         law = self.residual_law(u) if self.linear else None
-        counts = self.count_law(u) if self.counts else None
+        counts = self.count_law(u).at(t1, slopes=slopes) if self.counts else None
         products = x[:, self.upper[0]] * x[:, self.upper[1]]
         moved = self._theta_slopes(u, pseudo, theta, root) if slopes else None
         dt1 = None if moved is None else self._dropped(pseudo, pseudo.along(theta)) + x @ moved
@@ -233,7 +233,7 @@ class JointLikelihood:
             squares, t0 = (z * z).sum(axis=1), z @ c
             v = look.weights(squares)
             if counts is not None:
-                kernels = counts.kernels(look.model, t0, t1)  # type: ignore[arg-type]
+                kernels = counts.kernels(look.model, t0)  # type: ignore[arg-type]
             elif law is None:
                 kernels = binary_residuals(look.model, t0, t1, slopes=slopes)
             else:
@@ -360,7 +360,7 @@ class JointLikelihood:
             offs = [t1 - z @ look.predictors[0] for z, look in zip(zs, looks, strict=True)]
             varies = law.covariances([(look.cap, look.beyond) for look in looks], offs)
         elif self.counts:
-            varies = self.count_law(u).covariances([look.model for look in looks], t1)  # type: ignore[misc]
+            varies = self.count_law(u).at(t1, slopes=False).covariances([look.model for look in looks])  # type: ignore[misc]
         else:
             mean = self.formula.model.mean(t1)
             varies = np.broadcast_to(mean * (1 - mean), (L, L, len(t1)))

@@ -24,6 +24,7 @@ from sottovoce.inference.regression.row_law import MOST_COMBINATIONS
 from sottovoce.inference.regression.sampler_settings import RELEASED, SamplerSettings
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.facts.encodings import levels_of
+from sottovoce.records.readings.families import PoissonFamily
 
 __all__ = ["JointPosterior", "JointRegression"]
 
@@ -58,6 +59,8 @@ _NOTHING = -8.0
 """The log of a weight that is as good as none."""
 _SHORT_STEPS = 2
 """Steps from one point of a grid to the next."""
+_MOST_VARIED = 50.0
+"""The largest dispersion of counts that `PoissonFamily` knows."""
 _LONGEST = 6.0
 """No step moves the latents by more than so many prior standard deviations."""
 
@@ -79,6 +82,8 @@ class JointPosterior:
         Which part of its prior variance each entry of θ has left, in units of the linear predictor.
     misfit
         The posterior mean of τ.
+    full
+        Which part of counts lies at or beyond their public bound (`PoissonFamily.full`); None of other responses.
     latent
         The mode of all latents.
     """
@@ -90,6 +95,7 @@ class JointPosterior:
     hidden: NDArray[np.bool_]
     unlearned: Floats
     misfit: float
+    full: float | None
     latent: Floats
 
     @property
@@ -180,7 +186,9 @@ class _Nested:
         weights, means, covariances, unlearned = self._mixture(u, near, tau, axes)
         misfit = tau if not self.misses else float(axes[0].weights @ [self.tau(value) for value in axes[0].values])
         hidden_entries = self._hidden_entries(u, near, axes)
-        return JointPosterior(weights, means, covariances, self._plain(u), hidden_entries, unlearned, misfit, u)
+        return JointPosterior(
+            weights, means, covariances, self._plain(u), hidden_entries, unlearned, misfit, self._full(u), u
+        )
 
     def _hidden_entries(self, u: Floats, near: Quadratic, axes: Sequence[_Axis]) -> NDArray[np.bool_]:
         """Return which entries have a number whose spread, or levels whose share, is not known."""
@@ -349,6 +357,15 @@ class _Nested:
         )
         root = np.linalg.inv(moments.root)
         return np.asarray(np.linalg.inv(information + root.T @ root))
+
+    def _full(self, u: Floats) -> float | None:
+        """Return which part of counts is as large as their public bound, or would be larger."""
+        model = self.model
+        if not model.counts:
+            return None
+        law, pseudo = model.count_law(u), model.law.rows(u, model.normals, model.odds, slopes=False)
+        family = PoissonFamily(model.formula.response, law.high, min(law.dispersion, _MOST_VARIED))
+        return float(pseudo.weights @ family.full(pseudo.rows @ model.place(u)[0]))
 
     def _start(self) -> Floats:
         """Return latents near what the looks show."""
