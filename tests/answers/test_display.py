@@ -17,7 +17,8 @@ from sottovoce.privacy.promises import ApproxDP, RenyiDP
 from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.facts import Category, Facts, Flag, Number
-from sottovoce.service.answers.display import drawn_rows, formatted, html_table, plain_words, scale_of
+from sottovoce.service.answers.digits import formatted
+from sottovoce.service.answers.display import drawn_rows, html_table, plain_words, scale_of
 from sottovoce.service.curator import Curator
 
 TRAP = '"><script>alert(1)</script>'

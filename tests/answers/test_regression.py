@@ -218,7 +218,10 @@ def test_a_poisson_regression_says_where_it_cut_counts(curator) -> None:
     cut = f"counts cut at {answer.posterior.cut:g}; what lies beyond is measured as a whole and allowed for, as far as"
     assert cut in " ".join(answer.summary().split())
     lines = Regression.from_json(answer.to_json()).summary().splitlines()
-    assert any(line.startswith("counts cut at") for line in lines) and max(map(len, lines)) <= 80
+    notes = lines[next(place for place, line in enumerate(lines) if line.startswith("counts cut at")) :]
+    assert max(map(len, notes)) <= 80
+    assert " to " in next(line for line in lines if line.startswith("age"))  # the rate ratio's interval
+    assert next(line for line in lines if line.startswith("Intercept")).endswith("%")  # whose e^ is no ratio
 
 
 @pytest.mark.parametrize(("text", "family"), [("visits ~ 0 + age", "poisson"), ("weight ~ 0 + age", "linear")])
@@ -273,6 +276,10 @@ def test_json_and_back_contrasts_arviz_and_plots(curator, tmp_path: Path) -> Non
     assert wards.low < 0.7 < wards.high and wards.what == "ward[T.B] - ward[T.C]"
     decade = answer.contrast({"age": 10, "sex": 1})
     assert decade.estimate == pytest.approx(10 * table["age"] + table["sex"])
+    assert answer.contrast("age=10, sex=1") == decade and decade.ratio is not None
+    assert [np.log(end) for end in decade.ratio.values()] == pytest.approx([decade.estimate, decade.low, decade.high])
+    assert "odds ratio" in repr(decade) and "95 % interval" in repr(decade)
+    assert decade.to_dict()["ratio"] == decade.ratio
     data = answer.to_arviz(500)
     assert list(data.posterior.coords["term"].values) == list(answer.table.term)
     assert data.posterior["coefficients"].shape == (1, 500, 5)

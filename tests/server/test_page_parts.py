@@ -305,4 +305,4 @@ def test_a_ratio_is_told_of_every_term_but_intercepts_and_of_none_that_no_number
     rows = [row("Intercept", 0.0, 1.0), row("S: Intercept", 0.0, 1.0), row("Intercepted", 0.0, 1.0)]
     rows += [row("x", -9.0, 9.0), row("x", 800.0, 801.0), row("x", None, None)]
     unsure = "too uncertain to tell"
-    assert _ratios(rows) == {"name": "odds ratio", "rows": ["", "", "2 (1 to 3)", unsure, unsure, unsure]}
+    assert _ratios(rows) == {"name": "odds ratio", "rows": ["", "", "2.0 (1.0 to 3.0)", unsure, unsure, unsure]}

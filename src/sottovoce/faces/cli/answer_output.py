@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +71,7 @@ def _shares(answer: Any, claim: str) -> list[dict[str, Any]]:
 
 
 def _share_line(row: dict[str, Any]) -> str:
-    from sottovoce.service.answers.display import formatted  # noqa: PLC0415 - numpy
+    from sottovoce.service.answers.digits import formatted  # noqa: PLC0415 - numpy
     from sottovoce.service.answers.row_names import row_name  # noqa: PLC0415 - needs the data extra
 
     estimate, low, high = formatted(row)[:3]
@@ -82,7 +82,7 @@ def _share_line(row: dict[str, Any]) -> str:
 def of_rows(answer: Any, rows: tuple[str, str] | None, claims: Sequence[str] = ()) -> ShownAnswer:
     """Return how two rows of an answer differ, and how likely claims about its rows are."""
     from sottovoce.service.answers.contrast import contrast  # noqa: PLC0415 - needs the data extra
-    from sottovoce.service.answers.display import sure  # noqa: PLC0415
+    from sottovoce.service.answers.digits import sure  # noqa: PLC0415
 
     lines: list[str] = []
     values: dict[str, Any] = {}
@@ -107,12 +107,12 @@ def of_rows(answer: Any, rows: tuple[str, str] | None, claims: Sequence[str] = (
 
 def of_regression(answer: Any, rows: Sequence[str] = (), contrasts: Sequence[str] = ()) -> ShownAnswer:
     """Return what a regression expects of rows, and contrasts of its terms."""
-    from sottovoce.service.answers.contrast_parser import contrast_sentence, parse_contrast  # noqa: PLC0415 - data extra
+    from sottovoce.service.answers.contrast_parser import parse_contrast  # noqa: PLC0415 - data extra
     from sottovoce.service.answers.predictions import expected, sentence  # noqa: PLC0415
 
     predicted = expected(answer.posterior, rows, answer.level)
     combined = [answer.contrast(parse_contrast(item, answer.posterior.terms)) for item in contrasts]
     lines = [sentence(answer.question.parsed.response, answer.level, item) for item in predicted]
-    lines += [contrast_sentence(item, answer.level, answer.ratio) for item in combined]
+    lines += [item.sentence() for item in combined]
     values = {"predicted": predicted} if predicted else {}
-    return ShownAnswer(lines, values | ({"contrasts": [asdict(item) for item in combined]} if combined else {}))
+    return ShownAnswer(lines, values | ({"contrasts": [item.to_dict() for item in combined]} if combined else {}))

@@ -25,7 +25,8 @@ from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.shares import percent
-from sottovoce.service.answers.display import PART, drowned, footing, formatted, html_table, privacy_part, shown
+from sottovoce.service.answers.digits import formatted
+from sottovoce.service.answers.display import PART, drowned, footing, html_table, privacy_part, shown
 from sottovoce.service.answers.distribution_function import (
     DistributionFunction,
     at_other_quantiles,

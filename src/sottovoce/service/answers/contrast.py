@@ -10,7 +10,8 @@ import numpy as np
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.shares import percent
 from sottovoce.service.answers.answer import Answer, Comparison
-from sottovoce.service.answers.display import formatted, shown
+from sottovoce.service.answers.digits import formatted
+from sottovoce.service.answers.display import shown
 
 __all__ = ["RowContrast", "contrast"]
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import shown
-from sottovoce.privacy.shares import percent
-from sottovoce.service.answers.display import formatted, sure
-from sottovoce.service.answers.regression import Contrast, ratio_is_told
 
-__all__ = ["contrast_sentence", "parse_contrast"]
+__all__ = ["parse_contrast"]
 
 _LONGEST = 10_000
 _WEIGHT = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
@@ -47,16 +43,3 @@ def parse_contrast(text: str, terms: Sequence[str]) -> dict[str, float]:
         weights[result[1]] = float(result[2] or 1.0)
         place = result.end()
     return weights
-
-
-def contrast_sentence(found: Contrast, level: float, ratio: str | None) -> str:
-    """Return a combination of coefficients with its interval in words; of odds and rates the ratio as well."""
-    numbers = {"estimate": found.estimate, "low": found.low, "high": found.high}
-    said = f"{found.what}: {_ranged(formatted(numbers), level)}"
-    if ratio is not None and ratio_is_told(numbers):
-        said += f", {ratio} {_ranged([f'{math.exp(value):.3g}' for value in numbers.values()], level)}"
-    return f"{said}; probability of the sign {sure(found.probability)}"
-
-
-def _ranged(numbers: Sequence[str], level: float) -> str:
-    return f"{numbers[0]} ({percent(level)} interval {numbers[1]} to {numbers[2]})"

@@ -25,7 +25,8 @@ from sottovoce.records.facts import Category, Cells, Count, Facts, Flag, Number
 from sottovoce.records.facts.column_names import quoted
 from sottovoce.records.facts.excluded_groups import groups_kept
 from sottovoce.service.answers.answer import Answer
-from sottovoce.service.answers.display import footing, formatted, shown
+from sottovoce.service.answers.digits import formatted
+from sottovoce.service.answers.display import footing, shown
 from sottovoce.service.answers.paper_table import in_latex, in_markdown, latex_words
 from sottovoce.service.answers.trade_off import TradeOff
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from sottovoce.inference.cells.groups import shown
 from sottovoce.privacy.shares import in_hundred, percent
+from sottovoce.service.answers.digits import NUMBERS, formatted
 
 __all__ = [
     "PART",
@@ -24,20 +25,16 @@ __all__ = [
     "drawn_rows",
     "drowned",
     "footing",
-    "formatted",
     "html_table",
-    "is_minute",
     "picture",
     "plain_words",
     "privacy_part",
     "scale_of",
     "shown",
-    "sure",
 ]
 
 PART = "privacy's part"
 """The heading of what privacy added to the width of an interval."""
-_NUMBERS = ("estimate", "low", "high")
 _FAR = 1e300
 """What lies beyond is drawn at the end of a scale: its length is no number any more."""
 
@@ -62,37 +59,6 @@ def drowned(low: float, high: float, ends: tuple[float, float]) -> bool:
     return ends[0] < ends[1] and (low, high) == ends
 
 
-def formatted(row: Mapping[str, Any], *, counts: bool = False) -> list[str]:
-    """Return estimate, low and high with as many digits as the interval bears out; what is not known is a ``?``.
-
-    >>> formatted({"estimate": 56.1032, "low": 40.6, "high": 71.9})
-    ['56', '41', '72']
-    >>> formatted({"estimate": 3.0, "low": 3.0, "high": 3.0})  # a quantile of counts, known
-    ['3', '3', '3']
-    >>> formatted({"estimate": 1e-9, "low": -1e-9, "high": 3e-9})  # of a unit as small as that
-    ['1e-09', '-1e-09', '3e-09']
-    >>> formatted({"estimate": None, "low": 0.0, "high": 1.0})  # of a row that noise hides
-    ['?', '0.0', '1.0']
-    """
-    numbers = [float(row[name]) if row[name] is not None else math.nan for name in _NUMBERS]
-    if is_minute(numbers):
-        return [f"{value:.2g}" for value in numbers]
-    width = max(numbers[2] - numbers[1], 1e-12)
-    known = numbers[1] == numbers[2] and all(value.is_integer() for value in numbers)
-    bare = counts or known or not math.isfinite(width)
-    digits = 0 if bare else int(np.clip(1 - np.floor(np.log10(width)), 0, 8))
-    return [
-        "-∞"
-        if value == -math.inf
-        else "∞"
-        if math.isinf(value)
-        else "?"
-        if math.isnan(value)
-        else _written(value, digits)
-        for value in numbers
-    ]
-
-
 def privacy_part(row: Mapping[str, Any], unknown: str = "") -> str:
     """Return the part of a row's width that privacy added; what is less than it can be told to is not told as nothing.
 
@@ -103,25 +69,6 @@ def privacy_part(row: Mapping[str, Any], unknown: str = "") -> str:
     if row["low"] == row["high"]:
         return "–"
     return unknown if share is None else "less than 1 %" if share < 0.01 else percent(share, whole=True)
-
-
-def sure(probability: float) -> str:
-    """Return a probability as text: nothing is certain.
-
-    >>> sure(0.97), sure(1.0), sure(0.0)
-    ('0.970', '>0.999', '<0.001')
-    """
-    return ">0.999" if probability >= 0.9995 else "<0.001" if probability < 0.0005 else f"{probability:.3f}"
-
-
-def is_minute(numbers: Sequence[float]) -> bool:
-    """Return whether numbers that are not all 0 would be written as zeros, with as many digits as are ever shown."""
-    return 0 < max(map(abs, numbers)) < 1e-6 and not any(map(math.isnan, numbers))
-
-
-def _written(value: float, digits: int) -> str:
-    text = f"{value:,.{digits}f}"
-    return text.removeprefix("-") if not any(digit in text for digit in "123456789") else text
 
 
 @dataclass(frozen=True)
@@ -167,7 +114,7 @@ def scale_of(rows: Iterable[Mapping[str, Any]]) -> DisplayScale:
     """
     rows = list(rows)
     known = [row for row in rows if row["estimate"] is not None] or rows
-    ends = [float(row[name]) for row in known for name in _NUMBERS if row[name] is not None]
+    ends = [float(row[name]) for row in known for name in NUMBERS if row[name] is not None]
     ends = [min(max(value, -_FAR), _FAR) for value in ends if math.isfinite(value)] or [0.0, 1.0]
     low, high = min(ends), max(ends)
     if low > 0 and low < 0.6 * high:
@@ -205,7 +152,7 @@ def drawn_rows(
 
     The thick part of an interval is what would be there without the noise, the thin rest is the price of privacy.
     """
-    names = list(itertools.takewhile(lambda name: name != _NUMBERS[0], rows[0] if rows else ()))
+    names = list(itertools.takewhile(lambda name: name != NUMBERS[0], rows[0] if rows else ()))
     scale = scale_of(rows)
     result = []
     for row in rows:
@@ -228,7 +175,7 @@ def picture(
     estimate only its range is drawn, in dashes, as far as the scale goes: it has no middle, and where it would lie
     without privacy nobody knows.
     """
-    numbers = [math.nan if row[name] is None else float(row[name]) for name in _NUMBERS]
+    numbers = [math.nan if row[name] is None else float(row[name]) for name in NUMBERS]
     if any(map(math.isnan, numbers[1:])):
         return ""
     known = not math.isnan(numbers[0])

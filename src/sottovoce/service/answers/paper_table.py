@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from sottovoce.mechanisms.release import Release, cost_in_words
 from sottovoce.privacy.shares import percent
 
-__all__ = ["PaperTable", "estimate_cells", "in_latex", "in_markdown", "interval_name", "latex_words"]
+__all__ = ["NOT_KNOWN", "PaperTable", "estimate_cells", "in_latex", "in_markdown", "interval_name", "latex_words"]
 
 _LATEX = {c: rf"\{c}" for c in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
@@ -38,7 +38,7 @@ _NOISE = {
 _DEFINED = "Dwork, McSherry, Nissim and Smith, Calibrating Noise to Sensitivity in Private Data Analysis, TCC 2006"
 _LOOKS = "Bun and Steinke, Concentrated Differential Privacy, TCC 2016-B"
 _SEARCH, _SMOOTH = "quantile search", "smooth means"
-_UNKNOWN = "not known"
+NOT_KNOWN = "not known"
 """Printed where noise hides a row: the middle of all that there can be is no estimate."""
 
 
@@ -156,7 +156,7 @@ def estimate_cells(numbers: Sequence[str], *, known: bool = True) -> list[str]:
     >>> estimate_cells(["4.8", "3.0", "6.7"]), estimate_cells(["?", "0", "1"], known=False)
     (['4.8', '3.0 to 6.7'], ['not known', '0 to 1'])
     """
-    return [numbers[0] if known else _UNKNOWN, f"{numbers[1]} to {numbers[2]}"]
+    return [numbers[0] if known else NOT_KNOWN, f"{numbers[1]} to {numbers[2]}"]
 
 
 def _added(mechanism: Mapping[str, Any], posterior: Any) -> tuple[str, str]:

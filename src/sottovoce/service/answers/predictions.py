@@ -17,7 +17,8 @@ from sottovoce.records.facts.columns import Category, Column, Flag
 from sottovoce.records.facts.encodings import levels_of
 from sottovoce.records.facts.row_parser import parse_row, refuse_unknown
 from sottovoce.records.readings.columns import as_codes, as_numbers
-from sottovoce.service.answers.display import formatted, shown
+from sottovoce.service.answers.digits import formatted
+from sottovoce.service.answers.display import shown
 
 if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.inference.regression.coefficients import Coefficients

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import math
-import sys
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,11 +23,14 @@ from sottovoce.privacy.shares import percent
 from sottovoce.records.facts.encodings import levels_of
 from sottovoce.records.readings.families import LinearFamily
 from sottovoce.service.answers import predictions
-from sottovoce.service.answers.display import PART, footing, formatted, is_minute, privacy_part, sure
+from sottovoce.service.answers.contrast_parser import parse_contrast
+from sottovoce.service.answers.digits import formatted, sure
+from sottovoce.service.answers.display import PART, footing, privacy_part
 from sottovoce.service.answers.forest import forest, view
 from sottovoce.service.answers.out_of_bounds_levels import beyond_note
-from sottovoce.service.answers.paper_table import PaperTable, estimate_cells, interval_name
+from sottovoce.service.answers.paper_table import NOT_KNOWN, PaperTable, estimate_cells, interval_name
 from sottovoce.service.answers.protection import nobody_note, protection_note
+from sottovoce.service.answers.ratios import FAR, Contrast, is_intercept, ratio_is_told, ratio_numbers, ratios_of
 from sottovoce.service.answers.repeated_question import repeat_note
 
 if TYPE_CHECKING:  # the room needs an extra
@@ -38,10 +40,6 @@ if TYPE_CHECKING:  # the room needs an extra
 __all__ = ["Contrast", "Regression"]
 
 _DRAWS = 2000
-_KNOWN = math.log(1e6)
-"""A ratio that may be a million times as large as it may be small is not told: its middle alone would look like one."""
-_FAR = math.log(sys.float_info.max) / 2
-"""A coefficient farther from zero has no ratio that is told: its square is no double, and an axis needs room."""
 _ALONE = math.log(10.0)
 """Where no ratio is told, the axis goes from a tenth to ten."""
 _APART = 1.05
@@ -95,21 +93,6 @@ _NAMED = 6
 """So many terms are named that noise hides."""
 
 
-@dataclass(frozen=True)
-class Contrast:
-    """One combination of coefficients, with its interval and how likely it is to have the sign that it shows."""
-
-    what: str
-    estimate: float
-    sd: float
-    low: float
-    high: float
-    probability: float
-
-    def __repr__(self) -> str:
-        return f"{self.what}: {self.estimate:.4g} ({self.low:.4g} to {self.high:.4g})"
-
-
 @dataclass(frozen=True, eq=False)
 class Regression(PaperTable):
     """What a regression came back with.
@@ -156,11 +139,15 @@ class Regression(PaperTable):
         """What e^coefficient is called: an odds ratio, a rate ratio; None where it is nothing."""
         return self.question.model.ratio
 
+    @property
+    def _ratio_column(self) -> str | None:
+        return None if self.ratio is None else self.ratio.replace(" ", "_")
+
     @functools.cached_property
     def rows(self) -> list[dict[str, Any]]:
         """The rows of `table` as plain values."""
         posterior, rows = self.posterior, []
-        name = None if self.ratio is None else self.ratio.replace(" ", "_")
+        name = self._ratio_column
         for place, term in enumerate(posterior.terms):
             item = np.zeros(len(posterior.terms))
             item[place] = 1.0
@@ -172,7 +159,7 @@ class Regression(PaperTable):
             shown = 1 - min(plain, 1.0) if plain <= _APART else None  # NaN where noise hides the column
             row |= {"probability": max(up, 1 - up), "privacy_share": shown}
             if name is not None:
-                ends = np.exp(np.clip([median, low, high], -_FAR, _FAR)).tolist()
+                ends = ratios_of([median, low, high]).tolist()
                 row |= dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
             rows.append(row | {"note": self._unknown(place) if shown is None and self._drowned(place) else None})
         return rows
@@ -191,35 +178,32 @@ class Regression(PaperTable):
 
     def formatted(self, row: Mapping[str, Any]) -> list[str]:
         """Return estimate, sd, low and high with as many digits as the interval bears out."""
-        names = ("estimate", "sd", "low", "high")
-        if is_minute([row[name] for name in names]):
-            return [f"{row[name]:.2g}" for name in names]
-        digits = int(np.clip(1 - np.floor(np.log10(max(row["high"] - row["low"], 1e-12))), 0, 8))
-        return [f"{row[name]:z.{digits}f}" for name in names]  # z: never "-0"
+        return formatted(row, names=("estimate", "sd", "low", "high"))
 
     def lines(self) -> tuple[list[str], list[list[str]]]:
         """Return the header and the cells of the table as text."""
         head = ["term", "estimate", "sd", "low", "high", "P(sign)", PART]
-        name = None if self.ratio is None else self.ratio.replace(" ", "_")
-        head += [] if name is None else [str(self.ratio)]
+        name = self._ratio_column
+        head += [] if name is None else [f"{self.ratio} ({percent(self.level)})"]
         body = []
         for row in self.rows:
             cells = [row["term"], *self.formatted(row), sure(row["probability"]), privacy_part(row, "?")]
             if row["note"] is not None:
                 cells[1] = "not known"
-            body.append(cells if name is None else [*cells, _ratio(row, name)[0] if ratio_is_told(row) else "?"])
+            body.append(cells if name is None else [*cells, _in_one(ratio_numbers(row, name))])
         return head, body
 
     def paper_lines(self) -> tuple[list[str], list[list[str]]]:
         """Return the header and the cells of the table as a paper prints them: ratios with their intervals."""
-        interval, name = interval_name(self.level), None if self.ratio is None else self.ratio.replace(" ", "_")
+        interval, name = interval_name(self.level), self._ratio_column
         head, body = ["term", "estimate", interval], []
         for row in self.rows:
             estimate, _, low, high = self.formatted(row)
             known = row["privacy_share"] is not None
             cells = [row["term"], *estimate_cells([estimate, low, high], known=known)]
             if name is not None:
-                cells += estimate_cells(_ratio(row, name), known=known) if ratio_is_told(row) else ["not known", ""]
+                numbers = ratio_numbers(row, name) or [NOT_KNOWN, "", ""]
+                cells += estimate_cells(numbers, known=known) if numbers[1] else [numbers[0], ""]
             body.append(cells)
         return [*head, *([] if name is None else [str(self.ratio), interval])], body
 
@@ -296,18 +280,22 @@ class Regression(PaperTable):
     # What follows from the posterior.
 
     def contrast(self, first: Any, second: Any = None) -> Contrast:
-        """Return a combination of coefficients: a term, a term less another, or weights by term.
+        """Return a combination of coefficients: a term, a term less another, or weights by term, also in words.
 
-        ``contrast("C(ward)[T.B]", "C(ward)[T.C]")`` compares two wards; ``contrast({"age": 10, "sex": 1})`` is ten
-        years and the other sex.
+        ``contrast("C(ward)[T.B]", "C(ward)[T.C]")`` compares two wards; ``contrast({"age": 10, "sex": 1})`` and
+        ``contrast("age=10, sex=1")`` are ten years and the other sex. Of log-odds and log-rates its `ratio` is the odds
+        or rate ratio with its interval.
         """
-        weights = {first: 1.0} if isinstance(first, str) else first
+        terms = self.posterior.terms
+        weights = first
+        if isinstance(first, str):
+            weights = {first: 1.0} if first in terms or second is not None else parse_contrast(first, terms)
         if not (isinstance(weights, Mapping) and weights and isinstance(second, str | None)):
             raise InvalidValue("a contrast is a term, two terms, or a mapping from terms to weights")
         if second is not None and second in weights:
             raise InvalidValue(f"a contrast names {second!r} twice; say its weight once")
         weights = dict(weights) | ({} if second is None else {second: -1.0})
-        terms, row = self.posterior.terms, np.zeros(len(self.posterior.terms))
+        row = np.zeros(len(terms))
         for term, weight in weights.items():
             if term not in terms:
                 raise InvalidValue(f"no term is called {term!r}; there are {', '.join(terms[:20])}")
@@ -318,7 +306,7 @@ class Regression(PaperTable):
         what = what.replace("+ -1·", "- ").replace("+ -", "- ")
         median, sd, low, high = self.posterior.combined(row, self.level)
         up = self.posterior.probability_positive(row)
-        return Contrast(what, median, sd, low, high, max(up, 1 - up))
+        return Contrast(what, median, sd, low, high, max(up, 1 - up), self.level, self.ratio)
 
     def predict(self, frame: Any, *, level: float | None = None, draws: int = _DRAWS) -> Any:
         """Return the expected response of each row of a frame, averaged over the posterior, with its interval.
@@ -373,7 +361,7 @@ class Regression(PaperTable):
             middle,
             ends,
             width=6.4,
-            limits=(max(limits[0], -_FAR), min(limits[1], _FAR)) if ratios else limits,
+            limits=(max(limits[0], -FAR), min(limits[1], FAR)) if ratios else limits,
             ratios=ratios,
             ax=ax,
         )
@@ -430,18 +418,6 @@ class Regression(PaperTable):
         return Regression.from_dict(json_object(text, "a regression"))
 
 
-def _ratio(row: Mapping[str, Any], name: str) -> list[str]:
-    """Return a ratio and its ends with as many digits as its interval bears out: 1.0023 is not 1."""
-    ends = {"estimate": row[name], "low": row[f"{name}_low"], "high": row[f"{name}_high"]}
-    return formatted(ends)
-
-
-def ratio_is_told(row: Mapping[str, Any]) -> bool:
-    """Return whether enough is known of a coefficient that the middle of its ratio is no mere look of a finding."""
-    ends = row["low"], row["high"]
-    return all(end is not None and abs(end) < _FAR for end in ends) and bool(ends[1] - ends[0] <= _KNOWN)
-
-
-def is_intercept(term: str) -> bool:
-    """Return whether a term is an intercept, or that of one value of several: a column's name may hold the word."""
-    return term == "Intercept" or term.endswith(": Intercept")
+def _in_one(numbers: list[str] | None) -> str:
+    """Return a ratio and its interval in one cell."""
+    return "?" if numbers is None else f"{numbers[0]} ({numbers[1]} to {numbers[2]})" if numbers[0] else ""

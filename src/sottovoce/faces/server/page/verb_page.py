@@ -29,8 +29,8 @@ from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, SottovoceErro
 from sottovoce.privacy.shares import percent
 from sottovoce.records.facts import Person
 from sottovoce.service.answers.catalogue import CATALOGUE
-from sottovoce.service.answers.display import DisplayScale, drawn_rows, formatted, picture, plain_words, scale_of
-from sottovoce.service.answers.regression import is_intercept, ratio_is_told
+from sottovoce.service.answers.display import DisplayScale, drawn_rows, picture, plain_words, scale_of
+from sottovoce.service.answers.ratios import ratio_numbers
 
 __all__ = ["VerbPage", "answer_csv"]
 
@@ -230,13 +230,9 @@ def _ratios(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
         return None
     shown = []
     for row in rows:
-        if is_intercept(row["term"]) or not ratio_is_told(row):
-            shown.append("" if is_intercept(row["term"]) else "too uncertain to tell")
-            continue
-        ends = {"estimate": row[name], "low": row[f"{name}_low"], "high": row[f"{name}_high"]}
-        near = ends["high"] - ends["low"] < 1  # else its lower end would be written as nothing
-        middle, low, high = formatted(ends) if near else (f"{end:,.3g}" for end in ends.values())
-        shown.append(f"{middle} ({low} to {high})")
+        numbers = ratio_numbers(row, name)
+        middle, low, high = numbers or ("too uncertain to tell", "", "")
+        shown.append(f"{middle} ({low} to {high})" if low else middle)
     return {"name": name.replace("_", " "), "rows": shown}
 
 
