@@ -5,40 +5,22 @@ from typing import TYPE_CHECKING
 from sottovoce.privacy.lazy_imports import lazily
 
 if TYPE_CHECKING:
-    from sottovoce.mechanisms.approximate import ApproximateSample
-    from sottovoce.mechanisms.choice_chain import ChoiceChain
-    from sottovoce.mechanisms.concentrated import ConcentratedPosterior
-    from sottovoce.mechanisms.diffused import DiffusedPosterior
-    from sottovoce.mechanisms.direct import DirectPosterior
-    from sottovoce.mechanisms.exponential_choice import ExponentialChoice, Outcomes
-    from sottovoce.mechanisms.forecast import Forecast
-    from sottovoce.mechanisms.function_statistic import FunctionOf, NoisyValue
-    from sottovoce.mechanisms.integer_noise import IntegerNoise
-    from sottovoce.mechanisms.mechanism import Mechanism
-    from sottovoce.mechanisms.noisy_posterior import NoisyPosterior
-    from sottovoce.mechanisms.noisy_statistics import NoisyStatistics
-    from sottovoce.mechanisms.release import Release
-    from sottovoce.mechanisms.statistical_query import StatisticalQuery
-    from sottovoce.mechanisms.tempered import TemperedPosterior
-
-__all__ = [
-    "ApproximateSample",
-    "ChoiceChain",
-    "ConcentratedPosterior",
-    "DiffusedPosterior",
-    "DirectPosterior",
-    "ExponentialChoice",
-    "Forecast",
-    "FunctionOf",
-    "IntegerNoise",
-    "Mechanism",
-    "NoisyPosterior",
-    "NoisyStatistics",
-    "NoisyValue",
-    "Outcomes",
-    "Release",
-    "StatisticalQuery",
-    "TemperedPosterior",
-]
+    from sottovoce.mechanisms.approximate import ApproximateSample as ApproximateSample
+    from sottovoce.mechanisms.choice_chain import ChoiceChain as ChoiceChain
+    from sottovoce.mechanisms.concentrated import ConcentratedPosterior as ConcentratedPosterior
+    from sottovoce.mechanisms.diffused import DiffusedPosterior as DiffusedPosterior
+    from sottovoce.mechanisms.direct import DirectPosterior as DirectPosterior
+    from sottovoce.mechanisms.exponential_choice import ExponentialChoice as ExponentialChoice
+    from sottovoce.mechanisms.exponential_choice import Outcomes as Outcomes
+    from sottovoce.mechanisms.forecast import Forecast as Forecast
+    from sottovoce.mechanisms.function_statistic import FunctionOf as FunctionOf
+    from sottovoce.mechanisms.function_statistic import NoisyValue as NoisyValue
+    from sottovoce.mechanisms.integer_noise import IntegerNoise as IntegerNoise
+    from sottovoce.mechanisms.mechanism import Mechanism as Mechanism
+    from sottovoce.mechanisms.noisy_posterior import NoisyPosterior as NoisyPosterior
+    from sottovoce.mechanisms.noisy_statistics import NoisyStatistics as NoisyStatistics
+    from sottovoce.mechanisms.release import Release as Release
+    from sottovoce.mechanisms.statistical_query import StatisticalQuery as StatisticalQuery
+    from sottovoce.mechanisms.tempered import TemperedPosterior as TemperedPosterior
 
 __getattr__ = lazily(__name__)

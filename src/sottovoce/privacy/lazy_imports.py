@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -47,25 +47,34 @@ def homes_of(room: str) -> Mapping[str, str]:
     """Return where each name of a room lives, as the imports under its ``if TYPE_CHECKING:`` say.
 
     They are there for whoever checks types, who also sees to it that they are right; a second list would be one more
-    to forget.
+    to forget. A name imported ``as`` itself is one that the room gives to others (PEP 484).
 
     >>> homes_of("sottovoce.records.readings")["ClippedSum"]
     'sottovoce.records.readings.clipped_sum'
     """
+    return {name.name: home for home, name in _checked_imports(room)}
+
+
+def _checked_imports(room: str) -> Iterator[tuple[str, ast.alias]]:
     loader: Any = sys.modules[room].__spec__.loader  # type: ignore[union-attr]
-    body = ast.parse(loader.get_source(room)).body
-    checked = [line for node in body if isinstance(node, ast.If) for line in node.body]
-    return {name.name: str(line.module) for line in checked if isinstance(line, ast.ImportFrom) for name in line.names}
+    checked = [
+        line for node in ast.parse(loader.get_source(room)).body if isinstance(node, ast.If) for line in node.body
+    ]
+    return ((str(line.module), name) for line in checked if isinstance(line, ast.ImportFrom) for name in line.names)
 
 
 def lazily(room: str) -> Callable[[str], Any]:
     """Return the `__getattr__` of a room: each name is imported from where `homes_of` says, when first used.
+
+    ``__all__`` is what the room gives to others.
 
     >>> lazily("sottovoce.records.readings")("ClippedSum").__module__
     'sottovoce.records.readings.clipped_sum'
     """
 
     def find(name: str) -> Any:
+        if name == "__all__":
+            return sorted(item.name for _, item in _checked_imports(room) if item.asname)
         if name.startswith("__") or name not in homes_of(room):
             raise AttributeError(f"module {room!r} has no attribute {name!r}")
         try:
