@@ -22,19 +22,6 @@ from scipy import special
 
 from sottovoce.privacy.numbers import Floats
 
-__all__ = [
-    "Counts",
-    "Epsilon",
-    "Excess",
-    "Measure",
-    "Mu",
-    "clopper_pearson",
-    "counted",
-    "exceeded",
-    "lower_bound",
-    "noise",
-]
-
 _BOX = 0.1
 """Share of the error probability that the box takes; the weighted sum has the rest."""
 _PIECES = 96

@@ -29,8 +29,6 @@ from sottovoce.privacy.promises import Promise, PureDP, RenyiDP
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.readings import ReadableRecords
 
-__all__ = ["check_mechanism", "read_elsewhere"]
-
 _EPSILONS = np.array([0.0, 1e-6, 0.01, 0.1, 0.5, 1.0, 2.0, 5.0, 20.0])
 _ORDERS = np.array([1.0, 1.01, 1.5, 2.0, 4.0, 16.0, 64.0])
 _DELTAS = (1e-2, 1e-6)

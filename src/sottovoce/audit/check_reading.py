@@ -19,8 +19,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.readings import ReadableRecords, Reading, Sensitivity, Statistics
 
-__all__ = ["ODD", "InMemory", "Record", "check_reading", "frame_of", "typical_records", "with_odd_cells"]
-
 ODD: tuple[Any, ...] = (
     *(None, math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 10**400, -(10**400)),
     *("text", "", b"\xff", 1j, [1, 2], {}, object()),

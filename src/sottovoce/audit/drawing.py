@@ -15,8 +15,6 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import secure_rng
 
-__all__ = ["DrawSource"]
-
 _FRESH = 128
 """So many draws, of which a quarter differ from the one before, are not the same again by chance."""
 _APART = 1 << 31

@@ -14,8 +14,6 @@ from sottovoce.audit.bounds import Counts, Excess, Measure, noise
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 
-__all__ = ["Claimed", "Event", "Pilot", "Trial", "accuse", "choose"]
-
 _CANDIDATES = 240
 _EPSILONS = 33
 _FARTHEST = 30.0

@@ -11,8 +11,6 @@ from sottovoce.audit.events import Claimed, Pilot, Trial, accuse, choose
 from sottovoce.audit.report import Band, Bound, Verdict
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["AuditPlan", "Judgement", "Tally", "alarming", "judge", "make_plan"]
-
 _AUDITS = 200
 """An alarm is wrong so seldom that this many audits together keep the confidence."""
 _THRESHOLDS = 48

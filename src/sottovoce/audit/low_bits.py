@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["lowest_bit", "naive_laplace", "possible"]
-
 _GRID = 2.0**53
 _NEAR = 8
 """How many uniforms either side of the likeliest are tried: rounding cannot lead further astray."""

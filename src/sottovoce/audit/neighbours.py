@@ -9,8 +9,6 @@ import numpy as np
 from sottovoce.mechanisms import Mechanism
 from sottovoce.privacy.errors import InvalidData
 
-__all__ = ["check_pair"]
-
 
 def check_pair(mechanism: Mechanism | None, pair: Any) -> tuple[Any, Any]:
     """Return a pair of data sets if they can be neighbours, else raise `InvalidData`."""

@@ -15,8 +15,6 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.shares import percent
 
-__all__ = ["AuditReport", "Band", "Bound", "Verdict"]
-
 
 class Verdict(enum.StrEnum):
     """Whether the claim survived."""

@@ -21,8 +21,6 @@ from sottovoce.audit.low_bits import lowest_bit
 from sottovoce.privacy.errors import InvalidData, NotInstalled
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["TESTS", "Score", "best_score", "exact_score", "low_bits", "not_finite", "power", "rival_score"]
-
 TESTS = ("auto", "exact", "learned", "scan")
 _FEW = 4096
 """Up to this many different outputs are counted one by one."""

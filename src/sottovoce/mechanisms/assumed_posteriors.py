@@ -13,8 +13,6 @@ from sottovoce.mechanisms.forecast import mean_width
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["ImaginedMixtures", "ImaginedPosteriors", "SimulatedPosteriors", "evenly"]
-
 
 class SimulatedPosteriors(Protocol):
     """Posteriors with noise, each with a weight."""

@@ -18,8 +18,6 @@ from scipy import special
 from sottovoce.mechanisms.conjugate.exact_posteriors import BetaLaw, GammaLaw, NormalLaw
 from sottovoce.mechanisms.positive_series import beta_series, common_scale, expected_terms, gamma_series
 
-__all__ = ["Ball", "BallFunction", "ball", "ball_function", "precision"]
-
 Ball = Any
 """An `arb` of python-flint."""
 

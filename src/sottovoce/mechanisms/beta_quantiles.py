@@ -10,8 +10,6 @@ from scipy import special
 
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["quantiles"]
-
 _TINY = 1e-300
 _BLOCK = 2**16
 """Laws that are worked on at once."""

@@ -22,8 +22,6 @@ from sottovoce.privacy.relation import REPLACE_ONE, Relation
 from sottovoce.records.readings import Block
 from sottovoce.records.readings.base import Sensitivity
 
-__all__ = ["KINDS", "adds_up", "check_kind", "least_scales", "noise_profile", "shares_of"]
-
 KINDS: tuple[NoiseKind, ...] = ("laplace", "gaussian")
 
 

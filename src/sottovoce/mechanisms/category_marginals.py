@@ -16,8 +16,6 @@ from scipy import special
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["YES", "lone_shares"]
-
 YES = 0.5
 """What yes is worth in the prior of a question of yes or no, in records."""
 _TAIL, _POINTS = {"gaussian": 6.0, "laplace": 12.0}, 128

@@ -26,8 +26,6 @@ from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.readings import ClippedSum
 
-__all__ = ["ClippedTotal"]
-
 _DIGITS = 1e-13
 """Likelihoods below this part of a law's height have no digits left."""
 _REACH = 8.0

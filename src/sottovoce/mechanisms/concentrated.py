@@ -13,8 +13,6 @@ from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.privacy.numbers import real
 from sottovoce.privacy.promises import Promise
 
-__all__ = ["ConcentratedPosterior"]
-
 
 @dataclass(frozen=True, eq=False)
 class ConcentratedPosterior(PosteriorSample):

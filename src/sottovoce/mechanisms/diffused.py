@@ -14,8 +14,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import real
 from sottovoce.privacy.promises import Promise
 
-__all__ = ["DiffusedPosterior"]
-
 
 @dataclass(frozen=True, eq=False)
 class DiffusedPosterior(PosteriorSample):

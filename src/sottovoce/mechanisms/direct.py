@@ -12,8 +12,6 @@ from sottovoce.mechanisms.conjugate.system import System
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.privacy.promises import Promise
 
-__all__ = ["DirectPosterior"]
-
 
 @dataclass(frozen=True, eq=False)
 class DirectPosterior(PosteriorSample):

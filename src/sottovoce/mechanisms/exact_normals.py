@@ -23,8 +23,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import is_secure
 
-__all__ = ["CoupledNormals", "exact_normals", "noise_cells"]
-
 _BITS = 52
 """Bits of a uniform number, after its leading one, that are drawn at first."""
 _NORMAL = 2.0**-44

@@ -23,8 +23,6 @@ from sottovoce.mechanisms.conjugate.exact_posteriors import DirichletLaw, GammaL
 from sottovoce.mechanisms.lazy_uniform import BitSource, LazyUniform, find_cell
 from sottovoce.mechanisms.rounding_cells import FloatingCells, RoundingCells, exact
 
-__all__ = ["LazyReal", "Proposals", "floored_dirichlet"]
-
 _FIRST = 40
 """Significant bits of a proposal that are looked at first."""
 

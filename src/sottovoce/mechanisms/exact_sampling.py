@@ -27,8 +27,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import is_secure
 
-__all__ = ["cells_of", "draw", "released", "samples"]
-
 _MANY = 256
 """Draws of one law from which on it pays to make a table of it first."""
 

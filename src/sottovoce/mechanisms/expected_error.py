@@ -13,8 +13,6 @@ from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.privacy.shares import percent
 
-__all__ = ["Expected", "cautions", "expected", "loose_delta"]
-
 _MANY = 10**9
 """So many records leave the prior no say: the posterior's mean is the truth."""
 _PULL = 0.5

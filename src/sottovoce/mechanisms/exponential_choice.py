@@ -35,8 +35,6 @@ from sottovoce.records.facts.columns import Count
 from sottovoce.records.readings import FunctionSum, Reading, Statistics
 from sottovoce.records.readings.function_reading import FunctionReading
 
-__all__ = ["ExponentialChoice", "Outcomes", "choose"]
-
 _FAR = 1e-9
 """Doubles decide beyond this distance: sums of at most a million exponentials are off by less than 1e-10."""
 

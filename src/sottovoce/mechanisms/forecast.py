@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Forecast", "mean_width"]
-
 
 @dataclass(frozen=True)
 class Forecast:

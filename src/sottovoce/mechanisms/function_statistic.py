@@ -17,8 +17,6 @@ from sottovoce.privacy.numbers import Floats, real
 from sottovoce.records.readings import Reading, Statistics
 from sottovoce.records.readings.function_reading import FunctionReading
 
-__all__ = ["FunctionOf", "NoisyValue"]
-
 
 @dataclass(frozen=True)
 class FunctionOf:

@@ -10,8 +10,6 @@ import numpy as np
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["grid_step", "to_grid"]
-
 _FINE = 2.0**-16
 """The grid step beside the noise: it adds a part in 5·10¹⁰ to the noise's variance."""
 

@@ -22,8 +22,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.randomness import is_secure
 
-__all__ = ["IntegerNoise", "Integers", "NoiseKind"]
-
 NoiseKind = Literal["laplace", "gaussian"]
 Integers = NDArray[np.int64]
 

@@ -10,8 +10,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.shares import read_share
 
-__all__ = ["FAINT", "FLAT", "central", "checked_level", "reaching", "to_the_ends"]
-
 _CHANCE = 0.05
 """By less than this part of an interval its ends are uncertain by the chance of the draws."""
 

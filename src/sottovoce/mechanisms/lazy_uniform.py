@@ -12,8 +12,6 @@ from sottovoce.mechanisms.ball_arithmetic import Ball, BallFunction, ball, preci
 from sottovoce.mechanisms.rounding_cells import RoundingCells, exact
 from sottovoce.privacy.randomness import SecureGenerator
 
-__all__ = ["BitSource", "LazyUniform", "find_cell"]
-
 _FIRST = 8
 """Bytes of U that are drawn at once."""
 _IN_WORDS = (np.random.Philox, np.random.SFC64, np.random.PCG64, np.random.PCG64DXSM)

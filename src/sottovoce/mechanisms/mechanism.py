@@ -23,8 +23,6 @@ from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE, Relation
 from sottovoce.records.readings import Aggregate, ReadableRecords, Reading, Statistics
 from sottovoce.records.readings.base import MOST_RECORDS, checked_size
 
-__all__ = ["MECHANISMS", "Mechanism", "check_draws", "check_system"]
-
 MECHANISMS = Registry(
     "mechanism",
     {

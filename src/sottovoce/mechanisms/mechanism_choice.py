@@ -14,21 +14,6 @@ from sottovoce.mechanisms.mechanism import MECHANISMS, Mechanism
 from sottovoce.privacy.errors import InvalidValue, NotInstalled, SottovoceError
 from sottovoce.privacy.promises import Promise
 
-__all__ = [
-    "CONJUGATE",
-    "DELTAS",
-    "ORDERS",
-    "Choice",
-    "build_mechanism",
-    "choices",
-    "forecast_of",
-    "imagined_mean",
-    "known_names",
-    "names_for",
-    "usual_name",
-    "width_of",
-]
-
 DELTAS = (1e-3, 1e-6, 1e-9)
 ORDERS = (1.0, 2.0, 4.0, 16.0)
 CONJUGATE = ("direct", "diffused", "concentrated", "tempered", "laplace", "gaussian")

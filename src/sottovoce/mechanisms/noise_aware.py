@@ -16,8 +16,6 @@ from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.readings import ClippedSum
 
-__all__ = ["latent_total", "latent_totals"]
-
 _NEGLIGIBLE = 40.0
 """e^-40 of the largest weight is dropped."""
 _RULE = 10

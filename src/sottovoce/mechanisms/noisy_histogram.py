@@ -23,8 +23,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats, whole
 from sottovoce.privacy.randomness import seeded_rng
 
-__all__ = ["NoisyHistogram"]
-
 _DRAWS = 1024
 """Latent histograms that stand for all of them where joint draws are asked for."""
 _HARDLY = 6

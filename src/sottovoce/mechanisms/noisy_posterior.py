@@ -13,8 +13,6 @@ from sottovoce.mechanisms.conjugate.distributions.base import Size
 from sottovoce.privacy.json_values import restoring
 from sottovoce.records.readings import Statistics
 
-__all__ = ["NoisyPosterior"]
-
 
 @dataclass(frozen=True, eq=False)
 class NoisyPosterior:

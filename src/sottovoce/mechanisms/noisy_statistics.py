@@ -30,8 +30,6 @@ from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import is_secure, secure_rng, seeded_rng
 from sottovoce.records.readings import BallSum, Block, CategoryCounts, ClippedSum, Statistics
 
-__all__ = ["NoisyStatistics", "NoisySystem"]
-
 _MOST_STEPS = 2.0**50
 """The most noise, in steps: sums and noise together then stay far inside 64 bits."""
 _POINTS = 9

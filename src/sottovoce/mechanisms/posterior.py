@@ -7,8 +7,6 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-__all__ = ["Posterior"]
-
 
 @runtime_checkable
 class Posterior(Protocol):

@@ -18,8 +18,6 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.records.readings import Statistics
 
-__all__ = ["PosteriorSample"]
-
 
 @dataclass(frozen=True, eq=False)
 class PosteriorSample(Mechanism):

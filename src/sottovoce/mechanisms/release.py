@@ -17,8 +17,6 @@ from sottovoce.privacy.json_values import canonical, json_object, restoring
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.registry import Registry
 
-__all__ = ["POSTERIORS", "Release", "cost_in_words"]
-
 POSTERIORS = Registry(
     "released value",
     {

@@ -15,8 +15,6 @@ from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.numbers import real
 from sottovoce.privacy.promises import Promise
 
-__all__ = ["Needed", "records_needed", "shares_needed"]
-
 _LEAST, _CLOSE = 1e-5, 0.01
 """The least share looked at, and how close the answer comes, relative to it."""
 _MANY = 10**9

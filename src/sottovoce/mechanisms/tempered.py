@@ -25,8 +25,6 @@ from sottovoce.privacy.pure import BoundedRangeProfile
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.readings import Statistics
 
-__all__ = ["TemperedPosterior"]
-
 _DRAWS = 4000
 
 

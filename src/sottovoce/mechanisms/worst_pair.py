@@ -9,8 +9,6 @@ import numpy as np
 
 from sottovoce.privacy.randomness import seeded_rng
 
-__all__ = ["worst_of"]
-
 _LOOK = 10_000
 """Draws by which pairs that may be worst are compared."""
 

@@ -14,8 +14,6 @@ from sottovoce.privacy.numbers import Floats, real, shown
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.root_finding import least_place
 
-__all__ = ["SlackProfile"]
-
 _FARTHEST = 700.0
 """Beyond it e^ε is no double, and any slack above 1e-304 has made δ one."""
 

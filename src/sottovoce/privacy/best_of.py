@@ -24,8 +24,6 @@ from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.renyi_conversion import renyi_epsilon, renyi_log_delta
 
-__all__ = ["TRIES", "BestOfProfile", "RandomStopping"]
-
 TRIES = {"logarithmic": 0.0, "geometric": 1.0}
 """The laws of the number of tries, by name: η."""
 _ORDERS = 1 + np.exp(np.linspace(-9.0, 16.0, 2001))

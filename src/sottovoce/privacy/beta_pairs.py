@@ -13,8 +13,6 @@ from sottovoce.privacy.numbers import Floats, log_gamma_gap, log_gamma_step, rea
 from sottovoce.privacy.pair_curves import PLAIN, ThresholdPairs, log_tail, slack
 from sottovoce.privacy.tail_integrals import BetaTail, Linear, log_integral
 
-__all__ = ["BetaPairs"]
-
 
 @dataclass(frozen=True)
 class BetaPairs(ThresholdPairs):

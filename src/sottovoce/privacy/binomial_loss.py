@@ -16,8 +16,6 @@ from scipy import special
 from sottovoce.privacy.numbers import Floats, log1pmx
 from sottovoce.privacy.rounding import log_lifted
 
-__all__ = ["BinomialLoss"]
-
 _CELLS = 1 << 18
 """How many cells the likely numbers of hits are put into; a cell's loss is its largest."""
 _REACH = 42.0

@@ -21,18 +21,6 @@ if TYPE_CHECKING:
     from sottovoce.privacy.profile import Profile
     from sottovoce.privacy.promise import Promise
 
-__all__ = [
-    "GAUSSIAN",
-    "Counting",
-    "Order",
-    "at_best_order",
-    "check_order",
-    "coins",
-    "divergences",
-    "gaussian_allowance",
-    "squares_of_mu",
-]
-
 GAUSSIAN: Literal["gaussian"] = "gaussian"
 """In the place of an order: count μ², which only releases that are Gaussian private fit."""
 Order = float | Literal["gaussian"]

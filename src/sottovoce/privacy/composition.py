@@ -27,8 +27,6 @@ from sottovoce.privacy.renyi_conversion import renyi_epsilon, renyi_log_delta
 from sottovoce.privacy.root_finding import decreasing_root
 from sottovoce.privacy.rounding import lifted, root_of_squares
 
-__all__ = ["ComposedProfile", "compose"]
-
 _FAR = 1e-22
 """Mass of the privacy loss of all parts together that may move to infinity; it is added to δ."""
 _NODES = 2**18

@@ -13,8 +13,6 @@ from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.renyi_conversion import renyi_epsilon, renyi_log_delta
 from sottovoce.privacy.rounding import LEAST, lifted, product_up
 
-__all__ = ["RenyiProfile", "ZeroConcentratedProfile"]
-
 _UP = 1 + 2.0**-48
 """What a chord between two orders may have lost, and more."""
 

@@ -17,8 +17,6 @@ from sottovoce.privacy.numbers import Floats, ceil_float, real, whole
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.rounding import log_lifted, product_up
 
-__all__ = ["DiscreteGaussianProfile"]
-
 
 @dataclass(frozen=True)
 class DiscreteGaussianProfile(Profile):

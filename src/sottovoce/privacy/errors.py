@@ -1,20 +1,5 @@
 """The errors a user can meet: what was wrong, what was got, what to do."""
 
-__all__ = [
-    "BudgetExceeded",
-    "IncompatibleNotions",
-    "InvalidData",
-    "InvalidPromise",
-    "InvalidValue",
-    "LedgerCorrupt",
-    "LedgerUnavailable",
-    "NotInstalled",
-    "PromiseUnreachable",
-    "SottovoceError",
-    "SourceUnavailable",
-    "UnprovenPrivacy",
-]
-
 
 class SottovoceError(Exception):
     """Every error this library raises on purpose."""

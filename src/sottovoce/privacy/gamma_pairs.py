@@ -14,8 +14,6 @@ from sottovoce.privacy.numbers import Floats, log1pmx, log_gamma_gap, log_gamma_
 from sottovoce.privacy.pair_curves import PLAIN, ThresholdPairs, log_tail, slack
 from sottovoce.privacy.tail_integrals import Curved, GammaTail, Gap, Linear, log_integral
 
-__all__ = ["GammaRatePairs", "GammaShapePairs", "rate_renyi"]
-
 _SERIES_ULP = 1024
 """More than twice what SciPy's series of the incomplete gamma function loses next to the shape 1/2, its worst."""
 

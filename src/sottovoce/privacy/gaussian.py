@@ -12,8 +12,6 @@ from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.rounding import product_up
 
-__all__ = ["GaussianProfile"]
-
 _LARGEST = 1e150
 """Beyond this the square is no double, and nothing is private."""
 _ROOT2 = np.sqrt(2.0)

@@ -19,8 +19,6 @@ from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.root_finding import least_place
 from sottovoce.privacy.rounding import lifted, log_lifted
 
-__all__ = ["GroupOfTwo"]
-
 _SPLITS = np.linspace(0.0, 1.0, 17)
 """How ε may be shared between the two steps; every share gives a true bound."""
 _SHARES = np.geomspace(1 / 32, 32.0, 41)

@@ -10,8 +10,6 @@ from typing import Any
 
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["canonical", "json_object", "mapping", "restoring", "toml_file"]
-
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, check_circular=False)
 _MAKE: Any = getattr(json.encoder, "c_make_encoder", None)
 _MADE = _MAKE and _MAKE(None, _ENCODER.default, json.encoder.encode_basestring_ascii, None, ":", ",", True, False, True)

@@ -15,8 +15,6 @@ from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import PureProfile, atoms_renyi, bounded_renyi, gaussian_margin
 from sottovoce.privacy.rounding import UP, epsilon_up, half_gap, lifted, log_lifted, product_up
 
-__all__ = ["DiscreteLaplaceProfile", "LaplaceProfile"]
-
 _LARGEST = 1e150
 """Beyond this the noise is none."""
 _UP = 1 + 2.0**-46

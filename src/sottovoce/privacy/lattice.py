@@ -19,8 +19,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-__all__ = ["lattice_mu"]
-
 _SMALL = 1e-12
 
 

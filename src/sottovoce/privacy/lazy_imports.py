@@ -11,8 +11,6 @@ from typing import Any
 
 from sottovoce.privacy.errors import NotInstalled
 
-__all__ = ["homes_of", "lazily", "needing"]
-
 _EXTRAS = {
     **dict.fromkeys(("ibis", "duckdb", "pyarrow", "pandas"), "data"),
     **dict.fromkeys(

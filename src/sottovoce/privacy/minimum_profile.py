@@ -11,8 +11,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, shown
 from sottovoce.privacy.profile import Basis, Profile, shared_relation
 
-__all__ = ["LeastProfile"]
-
 
 @dataclass(frozen=True)
 class LeastProfile(Profile):

@@ -18,29 +18,6 @@ from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = [
-    "Floats",
-    "above_diagonal",
-    "any_floats",
-    "as_floats",
-    "ceil_float",
-    "expm1mx",
-    "floor_float",
-    "log1mexp",
-    "log1pmx",
-    "log_gamma_gap",
-    "log_gamma_step",
-    "log_up",
-    "mixed",
-    "real",
-    "shown",
-    "slip",
-    "sqrt_up",
-    "sum_up",
-    "two_product",
-    "whole",
-]
-
 Floats = NDArray[np.float64]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(7)  # for functions with their pole ten half-widths away

@@ -14,8 +14,6 @@ from scipy import special
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, real
 
-__all__ = ["PLAIN", "ThresholdPairs", "log_tail", "slack"]
-
 PLAIN = 1e3
 """The largest shape for which the incomplete functions are fast, and right to what `log_tail` is told."""
 _LIFT = 1e-12  # more than the relative error of a quadrature

@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 
-__all__ = ["Losses", "Tilted", "discretise", "tilted_sums"]
-
 _U = 2.0**-53
 _FFT = 10 * _U
 """Relative mean-square error of a transform of length 2^k, over k: 7u by Higham (2002), Theorem 24.2, and some more."""

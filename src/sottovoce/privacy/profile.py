@@ -22,8 +22,6 @@ from sottovoce.privacy.relation import REPLACE_ONE, Relation, check_same, shown_
 from sottovoce.privacy.root_finding import decreasing_root
 from sottovoce.privacy.rounding import LEAST, lifted, log_down
 
-__all__ = ["PROFILES", "Basis", "Profile", "shared_relation"]
-
 PROFILES = Registry(
     "profile",
     {

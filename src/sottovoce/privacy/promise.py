@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from sottovoce.privacy.budget_units import Counting
     from sottovoce.privacy.profile import Profile
 
-__all__ = ["Promise", "parse_promise"]
-
 _RELATION = re.compile(r"^(.*?)\s+([^\W\d].*?)\s*$", re.DOTALL)
 """Numbers, then a relation in words."""
 

@@ -12,8 +12,6 @@ from sottovoce.privacy.numbers import Floats, expm1mx, log1mexp, real
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.rounding import LEAST, epsilon_up, half_gap, lifted, log_lifted, product_up
 
-__all__ = ["ApproxProfile", "BoundedRangeProfile", "PureProfile", "atoms_renyi", "bounded_renyi", "gaussian_margin"]
-
 _LITTLE = 1e-17
 """Losses times orders up to here have divergences that are λρ to the last digit."""
 _NARROW = 1e-3

@@ -26,8 +26,6 @@ from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.rounding import log_lifted
 from sottovoce.privacy.subsampling import mixed_divergence
 
-__all__ = ["RandomScanProfile", "chance_to_meet"]
-
 
 @dataclass(frozen=True)
 class RandomScanProfile(Profile):

@@ -12,8 +12,6 @@ import numpy as np
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import whole
 
-__all__ = ["SecureGenerator", "is_secure", "secure_rng", "seeded_rng"]
-
 
 class SecureGenerator(np.random.Generator):
     """A NumPy generator on ChaCha20, keyed with 256 bits of the operating system's entropy.

@@ -16,8 +16,6 @@ from sottovoce.privacy.lazy_imports import needing
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["Registry"]
-
 
 @cache  # reads a file of every package that is installed
 def _installed() -> Any:

@@ -8,8 +8,6 @@ from typing import Any, ClassVar
 from sottovoce.privacy.errors import IncompatibleNotions, InvalidValue
 from sottovoce.privacy.numbers import shown
 
-__all__ = ["ADD_REMOVE", "REPLACE_ONE", "Relation", "check_same", "shown_with_relation"]
-
 _PERSON = " of a person"
 
 

@@ -20,8 +20,6 @@ import numpy as np
 from sottovoce.privacy.numbers import Floats, expm1mx
 from sottovoce.privacy.rounding import lifted
 
-__all__ = ["RenyiIntegral", "chord", "divergence", "renyi_orders", "spaced_by_log_delta"]
-
 _FIRST_DROP, _GROWTH = 0.05, 0.015
 """How much log δ falls from one node to the next: so much, and so much of what it has fallen by in all.
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["decreasing_root", "least_place"]
-
 _NEAR = 1e-10
 """How near to the least place is near enough."""
 

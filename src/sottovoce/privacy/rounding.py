@@ -12,8 +12,6 @@ import numpy as np
 
 from sottovoce.privacy.numbers import Floats, ceil_float, sqrt_up, two_product
 
-__all__ = ["LEAST", "UP", "epsilon_up", "half_gap", "lifted", "log_down", "log_lifted", "product_up", "root_of_squares"]
-
 UP = 1 + 2.0**-49
 """More than a few operations, or one function of NumPy's, can take from a number."""
 LEAST = 5e-324

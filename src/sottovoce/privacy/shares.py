@@ -9,8 +9,6 @@ from typing import Any
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import real, shown
 
-__all__ = ["in_hundred", "percent", "read_share", "read_width"]
-
 
 def read_share(name: str, text: str) -> float:
     """Return the number that a text such as ``5%`` or ``0.05`` says, or raise `InvalidValue` naming it.

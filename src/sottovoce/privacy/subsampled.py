@@ -29,8 +29,6 @@ from sottovoce.privacy.renyi_integral import RenyiIntegral, chord, divergence, r
 from sottovoce.privacy.rounding import log_lifted
 from sottovoce.privacy.subsampling import mixed_divergence, subsampled_epsilon
 
-__all__ = ["SubsampledProfile"]
-
 _DEEPEST = -1e5
 """Where the integral of the curve ends: log δ of a part there, unless the loss ends before; the rest is bounded."""
 _BEYOND = np.geomspace(1e-4, 16.0, 25)

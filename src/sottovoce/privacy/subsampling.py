@@ -10,8 +10,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.rounding import LEAST, UP, lifted, product_up
 
-__all__ = ["mixed_divergence", "subsampled_epsilon"]
-
 
 def mixed_divergence(before: Floats, order: Floats, share: float) -> Floats:
     r"""Return the Rényi divergence of which a `share` is left of e^((λ-1)R) - 1, rounded up.

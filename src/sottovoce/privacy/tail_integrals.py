@@ -19,8 +19,6 @@ from scipy import special
 
 from sottovoce.privacy.numbers import Floats, expm1mx, log1mexp, log1pmx
 
-__all__ = ["BetaTail", "Curved", "GammaTail", "Gap", "Linear", "TailIntegral", "log_integral"]
-
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 _PANEL, _WEIGHTS = np.append((_NODES + 1) / 2, 1.0), _WEIGHTS / 2
 _LEFT = np.log(1e-15)  # what may be left of the sum where a walk ends

@@ -20,16 +20,6 @@ from sottovoce.mechanisms.exact_sampling import cells_of, draw, samples
 from sottovoce.mechanisms.rounding_cells import EvenCells, FloatingCells, RoundingCells, UnitCells, exact
 from sottovoce.privacy.randomness import secure_rng
 
-__all__ = [
-    "claims_of_cells",
-    "discrete_delta",
-    "far_tails",
-    "fixed_cells",
-    "frequencies",
-    "noise_edges",
-    "tabled_cells",
-]
-
 _RECORDS = 6
 _EPSILONS = (0.0, 0.2, 0.7, 1.5)
 _BITS = 128

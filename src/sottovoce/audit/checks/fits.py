@@ -10,8 +10,6 @@ from scipy import stats
 from sottovoce.audit.checks.quadrature import Nodes
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["ALARM", "chi_square", "independence", "kolmogorov", "uniforms"]
-
 ALARM = 1e-9
 """Below this p-value a check does not pass: one false alarm in a billion runs."""
 

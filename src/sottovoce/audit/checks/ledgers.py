@@ -21,8 +21,6 @@ from sottovoce.privacy.promises import RenyiDP
 from sottovoce.service.ledger import Ledger, charging
 from sottovoce.service.ledger.hash_chain import canonical
 
-__all__ = ["checkpointed", "costs", "restored", "swapped"]
-
 
 @contextmanager
 def _ledger(folder: Path, **options: Any) -> Iterator[Ledger]:

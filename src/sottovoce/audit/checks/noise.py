@@ -24,8 +24,6 @@ from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
 
-__all__ = ["afterwards", "generators", "hockey_sticks", "law", "noisy_claims", "noisy_releases"]
-
 _KINDS: tuple[NoiseKind, ...] = ("laplace", "gaussian")
 _SCALE = 0.75
 """Small, where noise on the integers differs most from rounded noise."""

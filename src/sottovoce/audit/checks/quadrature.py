@@ -15,8 +15,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 
-__all__ = ["Nodes", "hockey_stick", "nodes", "renyi"]
-
 
 @dataclass(frozen=True, eq=False)
 class Nodes:

@@ -14,8 +14,6 @@ from sottovoce.privacy.errors import NotInstalled
 from sottovoce.privacy.registry import Registry
 from sottovoce.records.readings import READINGS
 
-__all__ = ["mechanisms", "readings"]
-
 
 @check("every registered reading does what all must")
 def readings() -> tuple[bool, str]:

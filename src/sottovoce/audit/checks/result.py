@@ -10,8 +10,6 @@ from typing import Any
 from sottovoce.privacy.errors import NotInstalled
 from sottovoce.privacy.lazy_imports import needing
 
-__all__ = ["CHECKS", "CheckResult", "attempt", "check", "verdict"]
-
 
 @dataclass(frozen=True)
 class CheckResult:

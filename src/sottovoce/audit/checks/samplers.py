@@ -18,8 +18,6 @@ from sottovoce.privacy.randomness import secure_rng, seeded_rng
 from sottovoce.records.readings import ClippedSum
 from sottovoce.theory.amplification.diffusion import BoundedMean, OrnsteinUhlenbeck
 
-__all__ = ["grids", "samplers"]
-
 _RECORDS = 40
 _DRAWS = 20_000
 _FEW, _SOME, _RELEASES = 12, 500, 6

@@ -16,8 +16,6 @@ from sottovoce.mechanisms import Mechanism, NoisyStatistics
 from sottovoce.mechanisms.conjugate import BetaBernoulli, NormalMean
 from sottovoce.privacy.randomness import is_secure, secure_rng, seeded_rng
 
-__all__ = ["forks", "secure_releases"]
-
 _RECORDS = 12
 
 

@@ -22,8 +22,6 @@ from sottovoce.records.readings import Statistics
 from sottovoce.service.curator import Curator
 from sottovoce.service.ledger import Ledger, State
 
-__all__ = ["failures_stay_spent", "keys", "pending", "spend_first"]
-
 _N = 20
 _BUDGET = RenyiDP(order=2.0, epsilon=1.0)
 

@@ -15,8 +15,6 @@ from sottovoce.faces.agents.tools import INSTRUCTIONS, AgentAccess, NotApproved
 from sottovoce.privacy.errors import SottovoceError
 from sottovoce.privacy.shares import percent
 
-__all__ = ["agent_server"]
-
 _FREE = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _SPENDS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False)
 

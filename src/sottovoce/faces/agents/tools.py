@@ -16,8 +16,6 @@ from sottovoce.service.answers.regression import Regression
 from sottovoce.service.answers.verbs import Verbs
 from sottovoce.service.ledger import Budget
 
-__all__ = ["INSTRUCTIONS", "AgentAccess", "NotApproved"]
-
 INSTRUCTIONS = (
     "A data set about people, asked under differential privacy. Start with facts; plan is free and says how wide the "
     "intervals of an answer will be; ask and regress spend a budget that never comes back, so plan first and "

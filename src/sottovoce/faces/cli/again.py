@@ -18,8 +18,6 @@ from sottovoce.privacy.shares import read_share
 if TYPE_CHECKING:
     from sottovoce.service.ledger import Budget, Entry, Ledger
 
-__all__ = ["again"]
-
 
 def again(
     place: Annotated[str, typer.Argument(metavar="LEDGER", help="The ledger: a path or a database address.")],

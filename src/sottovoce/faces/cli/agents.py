@@ -12,8 +12,6 @@ from sottovoce.faces.cli import shared
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.shares import read_share
 
-__all__ = ["mcp"]
-
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 

@@ -14,8 +14,6 @@ from sottovoce.privacy.errors import InvalidValue
 if TYPE_CHECKING:
     from sottovoce.service.answers import Question
 
-__all__ = ["ShownAnswer", "of_regression", "of_rows", "row_places", "show", "table_file"]
-
 
 @dataclass(frozen=True)
 class ShownAnswer:

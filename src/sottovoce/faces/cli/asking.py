@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from sottovoce.service.curator.privacy_unit import Protected
     from sottovoce.service.curator.readable_records import Records
 
-__all__ = ["ask"]
-
 
 def ask(
     data: shared.Data,

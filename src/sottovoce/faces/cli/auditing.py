@@ -27,8 +27,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import parse_promise
 from sottovoce.privacy.shares import percent, read_share
 
-__all__ = ["VIOLATED", "audit"]
-
 VIOLATED = 8
 """The exit code when some claim is violated."""
 _DRAWS, _QUICK = 1_000_000, 100_000

@@ -13,8 +13,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import parse_promise
 from sottovoce.privacy.shares import percent, read_share
 
-__all__ = ["balance"]
-
 
 def balance(
     question: Annotated[str, typer.Argument(help="Such as 'proportion of smoker by ward'.")],

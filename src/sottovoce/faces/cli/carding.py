@@ -15,8 +15,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.shares import percent, read_share
 
-__all__ = ["card"]
-
 
 def card(
     place: Annotated[str | None, typer.Argument(metavar="LEDGER", help="The ledger: a path or an address.")] = None,

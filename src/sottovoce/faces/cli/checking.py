@@ -12,8 +12,6 @@ from sottovoce.audit.checks import all_checks, known_checks
 from sottovoce.faces.cli.auditing import VIOLATED
 from sottovoce.faces.cli.console import AsJson, console, emit, table
 
-__all__ = ["check"]
-
 
 def check(
     names: Annotated[list[str] | None, typer.Argument(help="Checks by name, or `list`; all by default.")] = None,

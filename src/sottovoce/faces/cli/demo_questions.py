@@ -11,8 +11,6 @@ from sottovoce.privacy.shares import percent
 if TYPE_CHECKING:
     from sottovoce.service.answers import Answer
 
-__all__ = ["NarratedQuestion", "ask"]
-
 
 @dataclass(frozen=True)
 class NarratedQuestion:

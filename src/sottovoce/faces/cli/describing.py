@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from sottovoce.service.curator.privacy_unit import Protected
     from sottovoce.service.curator.readable_records import Records
 
-__all__ = ["describe"]
-
 
 def describe(
     data: shared.Data,

@@ -15,8 +15,6 @@ from sottovoce.privacy.shares import read_share
 from sottovoce.service.answers.explanations import Explanation, texts
 from sottovoce.service.answers.explanations import explain as explained
 
-__all__ = ["explain"]
-
 _COLOURS = {"●": "blue", "○": "red", "·": "dim"}
 
 

@@ -13,8 +13,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.shares import read_share
 from sottovoce.records.facts import dummy_csv, facts_template, read_facts
 
-__all__ = ["facts"]
-
 
 def facts(
     data: Annotated[str, typer.Argument(help="A Parquet, CSV or Arrow file, a database address, or facts in TOML.")],

@@ -13,13 +13,6 @@ from sottovoce.mechanisms.mechanism_choice import Choice
 from sottovoce.privacy.errors import InvalidValue, NotInstalled
 from sottovoce.privacy.promises import ApproxDP, Promise
 
-__all__ = [
-    "choices_figure",
-    "draw_choices",
-    "draw_trade_off",
-    "trade_off_figure",
-]
-
 
 def _axes(columns: int, width: float = 4.8, height: float = 3.3) -> tuple[Any, Any]:
     try:

@@ -10,8 +10,6 @@ from typing import Any
 
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["check_places", "written"]
-
 
 def check_places(*files: Path | None, plot: Path | None = None, kept: Sequence[str | Path] = ()) -> None:
     """Refuse a file that cannot be written, or that would replace one of `kept`, or a plot in no format that is known.

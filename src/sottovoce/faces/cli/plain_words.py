@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-__all__ = ["take_plainly"]
-
 _LONG = 15
 """The most characters of a plain number."""
 _BARE = {"parser": None, "min": None, "max": None, "path_type": None, "resolve_path": False, "allow_dash": False}

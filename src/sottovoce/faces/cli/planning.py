@@ -22,8 +22,6 @@ from sottovoce.privacy.shares import percent, read_share, read_width
 if TYPE_CHECKING:
     from sottovoce.mechanisms.required_share import Needed
 
-__all__ = ["plan"]
-
 
 def plan(
     question: Annotated[

@@ -12,8 +12,6 @@ from sottovoce.mechanisms.mechanism_choice import DELTAS
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise
 
-__all__ = ["plan_chain"]
-
 
 def plan_chain(system: Any, n: int, promise: Promise, within: float, precision: float, *, as_json: bool) -> None:
     """Say which chain is so near, how long it is and what it promises; nothing is read."""

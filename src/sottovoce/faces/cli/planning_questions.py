@@ -21,8 +21,6 @@ from sottovoce.service.answers import parse_question, parse_spend
 from sottovoce.service.answers.trade_off import TradeOff
 from sottovoce.service.curator.privacy_unit import Protected
 
-__all__ = ["plan_question"]
-
 
 def plan_question(
     text: str,

@@ -13,8 +13,6 @@ from sottovoce.records.facts.assumed_distribution import AssumedDistribution
 from sottovoce.records.facts.condition_parser import check_levels
 from sottovoce.service.answers import parse_spend
 
-__all__ = ["plan_formula", "plan_regression"]
-
 
 def plan_formula(
     formula: Formula,

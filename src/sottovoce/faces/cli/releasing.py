@@ -26,8 +26,6 @@ from sottovoce.privacy.relation import ADD_REMOVE
 if TYPE_CHECKING:
     from sottovoce.service.answers.paid_verbs import PaidVerbs
 
-__all__ = ["release"]
-
 
 def release(
     data: Annotated[str | None, typer.Argument(help="A Parquet, CSV or Arrow file, or a database address.")] = None,

@@ -17,8 +17,6 @@ from sottovoce.service.answers.card import in_words
 from sottovoce.service.answers.display import drawn_rows, plain_words
 from sottovoce.service.ledger import Budget, Entry
 
-__all__ = ["write_report"]
-
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Sottovoce: road collisions</title>

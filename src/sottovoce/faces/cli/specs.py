@@ -15,8 +15,6 @@ from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.records.facts import Facts, read_facts
 
-__all__ = ["facts_of", "model_for", "parse_settings", "parse_types", "read_spec", "releasing_mechanism"]
-
 
 def releasing_mechanism(
     name: str | None, model: Any, n: int | None, target: Promise, price: Callable[[Profile], float] | None = None

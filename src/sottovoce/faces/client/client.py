@@ -36,8 +36,6 @@ if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.inference.regression.formula import Formula
     from sottovoce.inference.regression.regression_plan import RegressionPlan
 
-__all__ = ["Client"]
-
 
 class Client(Verbs):
     """A data set behind a server, asked as a `Curator` is: the data stay there, whole posteriors come back.

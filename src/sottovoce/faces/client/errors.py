@@ -8,19 +8,6 @@ from sottovoce.privacy import errors as ours
 from sottovoce.privacy.errors import SottovoceError
 from sottovoce.service.ledger import EntryPending, KeyTaken
 
-__all__ = [
-    "AnswerLost",
-    "CallerLeft",
-    "NotAllowed",
-    "NotAuthenticated",
-    "NotFound",
-    "ServerStopping",
-    "ServerUnreachable",
-    "TooManyRequests",
-    "error_of",
-    "kind_of",
-]
-
 
 class NotAuthenticated(SottovoceError):
     """No token, or one that is unknown, expired or revoked; which of them is not said."""

@@ -15,8 +15,6 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-__all__ = ["check", "main"]
-
 _PATIENCE = 10.0
 """Seconds to wait for the answer."""
 

@@ -11,8 +11,6 @@ from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.pure import PureProfile
 
-__all__ = ["LIMITED", "covers", "reach"]
-
 LIMITED = "limited by the budget that everyone shares"
 _HAIR = 1e-9
 """Shares that differ by less are the same."""

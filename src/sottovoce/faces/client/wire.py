@@ -18,8 +18,6 @@ from urllib.parse import quote, urlsplit
 from sottovoce.faces.client.errors import ServerUnreachable, TooManyRequests, error_of
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 
-__all__ = ["Wire"]
-
 _LARGEST = 2**28
 _AGAIN = frozenset({"entry-pending", "too-many-requests", "server-stopping", "ledger-unavailable"})
 """Refusals that time may mend; the same request, under its key, is charged once however often it is sent."""

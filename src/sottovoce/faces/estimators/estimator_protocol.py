@@ -18,15 +18,6 @@ from sottovoce.privacy.promises import ApproxDP, Promise, PureDP
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
 from sottovoce.records.facts import Category, Column, Facts, Flag
 
-__all__ = [
-    "EveryFitSpends",
-    "PrivateEstimator",
-    "check_classes",
-    "promise_of",
-    "random_source",
-    "warn_of_refit",
-]
-
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """An estimator whose fit is one release of a mechanism, in memory or through a curator's ledger.

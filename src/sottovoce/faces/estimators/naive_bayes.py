@@ -31,8 +31,6 @@ from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.records.facts import Facts
 
-__all__ = ["NaiveBayes"]
-
 _DRAWS = 256
 """Draws of a released model's parameters that are kept: they are free."""
 _MECHANISMS = ("auto", "laplace", "gaussian", "tempered", "none")

@@ -7,8 +7,6 @@ from typing import Any
 
 from sottovoce.privacy.errors import UnprovenPrivacy
 
-__all__ = ["learns_nothing", "refuse_leakage", "what_to_write"]
-
 _ROW_BY_ROW = frozenset(
     {
         *("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler", "QuantileTransformer", "PowerTransformer"),

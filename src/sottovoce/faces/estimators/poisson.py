@@ -22,8 +22,6 @@ from sottovoce.privacy.promises import Promise
 from sottovoce.records.facts import Facts
 from sottovoce.records.facts.columns import Column, Count, Number
 
-__all__ = ["PoissonRegression"]
-
 
 class PoissonRegression(PrivateRegressor):
     """Private Poisson regression of counts from 0 to `response_bound`.

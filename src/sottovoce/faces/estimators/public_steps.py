@@ -16,8 +16,6 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.readings.cells import class_places, fill, finite, missing_values, table_of
 
-__all__ = ["PublicEncoder", "PublicFunction", "PublicScaler", "private_pipeline"]
-
 
 class _PublicStep(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A transformer that knows all it needs before it sees a record; fitting it counts columns and no more.

@@ -21,8 +21,6 @@ from sottovoce.privacy.numbers import real
 from sottovoce.privacy.promises import GaussianDP, Promise
 from sottovoce.records.facts import Facts
 
-__all__ = ["PrivateSearchCV"]
-
 _MOST = 10_000
 _PROBE = GaussianDP(1.0)
 """A promise to ask a candidate for its design with, which does not depend on it."""

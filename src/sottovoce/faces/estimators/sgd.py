@@ -17,8 +17,6 @@ from sottovoce.privacy.promises import Promise
 from sottovoce.records.readings import Rows
 from sottovoce.theory.amplification.sgd import NoisyProjectedSGD
 
-__all__ = ["SGDLogisticRegression"]
-
 
 class SGDLogisticRegression(LogisticRegression):
     """Logistic regression of two classes by `NoisyProjectedSGD`.

@@ -25,8 +25,6 @@ from sottovoce.faces.server.planning_processes import prepare
 from sottovoce.faces.server.request_guard import RequestGuard
 from sottovoce.faces.server.service import Service
 
-__all__ = ["CONFIG_VARIABLE", "create_app", "worker_app"]
-
 CONFIG_VARIABLE = "SOTTOVOCE_SERVER_CONFIG"
 """Where a worker process finds the path of its configuration."""
 

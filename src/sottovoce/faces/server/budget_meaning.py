@@ -27,8 +27,6 @@ from sottovoce.service.ledger import Budget
 from sottovoce.service.ledger.charging import price
 from sottovoce.service.ledger.hash_chain import canonical
 
-__all__ = ["balance", "covered", "explanation", "first_question", "regression_plan", "signed_card"]
-
 _POINTS = 9
 _IMAGINED = 10_000
 """Records that are imagined where their number is a secret."""

@@ -8,8 +8,6 @@ from sottovoce.faces.server.config import Config
 from sottovoce.faces.server.errors import NotAuthenticated
 from sottovoce.faces.server.tokens import Token
 
-__all__ = ["Caller", "caller_of"]
-
 
 @dataclass(frozen=True)
 class Caller:

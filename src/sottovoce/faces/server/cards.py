@@ -17,8 +17,6 @@ from sottovoce.service.answers.card import VERSION, Card
 from sottovoce.service.answers.card_page import EMPTY_SIGNATURE
 from sottovoce.service.ledger.hash_chain import digest
 
-__all__ = ["sign_card", "verify_card"]
-
 _OPENING = EMPTY_SIGNATURE.removesuffix("</script>")
 _PARTS = ("signed", "signature", "key")
 _SIGNATURE = re.compile(re.escape(_OPENING) + r"([^<]*)</script>")

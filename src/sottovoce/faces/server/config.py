@@ -21,8 +21,6 @@ from sottovoce.privacy.shares import read_share
 from sottovoce.records.facts import Category, Column, Facts, Person, read_facts
 from sottovoce.service.curator.budget_opening import check_pays
 
-__all__ = ["AnalystConfig", "ColumnConfig", "Config", "DatasetConfig", "Limits", "Tls", "is_loopback", "read_config"]
-
 _MOST_CATEGORIES = 64
 _FEW = {4: 2**16, 6: 2**64}
 """The most addresses that a private network of proxies may have: a container's bridge has as many."""

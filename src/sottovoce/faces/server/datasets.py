@@ -19,8 +19,6 @@ from sottovoce.records.tables.table import told_apart
 from sottovoce.service.curator import Curator
 from sottovoce.service.ledger import Budget, Ledger
 
-__all__ = ["Dataset"]
-
 _REMEMBERED = 1024
 
 

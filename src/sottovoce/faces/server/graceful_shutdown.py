@@ -9,8 +9,6 @@ import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-__all__ = ["stopping_within"]
-
 
 @contextlib.contextmanager
 def stopping_within(grace: float, stop: Callable[[], None]) -> Iterator[None]:

@@ -22,9 +22,6 @@ from sottovoce.privacy.errors import LedgerUnavailable
 from sottovoce.service.ledger import Ledger
 from sottovoce.service.ledger.group_commit import Change
 
-__all__ = ["GroupCommitWriter"]
-
-
 _MOST = 64
 """How many changes go into one transaction: who waits longest is told before all have been written."""
 

@@ -28,8 +28,6 @@ from sottovoce.faces.server.schemas import Problem
 from sottovoce.privacy.errors import BudgetExceeded, LedgerCorrupt, LedgerUnavailable, SottovoceError, SourceUnavailable
 from sottovoce.service.ledger import EntryPending, KeyTaken, State
 
-__all__ = ["RESPONSES", "install_problems", "problem"]
-
 _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (NotAuthenticated, 401),
     (NotAllowed, 403),

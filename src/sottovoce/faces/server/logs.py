@@ -11,8 +11,6 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-__all__ = ["LOGGING", "JsonLines", "log_failure", "log_late", "log_request"]
-
 _log = logging.getLogger("sottovoce.faces.server")
 _ROOT = Path(__file__).parents[2]
 _WRITTEN = json.JSONEncoder().encode

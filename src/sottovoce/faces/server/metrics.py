@@ -12,8 +12,6 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, disable_cre
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 
-__all__ = ["FOLDER_VARIABLE", "Metrics"]
-
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 """Where prometheus-client looks, when it is imported, for the folder in which several workers count together."""
 

@@ -13,8 +13,6 @@ from sottovoce.service.curator import Curator
 from sottovoce.service.ledger import Budget, Entry
 from sottovoce.service.ledger.hash_chain import canonical
 
-__all__ = ["Asking", "Order", "text_of"]
-
 
 @dataclass(frozen=True)
 class Order:

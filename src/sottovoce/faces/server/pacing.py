@@ -12,8 +12,6 @@ from collections.abc import Awaitable, Callable
 from sottovoce.faces.server.errors import TooManyRequests
 from sottovoce.service.curator.readable_records import next_tick
 
-__all__ = ["Bucket", "TickGrid"]
-
 
 class TickGrid:
     """Moments a step after a start, and two, four, eight of them: work that ends between the same two is told at the

@@ -37,8 +37,6 @@ from sottovoce.service.ledger.changes import totalling
 from sottovoce.service.ledger.group_commit import Change
 from sottovoce.service.ledger.hash_chain import SealedText, canonical_object
 
-__all__ = ["PaidAnswers", "plain_of"]
-
 _REMEMBERED = 1024
 """How many questions are known with what was built for them."""
 _LOST = (

@@ -26,8 +26,6 @@ from typing import Any
 from sottovoce.faces.server.errors import CallerLeft
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["SECONDS", "call", "prepare"]
-
 SECONDS = 60.0
 """Seconds that one step of a plan may take: ten times the longest that was measured on one core."""
 _STARTING = 120.0

@@ -29,18 +29,6 @@ from sottovoce.service.curator import Curator
 from sottovoce.service.ledger import Budget, Entry
 from sottovoce.service.ledger.hash_chain import canonical
 
-__all__ = [
-    "Model",
-    "Prepared",
-    "ServerQuestion",
-    "build",
-    "calibrated",
-    "check_condition",
-    "mechanism_name",
-    "model_of",
-    "target_of",
-]
-
 _TARGETS = {
     "epsilon": (1e-6, 1e3),
     "delta": (1e-30, 0.5),

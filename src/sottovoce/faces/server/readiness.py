@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from sottovoce.faces.server.datasets import Dataset
 from sottovoce.faces.server.logs import log_failure
 
-__all__ = ["EVERY", "Readiness"]
-
 EVERY = 10.0
 """Seconds between two looks at every source: a container's health check comes every thirty by default."""
 _LOST_IN_A_ROW = 3

@@ -17,8 +17,6 @@ from sottovoce.records.facts import Column
 from sottovoce.records.facts.assumed_distribution import AssumedDistribution, parse_imagined
 from sottovoce.service.ledger.hash_chain import canonical
 
-__all__ = ["Imagining", "foreseen"]
-
 _MOST = 30
 """The most terms of a plan: so many take a processor less than a second, and ten where noise hides columns."""
 

@@ -16,8 +16,6 @@ import numpy as np
 
 from sottovoce.service.curator import Curator, Paid, Quote, Unrecorded
 
-__all__ = ["ReleaseWorkers", "quietly"]
-
 
 class _Work:
     """One piece of work: a question, all who wait for it, and how many of their ticks are still to come."""

@@ -17,8 +17,6 @@ from sottovoce.service.ledger import Budget, Entry
 from sottovoce.service.ledger.charging import what_is_left
 from sottovoce.service.ledger.hash_chain import SealedText, canonical, canonical_object
 
-__all__ = ["ResponseBuilder", "left_of"]
-
 
 class ResponseBuilder:
     """What is said of the answers to one question, and its receipts.

@@ -24,8 +24,6 @@ from sottovoce.faces.server.metrics import FOLDER_VARIABLE
 from sottovoce.faces.server.service import Service
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 
-__all__ = ["check_address", "serve"]
-
 _log = logging.getLogger("sottovoce.faces.server")
 
 

@@ -11,8 +11,6 @@ from typing import Any
 
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["Section"]
-
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 

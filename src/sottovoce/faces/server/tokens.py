@@ -29,8 +29,6 @@ from sottovoce.privacy.errors import InvalidValue, LedgerUnavailable
 from sottovoce.service.ledger.schema import now
 from sottovoce.service.ledger.store import read_url, told
 
-__all__ = ["LIFETIME", "SCOPES", "Token", "Tokens"]
-
 SCOPES = ("read", "plan", "ask", "admin")
 """read: data sets, what remains, own history, receipts · plan · ask · admin: everyone's history, and metrics."""
 

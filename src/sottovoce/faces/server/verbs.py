@@ -26,8 +26,6 @@ from sottovoce.service.answers.question_parser import parse_question
 from sottovoce.service.curator import Curator
 from sottovoce.service.ledger import Budget, Entry
 
-__all__ = ["VerbQuestion", "contrast_of", "rows_of", "told_of", "verbs_of"]
-
 _GROUPING = (Category, Flag)
 _MOST_GROUPS = 2000
 """The most combinations of values that one answer may have a row for."""

@@ -16,8 +16,6 @@ from typing import Any
 from sottovoce.faces.server.errors import CallerLeft, ServerStopping, TooManyRequests
 from sottovoce.faces.server.planning_processes import call
 
-__all__ = ["Receive", "WorkQueue", "apart", "breathe", "while_there"]
-
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 """What tells, last of all, that a caller hung up."""
 _EACH = 8

@@ -10,8 +10,6 @@ import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["masses"]
-
 _MOST_TERMS = 1 << 16
 
 

@@ -9,8 +9,6 @@ import numpy as np
 from sottovoce.inference.custom.observation import Observed
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["PredictiveCheck", "predictive_check"]
-
 
 @dataclass(frozen=True, eq=False)
 class PredictiveCheck:

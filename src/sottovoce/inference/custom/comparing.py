@@ -12,8 +12,6 @@ from scipy.special import logsumexp
 from sottovoce.inference.custom.fit import ModelFit
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["compare_models"]
-
 
 def compare_models(fits: Mapping[str, ModelFit]) -> Any:
     """Return a data frame of models of the same release, the best first.

@@ -19,8 +19,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 
-__all__ = ["ModelFit"]
-
 
 @dataclass(frozen=True, eq=False)
 class ModelFit:

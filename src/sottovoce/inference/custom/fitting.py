@@ -15,8 +15,6 @@ from sottovoce.inference.custom.program import program_for
 from sottovoce.inference.custom.sampling import Sampler, judged
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["fit_model"]
-
 
 def fit_model(
     model: Any,

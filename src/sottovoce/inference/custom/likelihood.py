@@ -22,19 +22,6 @@ from sottovoce.inference.custom.observation import Observed
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
 
-__all__ = [
-    "LEAST",
-    "Form",
-    "LikelihoodPlan",
-    "cell_log_likelihood",
-    "choose_form",
-    "exact",
-    "log_normaliser",
-    "normal",
-    "plan_for",
-    "two_sided",
-]
-
 Form = Literal["exact", "normal"]
 
 _REACH = {"gaussian": 7.5, "laplace": 27.0}

@@ -17,8 +17,6 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.json_values import restoring
 from sottovoce.records.facts.cells import Cells
 
-__all__ = ["Observed", "observed"]
-
 _KINDS = ("counts", "proportion", "quantiles")
 """The verbs whose answers are noisy counts and nothing else."""
 

@@ -12,8 +12,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.shares import percent
 
-__all__ = ["plot_cells"]
-
 
 def plot_cells(seen: Observed, shares: Floats, title: str, level: float) -> Any:
     """Draw the noisy counts with a band of their noise, and the model's expected counts with their interval."""

@@ -25,8 +25,6 @@ from sottovoce.mechanisms.jax_compilation import compiler_options
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["Program", "program_for"]
-
 _TRIES = 12
 """How many draws of the prior a model is tried at before it is fitted."""
 

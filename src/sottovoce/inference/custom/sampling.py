@@ -25,8 +25,6 @@ from sottovoce.mechanisms.progress import progress_bar
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 
-__all__ = ["SampledChains", "Sampler", "judged"]
-
 _STEPS = 25
 """Steps between two looks at the clock."""
 _DENSE = 40

@@ -22,8 +22,6 @@ from sottovoce.inference.custom.likelihood import LEAST, LikelihoodPlan, log_nor
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["LikelihoodTable", "table_for", "tabulated"]
-
 _CHUNK = 1 << 21
 """So many weights are held at a time while a table is made."""
 _HERMITE = np.array(

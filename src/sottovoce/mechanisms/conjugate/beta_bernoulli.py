@@ -25,8 +25,6 @@ from sottovoce.privacy.relation import ADD_REMOVE
 from sottovoce.records.facts import Column, Flag
 from sottovoce.records.readings import ClippedSum, Statistics
 
-__all__ = ["BetaBernoulli", "unit_floor"]
-
 
 @dataclass(frozen=True, eq=False)
 class BetaBernoulli(Conjugate):

@@ -20,8 +20,6 @@ from sottovoce.records.facts import Column, Facts
 from sottovoce.records.readings import Reading, Statistics
 from sottovoce.records.readings.base import checked_n, plain
 
-__all__ = ["FAR", "Conjugate", "check_weights"]
-
 FAR = 10_000
 """Where n is a secret the supremum is reached as the other records go on for ever: so many are nearly that."""
 

@@ -27,8 +27,6 @@ from sottovoce.records.facts import Category, Column
 from sottovoce.records.readings import CategoryCounts, Statistics
 from sottovoce.records.readings.base import checked_n
 
-__all__ = ["DirichletCategorical"]
-
 
 @dataclass(frozen=True, eq=False)
 class DirichletCategorical(Conjugate):

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.records.facts.condition_tree import ColumnTerm, Compare, Condition, IsMissing, Literal, Value
 
-__all__ = ["Cell", "categories_in", "cells_in"]
-
 
 @dataclass(frozen=True)
 class Cell:

@@ -15,8 +15,6 @@ import numpy as np
 
 from sottovoce.records.readings import Statistics
 
-__all__ = ["BetaLaw", "DirichletLaw", "GammaLaw", "Law", "NormalLaw", "cut", "exact_total", "law_of", "tempered_power"]
-
 
 @dataclass(frozen=True)
 class BetaLaw:

@@ -20,8 +20,6 @@ from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.records.facts import Column, Number
 from sottovoce.records.readings import ClippedSum, Statistics
 
-__all__ = ["GammaExponential"]
-
 
 @dataclass(frozen=True, eq=False)
 class GammaExponential(GammaRate):

@@ -22,8 +22,6 @@ from sottovoce.privacy.pure import PureProfile
 from sottovoce.records.facts import Column, Count
 from sottovoce.records.readings import ClippedSum, Statistics
 
-__all__ = ["GammaPoisson"]
-
 _MANY = 2.0**14
 """Counts with a mean beyond this are taken for normal ones when a total is read through noise."""
 

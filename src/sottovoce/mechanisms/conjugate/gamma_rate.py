@@ -21,8 +21,6 @@ from sottovoce.privacy.numbers import Floats, real, shown
 from sottovoce.records.readings import Statistics
 from sottovoce.records.readings.base import checked_n
 
-__all__ = ["GammaRate"]
-
 
 @dataclass(frozen=True, eq=False)
 class GammaRate(Conjugate):

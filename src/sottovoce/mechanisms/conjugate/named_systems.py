@@ -8,8 +8,6 @@ from typing import Any
 from sottovoce.privacy.json_values import mapping
 from sottovoce.privacy.registry import Registry
 
-__all__ = ["SYSTEMS", "column_systems", "system_from"]
-
 SYSTEMS = Registry(
     "system",
     {

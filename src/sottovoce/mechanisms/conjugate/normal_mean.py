@@ -26,8 +26,6 @@ from sottovoce.records.readings import BallSum, ClippedSum, Statistics
 from sottovoce.records.readings.base import checked_n
 from sottovoce.records.readings.grid import check_span
 
-__all__ = ["NormalMean", "clipped_normal_characteristic"]
-
 
 @dataclass(frozen=True, eq=False)
 class NormalMean(Conjugate):

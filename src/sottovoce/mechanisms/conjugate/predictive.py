@@ -17,8 +17,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.facts.condition_tree import Condition
 
-__all__ = ["NewRecord", "categorical", "exponential", "normal", "poisson", "vector", "yes_or_no"]
-
 
 class NewRecord(ABC):
     """What x, a new record, can be asked; θ comes as an array, one parameter a row."""

@@ -9,8 +9,6 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.records.readings import Reading, Statistics
 
-__all__ = ["ClippedSystem", "NoiseAwareSystem", "System", "TemperableSystem"]
-
 
 @runtime_checkable
 class System(Protocol):

@@ -23,8 +23,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.registry import Registry
 
-__all__ = ["CONVEX_SETS", "Box", "ConvexSet", "OwnSet", "Simplex"]
-
 _HERE = "sottovoce.theory.amplification.convex_sets"
 CONVEX_SETS = Registry(
     "convex set", {name: f"{_HERE}:{name}" for name in ("Box", "Simplex", "OwnSet")}, "sottovoce.sets"

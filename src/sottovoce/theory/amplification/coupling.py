@@ -25,8 +25,6 @@ from sottovoce.privacy.numbers import Floats, as_floats, ceil_float, real, sqrt_
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.root_finding import decreasing_root
 
-__all__ = ["IteratedLaplaceProfile", "coupled_laplace_renyi", "iterated_gaussian", "lipschitz_gaussian"]
-
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _MOST_ORDER = 1e4

@@ -27,8 +27,6 @@ from sottovoce.privacy.concentrated import RenyiProfile
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import real
 
-__all__ = ["DensityKernel", "IntervalLaw", "coupled_profile", "coupled_renyi"]
-
 _NODES, _PANELS, _BITS = 96, 48, 96
 """Places at which distribution functions are kept, panels on which slopes are bounded, bits of precision."""
 _GUESSES = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0)

@@ -28,8 +28,6 @@ from sottovoce.privacy.numbers import Floats, any_floats, as_floats, real
 from sottovoce.privacy.promises import Promise
 from sottovoce.records.readings import ClippedSum, Reading, Statistics
 
-__all__ = ["BoundedMean", "OrnsteinUhlenbeck", "brownian", "calibrated_brownian"]
-
 
 @dataclass(frozen=True)
 class BoundedMean:

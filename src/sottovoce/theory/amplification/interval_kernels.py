@@ -28,8 +28,6 @@ from sottovoce.privacy.randomness import is_secure
 from sottovoce.privacy.rounding import LEAST, half_gap, product_up
 from sottovoce.theory.amplification.kernels import Kernel, mixing_of
 
-__all__ = ["LaplaceIntervalKernel", "TruncatedGaussianKernel"]
-
 _NARROW = 1.0
 """Up to this width, in units of the noise, sixteen points integrate what is smooth to the last digits."""
 _NODES, _WEIGHTS = ((part + shift) / 2 for part, shift in zip(np.polynomial.legendre.leggauss(16), (1, 0), strict=True))

@@ -27,17 +27,6 @@ from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, as_floats, real, whole
 from sottovoce.privacy.profile import Basis
 
-__all__ = [
-    "cyclic_mu",
-    "iteration_mu",
-    "iteration_profile",
-    "path_mu",
-    "path_of_equal_shifts",
-    "shift_mu",
-    "thesis_mu",
-    "thesis_path_renyi",
-]
-
 _ROUND_UP = 1 + 1e-13
 """Claims are rounded towards less privacy by more than the arithmetic here can be off."""
 

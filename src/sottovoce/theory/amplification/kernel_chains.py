@@ -15,8 +15,6 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.root_finding import decreasing_root
 from sottovoce.theory.amplification.kernels import FiniteKernel, Kernel, mixing_of
 
-__all__ = ["KernelChain", "tilted"]
-
 _MOVED = 2.1
 """How far coefficients move, at most, beside what the entries of two rows lost: a little more than one of each."""
 

@@ -29,8 +29,6 @@ from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.registry import Registry
 from sottovoce.privacy.rounding import LEAST, UP
 
-__all__ = ["KERNELS", "FiniteKernel", "Kernel", "mixing_of", "randomized_response"]
-
 _HERE = "sottovoce.theory.amplification"
 KERNELS = Registry(
     "kernel",

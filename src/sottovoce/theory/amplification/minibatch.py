@@ -36,8 +36,6 @@ from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.subsampled import SubsampledProfile
 from sottovoce.records.readings import Rows
 
-__all__ = ["MinibatchSGD"]
-
 _MOST_STEPS = 10**6
 _TOGETHER = 1 << 20
 """How many numbers the parts of runs that are made side by side may hold."""

@@ -38,8 +38,6 @@ from sottovoce.privacy.subsampling import mixed_divergence
 from sottovoce.theory.amplification.kernel_chains import KernelChain, tilted
 from sottovoce.theory.amplification.kernels import Kernel
 
-__all__ = ["AmplifiedProfile", "amplify", "mixing_bounds"]
-
 _ROUND_UP = 1e-12
 """Claims are rounded towards less privacy by more than the arithmetic here can be off."""
 

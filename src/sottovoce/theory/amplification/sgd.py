@@ -34,8 +34,6 @@ from sottovoce.records.readings import Rows
 from sottovoce.theory.amplification.convex_sets import Box, ConvexSet
 from sottovoce.theory.amplification.iteration import cyclic_mu, iteration_profile, path_of_equal_shifts, thesis_mu
 
-__all__ = ["NoisyProjectedSGD", "drift"]
-
 _BLOCK = 1 << 20
 """Normal draws made on the host at a time."""
 

@@ -11,8 +11,6 @@ import numpy as np
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["Distribution", "categories_of", "distribution_of", "edges_of", "fraction_of", "some"]
-
 _SUM_TOLERANCE = Fraction(1, 10**9)
 
 Distribution = Mapping[Any, Any] | Sequence[Any] | Floats

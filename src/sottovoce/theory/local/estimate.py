@@ -14,8 +14,6 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.theory.local.mechanism import ProfileMechanism
 from sottovoce.theory.local.observation import observe
 
-__all__ = ["CategoryEstimate", "estimate_categories"]
-
 
 @dataclass(frozen=True, eq=False)
 class CategoryEstimate:

@@ -18,19 +18,6 @@ from numpy.typing import NDArray
 from sottovoce.privacy.numbers import Floats, log_up
 from sottovoce.theory.local.graph import ProfileGraph
 
-__all__ = [
-    "GRID",
-    "ConstraintExcess",
-    "Steps",
-    "exp_below",
-    "loss_up",
-    "on_grid",
-    "output_steps",
-    "repair",
-    "uniform_steps",
-    "worst_excess",
-]
-
 GRID = 2**53
 
 Steps = NDArray[np.int64]

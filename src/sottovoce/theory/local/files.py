@@ -13,8 +13,6 @@ from typing import Any
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.theory.local.graph import ProfileGraph
 
-__all__ = ["read_column", "read_graph", "write_column"]
-
 
 def read_graph(profiles: Path, edges: str | None = None) -> ProfileGraph:
     """Read a profile graph, with text for every name and category.

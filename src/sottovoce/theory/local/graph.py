@@ -23,8 +23,6 @@ from sottovoce.theory.local.distributions import (
     some,
 )
 
-__all__ = ["ProfileGraph"]
-
 
 @dataclass(frozen=True, eq=False)
 class ProfileGraph:

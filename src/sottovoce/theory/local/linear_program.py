@@ -13,8 +13,6 @@ from scipy.optimize import linprog
 from sottovoce.privacy.errors import PromiseUnreachable
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["LEAST_EPSILON", "ConstraintRows", "solve"]
-
 _TOLERANCE = 1e-10
 LEAST_EPSILON = 1e-6
 """Below this a solver cannot tell e^ε from 1, and its answer would not survive the repair."""

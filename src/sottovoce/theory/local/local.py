@@ -16,8 +16,6 @@ from sottovoce.theory.local.graph import ProfileGraph
 from sottovoce.theory.local.guarantee import checked_epsilon
 from sottovoce.theory.local.mechanism import ProfileMechanism
 
-__all__ = ["LocalMechanism"]
-
 _TOLERANCE = 1e-9
 
 

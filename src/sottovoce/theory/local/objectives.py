@@ -14,8 +14,6 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.theory.local.graph import ProfileGraph
 from sottovoce.theory.local.mechanism import profile_weights
 
-__all__ = ["MaxOffDiagonal", "MeanCost", "MeanError", "Objective"]
-
 
 class Objective(Protocol):
     """What the programs need to know of an objective."""

@@ -13,8 +13,6 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.theory.local.coding import codes_of
 from sottovoce.theory.local.mechanism import ProfileMechanism
 
-__all__ = ["Observation", "observe"]
-
 
 @dataclass(frozen=True, eq=False)
 class Observation:

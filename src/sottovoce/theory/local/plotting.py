@@ -9,8 +9,6 @@ import numpy as np
 
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["plot_profiles"]
-
 
 def plot_profiles(
     names: Sequence[Hashable],

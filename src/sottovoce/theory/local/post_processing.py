@@ -11,8 +11,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.theory.local.local import LocalMechanism
 from sottovoce.theory.local.mechanism import ProfileMechanism
 
-__all__ = ["post_processed"]
-
 
 def post_processed(mechanism: ProfileMechanism, rename: Mapping[Any, Hashable]) -> ProfileMechanism:
     """Return the mechanism that releases rename[y] where the other releases y, under the same promise.

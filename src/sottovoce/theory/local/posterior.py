@@ -16,8 +16,6 @@ from sottovoce.privacy.randomness import secure_rng
 from sottovoce.theory.local.mechanism import ProfileMechanism
 from sottovoce.theory.local.observation import Observation, observe
 
-__all__ = ["CategoryPosterior", "posterior_categories"]
-
 _CHAINS = 32  # NumPy takes hardly longer for them than for one, where profiles and outputs are few
 _WARM_UP = 200
 _LEAST_LENGTH = 150  # shorter chains could not be told from unsettled ones

@@ -13,8 +13,6 @@ from sottovoce.theory.local.graph import ProfileGraph
 from sottovoce.theory.local.guarantee import checked_epsilon
 from sottovoce.theory.local.local import LocalMechanism
 
-__all__ = ["RandomizedResponse"]
-
 
 @dataclass(frozen=True, eq=False)
 class RandomizedResponse(LocalMechanism):

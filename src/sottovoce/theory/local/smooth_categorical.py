@@ -16,8 +16,6 @@ from sottovoce.theory.local.linear_program import LEAST_EPSILON, ConstraintRows,
 from sottovoce.theory.local.mechanism import ProfileMechanism
 from sottovoce.theory.local.objectives import MaxOffDiagonal, Objective
 
-__all__ = ["SmoothCategorical"]
-
 _SLACK = 1e-9
 _NOTHING = 1e-13
 _SCALE_MAX = 1e7  # optima below 1e-7 are beneath what the solver can resolve

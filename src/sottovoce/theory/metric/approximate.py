@@ -22,8 +22,6 @@ from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.theory.metric.metric import Metric, MetricDP, absolute_distance, hamming_distance
 
-__all__ = ["ApproximateMetricDP", "normal_mean_metric", "profile_within"]
-
 _RATIO = 1.0005
 """Distances are looked at on a grid of this ratio; between two of them the larger numerator stands over the smaller."""
 

@@ -23,18 +23,6 @@ from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import PureProfile
 from sottovoce.theory.metric.metric import MetricDP
 
-__all__ = [
-    "answers_left",
-    "answers_withstood",
-    "best_guess",
-    "guess_error",
-    "histogram_answers",
-    "histogram_cells",
-    "histogram_resolution",
-    "one_guess",
-    "theorem_three_answers",
-]
-
 _LIFTED = Fraction(1, 2**43)
 """More than rounding up adds to the cost of one guess: what answers are counted up to must not be above it."""
 

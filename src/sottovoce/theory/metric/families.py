@@ -14,8 +14,6 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import ceil_float, real
 from sottovoce.theory.metric.metric import MetricDP
 
-__all__ = ["family_metric_privacy"]
-
 
 def family_metric_privacy(
     natural: Callable[[Ball], Ball], low: float, high: float, statistic: Callable[[Any], float] = float

@@ -11,8 +11,6 @@ from scipy import optimize
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats, real, whole
 
-__all__ = ["Hulls", "guess_error_of_sets", "table_error"]
-
 
 @dataclass(frozen=True, eq=False)
 class Hulls:

@@ -19,8 +19,6 @@ from sottovoce.privacy.numbers import Floats, any_floats, ceil_float, real
 from sottovoce.privacy.pure import BoundedRangeProfile
 from sottovoce.privacy.rounding import product_up
 
-__all__ = ["Metric", "MetricDP", "absolute_distance", "hamming_distance", "squares_distance"]
-
 Metric = Callable[[Any, Any], float]
 """A pseudo-metric on data sets: symmetric, zero from a data set to itself, and with the triangle inequality."""
 

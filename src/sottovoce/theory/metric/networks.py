@@ -14,8 +14,6 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats, log_up, real, shown
 from sottovoce.theory.metric.metric import MetricDP
 
-__all__ = ["NetworkMetric", "network_privacy"]
-
 
 @dataclass(frozen=True)
 class NetworkMetric:

@@ -23,14 +23,6 @@ from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.rounding import product_up
 from sottovoce.theory.metric.metric import Metric, MetricDP, absolute_distance, squares_distance
 
-__all__ = [
-    "BinomialProportion",
-    "ExponentialRate",
-    "LaplaceScale",
-    "NormalPrecision",
-    "PosteriorPairs",
-]
-
 
 class PosteriorPairs(ABC):
     """A likelihood with its prior, asked how far apart the posteriors of two data sets are."""

@@ -12,8 +12,6 @@ from sottovoce.privacy.errors import InvalidValue, UnprovenPrivacy
 from sottovoce.privacy.numbers import real
 from sottovoce.theory.metric.posterior_pairs import ExponentialRate
 
-__all__ = ["Counterexample", "RefutedClaim", "relaxed_counterexamples", "relaxed_metric_privacy"]
-
 _W = 1.2564312086261697
 """The positive solution of e^w = 2w + 1."""
 _KAPPA = 2 * _W / (1 - math.exp(-_W)) ** 2

@@ -14,8 +14,6 @@ from sottovoce.privacy.numbers import Floats, real
 from sottovoce.theory.metric.metric import Metric, MetricDP, squares_distance
 from sottovoce.theory.metric.posterior_pairs import NormalPrecision, PosteriorPairs
 
-__all__ = ["NormalVariance", "log_bessel_k"]
-
 
 def log_bessel_k(order: float, z: float) -> float:
     r"""Return ln K_p(z), which overflows nowhere.

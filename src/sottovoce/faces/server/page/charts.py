@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
-__all__ = ["Chart", "ChartAxis", "bars", "count", "dots", "number", "rail"]
-
 _LEFT, _RIGHT, _TOP, _BOTTOM = 68.0, 12.0, 12.0, 40.0
 
 

@@ -14,8 +14,6 @@ from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavaila
 from sottovoce.privacy.promises import Promise
 from sottovoce.service.answers.explanations import explain
 
-__all__ = ["NOTHING", "DatasetPage", "key_of", "outcome_of"]
-
 NOTHING: dict[str, Any] = {
     "answer": None,
     "refusal": None,

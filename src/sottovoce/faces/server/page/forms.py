@@ -17,22 +17,6 @@ from sottovoce.privacy.filter import GAUSSIAN, Order, PrivacyFilter
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.records.facts import Column
 
-__all__ = [
-    "SEVERAL",
-    "first_values",
-    "imagined_mean",
-    "likely_system",
-    "number_in",
-    "prior_fields",
-    "prior_values",
-    "purse_of",
-    "question_of",
-    "read_form",
-    "scaled",
-    "several_systems",
-    "share_target",
-]
-
 SEVERAL = "*"
 """What the form says for a column where a model names several itself."""
 _MOST_FIELDS = 60

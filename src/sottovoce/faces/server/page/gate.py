@@ -16,8 +16,6 @@ from sottovoce.faces.server.page.forms import read_form
 from sottovoce.faces.server.page.sessions import Session, Sessions
 from sottovoce.faces.server.service import Caller, Service
 
-__all__ = ["ForeignForm", "Gate", "LoggedOut"]
-
 
 class LoggedOut(NotAuthenticated):
     """No session, or its token is no longer valid."""

@@ -28,8 +28,6 @@ from sottovoce.mechanisms.mechanism_choice import known_names
 from sottovoce.privacy.errors import BudgetExceeded, LedgerCorrupt, LedgerUnavailable, SottovoceError
 from sottovoce.privacy.promises import Promise
 
-__all__ = ["ModelPage"]
-
 
 class ModelPage(DatasetPage):
     """What one caller sees of one data set when asking by system and mechanism."""

@@ -20,8 +20,6 @@ from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, Sottovoce
 from sottovoce.privacy.shares import percent
 from sottovoce.service.ledger import EntryPending
 
-__all__ = ["Rendering", "unbroken"]
-
 _STATIC = {
     "page.css": "text/css; charset=utf-8",
     "page.js": "text/javascript; charset=utf-8",

@@ -32,8 +32,6 @@ from sottovoce.service.answers.catalogue import CATALOGUE
 from sottovoce.service.answers.display import DisplayScale, drawn_rows, picture, plain_words, scale_of
 from sottovoce.service.answers.ratios import ratio_numbers
 
-__all__ = ["VerbPage", "answer_csv"]
-
 _LEVELS = ("50", "80", "90", "95", "99")
 """The certainties, in %, that an answer is offered to be shown with."""
 _PARTS = (1.0, 0.9, 0.75, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01)

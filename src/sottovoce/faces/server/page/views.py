@@ -20,14 +20,6 @@ from sottovoce.privacy.errors import SottovoceError
 from sottovoce.privacy.shares import percent
 from sottovoce.service.answers.notebook_repr import asked_in_words
 
-__all__ = [
-    "PROMISES",
-    "answered",
-    "gauges",
-    "history_rows",
-    "spending",
-]
-
 PROMISES = (
     ("share", "a share of your budget"),
     ("approx", "approximate (ε, δ)"),

@@ -23,8 +23,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 
-__all__ = ["check_query", "dimension", "evaluate"]
-
 _FUNCTIONS = {"log": np.log, "exp": np.exp, "sqrt": np.sqrt}
 _SIGNS = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
 

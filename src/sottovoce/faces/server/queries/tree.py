@@ -6,19 +6,6 @@ from dataclasses import dataclass
 
 from sottovoce.records.facts.condition_tree import Condition
 
-__all__ = [
-    "Arithmetic",
-    "Draw",
-    "Expectation",
-    "Function",
-    "Negative",
-    "NumberNode",
-    "Parameter",
-    "Probability",
-    "Quantile",
-    "Query",
-]
-
 
 @dataclass(frozen=True)
 class NumberNode:

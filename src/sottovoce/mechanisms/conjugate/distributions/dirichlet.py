@@ -23,8 +23,6 @@ from sottovoce.mechanisms.conjugate.exact_posteriors import DirichletLaw
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, any_floats, as_floats
 
-__all__ = ["Dirichlet"]
-
 
 @dataclass(frozen=True, eq=False)
 class Dirichlet(Distribution):

@@ -21,8 +21,6 @@ from sottovoce.mechanisms.conjugate.distributions.base import (
 from sottovoce.mechanisms.conjugate.exact_posteriors import GammaLaw
 from sottovoce.privacy.numbers import any_floats, as_floats, log_gamma_gap
 
-__all__ = ["Gamma"]
-
 
 @dataclass(frozen=True, eq=False)
 class Gamma(ScalarDistribution):

@@ -26,8 +26,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, any_floats, as_floats
 from sottovoce.privacy.randomness import seeded_rng
 
-__all__ = ["DirichletMixture", "Mixture"]
-
 _AT_ONCE = 2**18
 """How many components, once for each quantile, are looked at together: more would only take memory."""
 

@@ -11,8 +11,6 @@ from scipy import special
 from sottovoce.mechanisms.conjugate.distributions.base import check_level
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["Mixtures", "mixed_quantiles", "spread_points"]
-
 _LATTICE = np.array([0.7548776662466927, 0.5698402909980532])
 """The additive recurrence of the plastic number: points that fill the unit square evenly."""
 _FAR = 1.0

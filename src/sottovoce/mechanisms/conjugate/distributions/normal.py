@@ -25,8 +25,6 @@ from sottovoce.mechanisms.conjugate.exact_posteriors import NormalLaw
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, any_floats, as_floats
 
-__all__ = ["Normal", "NormalVector"]
-
 
 @dataclass(frozen=True, eq=False)
 class Normal(ScalarDistribution):

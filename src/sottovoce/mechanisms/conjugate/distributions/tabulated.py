@@ -13,8 +13,6 @@ from sottovoce.mechanisms.conjugate.distributions.base import ScalarDistribution
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats
 
-__all__ = ["Tabulated"]
-
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
 _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
 

@@ -22,8 +22,6 @@ from sottovoce.mechanisms.conjugate.exact_posteriors import cut, law_of
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, any_floats
 
-__all__ = ["Truncated"]
-
 _TINY = 1e-280
 """A tail lighter than this is sampled by rejection: its distribution function has no digits left."""
 

@@ -17,8 +17,6 @@ from sottovoce.mechanisms.conjugate.distributions.truncated import Truncated
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, any_floats
 
-__all__ = ["TruncatedDirichlet"]
-
 _TINY = 1e-280
 """A Gamma tail lighter than this has no digits left to invert; it is drawn by rejection instead."""
 _AGAIN = 8
