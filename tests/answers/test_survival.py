@@ -272,6 +272,11 @@ def test_what_follows_from_the_curves(curator: sv.Curator) -> None:
     assert apart.interval(0.999)[0] <= math.exp(-1) - math.exp(-1 / 3) <= apart.interval(0.999)[1]
     assert apart.estimate == pytest.approx(answer.difference("A / 20", "B / 20").estimate)
     assert answer.ratio("A", "B", at=20).high < 1
+    gain = answer.mean_difference("A", "B", until=10)
+    each = [answer.restricted_mean(ward, until=10).draws for ward in "AB"]
+    assert gain.draws.tolist() == (each[0] - each[1]).tolist() and gain.high < 0
+    less = math.fsum(sign * lasting[ward] * (1 - math.exp(-10 / lasting[ward])) for ward, sign in (("A", 1), ("B", -1)))
+    assert gain.interval(0.999)[0] <= less <= gain.interval(0.999)[1]
     frame = answer.at([0, 20, 30])
     assert frame["estimate"][frame["days"] == 0].tolist() == [1.0, 1.0]
     assert [row["estimate"] for row in answer.rows_at(20)] == pytest.approx(

@@ -190,6 +190,23 @@ class SurvivalAnswer(Answer):
         draws = stops[0] + (mean * widths).sum(axis=1)
         return Comparison(f"mean of {name} up to {end:g}{_of(group)}", draws, self.level, between, known)
 
+    def mean_difference(self, first: Any, second: Any, until: float | None = None) -> Comparison:
+        """Return the restricted mean of one group less that of another: the time gained up to a time."""
+        sides = [
+            self.restricted_mean(*(item if isinstance(item, tuple) else (item,)), until=until)
+            for item in (first, second)
+        ]
+        what = f"{sides[0].what} less {shown(second)}"
+        draws = sides[0].draws - sides[1].draws
+        if sides[0].told and sides[1].told:
+            return Comparison(what, draws, self.level)
+
+        def between(level: float) -> Floats:
+            here, there = (side.interval(level) for side in sides)
+            return np.array([here[0] - there[1], here[1] - there[0]])
+
+        return Comparison(what, np.full(len(draws), math.nan), self.level, between, told=False)
+
     def difference(self, first: Any, second: Any, at: float | None = None) -> Comparison:
         """Return the share of one group less that of another at a time; of two rows where no time is given."""
         return super().difference(first, second) if at is None else self._groups_at(first, second, at, np.subtract, "-")
