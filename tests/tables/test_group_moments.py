@@ -20,6 +20,8 @@ READINGS = [
     (GroupMoments((), (), measures=((1e-9, 2.5e9),), fillers=(3.0,), squared=True, counted=False), ["x"]),
     (GroupMoments(GROUPS[1:], (-1,), measures=((0.0, 9.0), (-1.0, 1.0)), fillers=(None, 0.5), squared=True),
      ["flag", "k", "f"]),
+    (GroupMoments(GROUPS[1:], (-1,), measures=((-1.0, 9.0), (-3.0, 7.3)), fillers=(None, 0.5), squared=True,
+                  crossed=True), ["flag", "k", "x"]),
     (GroupMoments(GROUPS[:1], (-1,), edges=tuple(np.linspace(-1, 1, 33).tolist()), fillers=(None,)), ["c", "u"]),
     (GroupMoments((), (), edges=(-0.5, 0.5, 1.5, 9.5), fillers=(9.0,)), ["k"]),
     (GroupMoments((), (), measures=((-(2.0**60), 2.0**60),), fillers=(None,)), ["wide"]),

@@ -7,6 +7,7 @@ import math
 from sottovoce.mechanisms.block_noise import noise_profile
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
+from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.lattice import lattice_mu
 from sottovoce.privacy.profile import Basis, Profile
@@ -33,6 +34,9 @@ def cell_weights(reading: GroupMoments | CellCounts, noise: NoiseKind) -> list[f
     """Return a, b (for each measure) and c, as far as the reading has them: public numbers, tuned once."""
     if not reading.measures:
         return [1.0]
+    if reading.crossed:
+        count, square = _crossed_weights(reading, noise)
+        return [count] * reading.counted + [1.0, 1.0] + [square] * 3
     measures = len(reading.measures)
     if noise == "laplace":
         count, square = (0.4, 0.2) if reading.counted else (0.0, 0.5)
@@ -43,6 +47,20 @@ def cell_weights(reading: GroupMoments | CellCounts, noise: NoiseKind) -> list[f
     else:
         count, square = math.sqrt(0.6 * measures), math.sqrt(0.4 * measures)
     return [count] * reading.counted + [1.0] * measures + [square] * reading.squared
+
+
+def _crossed_weights(reading: GroupMoments | CellCounts, noise: NoiseKind) -> tuple[float, float]:
+    """Return a and c beside the sums of two measures (b = 1): what moves no farther than these do, is free.
+
+    Squares are free within a cell up to c = 1, or 1/3 under Laplace noise (`_turned_both`). A record that leaves its
+    cell moves 2a² + m(2 + 3c²) where one that stays moves 8: of m = 1 both are as far with c = 1, of m = 2 with
+    a² + 3c² = 2, of which three fifths are the counts'. Under Laplace noise nothing is free where there are groups.
+    """
+    if noise == "laplace":
+        return (0.4, 0.1) if reading.counted else (0.0, 1 / 3)
+    if not reading.counted:
+        return 0.0, 1.0
+    return (math.sqrt(1.5), 1.0) if reading.cells == 1 else (math.sqrt(1.2), math.sqrt(0.8 / 3))
 
 
 def cell_profile(
@@ -86,11 +104,29 @@ def _moves(
     if relation.hides_n:
         return [(weights[0] ** power, sum(b**power for b in weights[1:]))]
     a = weights.pop(0) if reading.counted else 0.0
+    if reading.crossed:
+        places = 2 if reading.cells > 1 else 1
+        return [(0.0, _turned_both(weights[-1], power)), (2 * a**power, places * sum(b**power for b in weights))]
     c = weights.pop() if reading.squared else 0.0
     others = weights[1:]
     far = sum((2 * b) ** power for b in others) + _turned(weights[0], c, power)
     places = 2 if reading.cells > 1 else 1
     return [(0.0, far), (2 * a**power, places * (sum(b**power for b in weights) + c**power))]
+
+
+def _turned_both(c: float, power: int) -> float:
+    """Return how far (t, u, t², u², ((t - u)/2)²) moves in one cell, the squares of weight c.
+
+    Let t move by d = 2 - x and u by e = 2 - y. Their squares move by at most x(2 - x) and y(2 - y), and that of
+    p = (t - u)/2 by |p - p'||p + p'| ≤ 2·(x + y)/2, each by no more than 1. So all three add no more than
+    c²(x(3 - x) + y(3 - y)), or c(3x + 3y), which what d² + e², or d + e, lacks of 8, or 4, makes up for where c ≤ 1, or
+    c ≤ 1/3: x(4 - x) + y(4 - y), or x + y.
+    """
+    free = 1.0 if power == 2 else 1 / 3
+    if c > free:
+        raise InvalidValue("squares of this weight are not free")
+    slack = 3 * c / STEPS
+    return 4.0 + slack if power == 1 else (math.sqrt(8.0) + slack) ** 2
 
 
 def _turned(b: float, c: float, power: int) -> float:

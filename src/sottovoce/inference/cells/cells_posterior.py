@@ -20,6 +20,7 @@ from sottovoce.inference.cells.mean_limits import mean_limits
 from sottovoce.inference.cells.moments import mean_draws
 from sottovoce.inference.cells.pooling import pooled_counts, pooled_means, pooled_shares
 from sottovoce.inference.cells.questions import OF_RECORDS, Question
+from sottovoce.inference.cells.ratio_posterior import NoisyRatio, ratio_range
 from sottovoce.inference.cells.record_sums import sum_draws, total_limits, variance_limits, variances
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.intervals import reaching
@@ -55,6 +56,8 @@ _ONE = 1.5
 _OFTENER = 3.0
 """A pooled interval of 95 % reaches as far as the group's own of 85 % does, of which three times as many draws are left
 out. Of a group that lies off the others only one of the two ends may miss the truth: so 92 % are held, however far."""
+_FEWEST_OF, _NEARLY = 0.01, 0.99
+"""An empty group has next to no records; so many of all draws of ratios lie within half of where they may be pooled."""
 _VARY = 1.0
 """Persons' shares of yes vary much beside the largest spread, for many have a row or two, which say yes or no."""
 
@@ -247,6 +250,8 @@ class CellsPosterior:
         return noisy[:-1] + (room - noisy.sum()) / noisy.size, noise.variance * (1 - 1 / noisy.size)
 
     def _rate(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+        if self.reading.crossed:
+            return self._ratio(draws, rng)
         means, numbers, plain, added = self._means(draws, rng)
         if self.question.exposure is None:
             return means, plain, added
@@ -261,6 +266,34 @@ class CellsPosterior:
         amount = np.maximum(numbers * scale.middle + scale.half * exposed, 1e-9 * scale.half)
         per = numbers.mean(axis=0) / amount.mean(axis=0)
         return numbers * means / amount, plain * per, added * per
+
+    def _ratio(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+        sizes = np.maximum(self._counts_of(self.question.prior / 2, draws, rng)[:, : self.reading.cells], _FEWEST_OF)
+        result, plain, added = self._noisy_ratio.draws(sizes, rng)
+        if self.question.pool and result.shape[1] > 1:
+            # What is pooled lies between -1 and 1: nearly all draws do, as parts of what they are at most.
+            unit = 2 * float(np.quantile(np.abs(result), _NEARLY))
+            shown = np.median(result, axis=0) / unit, (plain**2 + added**2) / unit**2
+            result = unit * pooled_means(np.clip(result / unit, -1, 1), rng, self._crossed, shown)
+        low, high = self.public_range
+        return np.clip(result, low, high), plain, added
+
+    @cached_property
+    def _noisy_ratio(self) -> NoisyRatio:
+        parts, noises = self.reading.split(self.cells), self.noises
+        first = int(self.reading.counted)
+        sums, squares = (np.stack(part) / STEPS for part in (parts[first : first + 2], parts[first + 2 :]))
+        sizes = self._counts_of(self.question.prior / 2, self._draws_taken, seeded_rng(_SEED))[:, : self.reading.cells]
+        return NoisyRatio(
+            sizes.mean(axis=0),
+            sizes.var(axis=0),
+            sums,
+            noises[first].variance / STEPS**2,
+            squares,
+            noises[-1].variance / STEPS**2,
+            self.reading.scales,
+            self.noise,
+        )
 
     def _quantiles(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
         (result, _, _), density, sizes = self._quantiles_in_bins(draws, rng)
@@ -351,6 +384,8 @@ class CellsPosterior:
         """
         if self.question.verb in OF_RECORDS:
             return self._of_records(level)
+        if self.reading.crossed and not self.question.pool:
+            return np.clip(self._noisy_ratio.interval(checked_level(level)), *self.public_range)
         flat = FAINT if self.question.verb == "quantiles" else FLAT
         ends = to_the_ends(self.draws, level, *self.public_range, flat)
         asked = self.question
@@ -462,7 +497,7 @@ class CellsPosterior:
         low, high = scale.middle - scale.half, scale.middle + scale.half
         if self.question.verb in OF_RECORDS:
             return (0.0, scale.half) if self.question.verb == "sd" else self._totals_between(low, high)
-        return (low, high) if self.question.exposure is None else (-np.inf if low < 0 else 0.0, np.inf)
+        return (low, high) if self.question.exposure is None else ratio_range(self.reading.scales)
 
     def _totals_between(self, low: float, high: float) -> tuple[float, float]:
         """Return the least and the most that values within bounds can add up to."""

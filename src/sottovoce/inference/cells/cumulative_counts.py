@@ -20,14 +20,14 @@ from scipy import optimize, special, stats
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["CumulativeCounts", "RoundCounts"]
+__all__ = ["EXCESS", "CumulativeCounts", "RoundCounts", "stretch"]
 
 _FEW = 5.0
 """Of fewer records than so many on either side of a quantile their binomial law is convolved with the noise; of more it
 is normal (the usual rule for a test of a proportion)."""
 _SHARES = 2001
 """So many shares from 0 to 1 are tested as the share of records below an edge."""
-_EXCESS = {"gaussian": 0.0, "laplace": 3.0}
+EXCESS = {"gaussian": 0.0, "laplace": 3.0}
 """Excess kurtosis of a kind of noise."""
 
 
@@ -108,7 +108,7 @@ class CumulativeCounts:
         weighted = design[:, 1:] * (unit / spread)[:, None]
         weights = np.linalg.solve(design[:, 1:].T @ weighted, weighted.T)
         mean = np.concatenate([[0.0], weights @ values])
-        return cls(edges, mean, weights, spread, _EXCESS[rounds[0].noise.kind])
+        return cls(edges, mean, weights, spread, EXCESS[rounds[0].noise.kind])
 
     @cached_property
     def covariance(self) -> Floats:
@@ -165,17 +165,17 @@ class CumulativeCounts:
         """
         gaps, noise, excess = self._gaps(p)
         chance = (1 - level) / 2
-        stretch = _stretch(excess, chance)
+        farther = stretch(excess, chance)
         size = max(round(self.size), 0)
         if size * min(p, 1 - p) < _FEW:
             k = np.arange(size + 1)
-            law, scale = stats.binom.pmf(k, size, p), np.maximum(noise * stretch, 1e-9)
+            law, scale = stats.binom.pmf(k, size, p), np.maximum(noise * farther, 1e-9)
             off = (k - size * p - gaps[:, None]) / scale[:, None]
             far_above, far_below = special.ndtr(off) @ law < chance, special.ndtr(-off) @ law < chance
         else:
             variance = noise**2 + size * p * (1 - p)
-            stretch = _stretch(excess * noise**4 / variance**2, chance)
-            limit = -special.ndtri(chance) * stretch * np.sqrt(variance) + 0.5  # records are whole
+            farther = stretch(excess * noise**4 / variance**2, chance)
+            limit = -special.ndtri(chance) * farther * np.sqrt(variance) + 0.5  # records are whole
             far_above, far_below = gaps > limit, gaps < -limit
         return np.asarray(~(far_above[:-1] | far_below[1:]))
 
@@ -245,7 +245,7 @@ class CumulativeCounts:
         return np.diff(rising, axis=1, prepend=0.0)
 
 
-def _stretch(excess: Floats, chance: float) -> Floats:
+def stretch(excess: Floats, chance: float) -> Floats:
     """Return how many times as far as a normal law a law with this excess kurtosis reaches (Cornish and Fisher 1938).
 
     Never farther than a Laplace law of the same variance, whose excess is 3 and of which such noise is a sum.

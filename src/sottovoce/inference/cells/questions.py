@@ -87,6 +87,9 @@ class Question:
     tails
         For means and rates: ``"any"``, which assumes nothing of how a column's values spread within its bounds; for
         means ``"smooth"``, which takes what lies beyond where records were seen to thin out smoothly.
+    crossed
+        For a rate per an exposure: whether products of the two were added up, as they are now. Without them an answer
+        tells of the exposures of its records alone.
 
     Examples
     --------
@@ -110,6 +113,7 @@ class Question:
     prior: float = 1.5
     cells: Cells | None = None
     tails: str = "any"
+    crossed: bool = True
 
     def __post_init__(self) -> None:
         if self.verb not in self.verbs:
@@ -284,7 +288,7 @@ class Question:
     @property
     def certain_of(self) -> str | None:
         """Of what the intervals tell, where noise is all that makes an answer uncertain, in words."""
-        if self.exposure is not None:
+        if self.exposure is not None and not self.crossed:
             return f"for the {self.exposure} of these very records: intervals do not tell how others would differ"
         what = {"total": "a total", "sd": "a standard deviation"}.get(self.verb)
         return what and f"{what} of these very records: intervals tell what noise hides, not how others would differ"
@@ -336,7 +340,14 @@ class Question:
         fillers = tuple(_filler(self.facts[name]) for name in self._asked)
         counted = bool(self.by) or self.where is not None or None in fillers
         measures = tuple(map(self._bounds, self._asked))
-        return self._grouped(self.groups, measures=measures, fillers=fillers, squared=True, counted=counted)
+        return self._grouped(
+            self.groups,
+            measures=measures,
+            fillers=fillers,
+            squared=True,
+            counted=counted,
+            crossed=self.crossed and self.exposure is not None,
+        )
 
     def cut_at(self, edges: Iterable[float]) -> GroupMoments:
         """Return the reading that counts, in every group, the records between public edges of the column."""
@@ -499,6 +510,8 @@ class Question:
         state = {"system": self.word} | given | remainder | {"bins": self.bins, "pool": self.pool, "prior": self.prior}
         if self.verb in _TAILED and self.tails != _UNSAID:
             state["tails"] = self.tails
+        if self.exposure is not None and self.crossed:
+            state["crossed"] = True
         return state if self.cells is None else state | {"cells": self.cells.to_dict()}
 
     @classmethod
@@ -516,6 +529,7 @@ class Question:
                 )
             if state["verb"] in _TAILED:
                 remainder["tails"] = str(state.get("tails", _UNSAID))
+            remainder["crossed"] = state["exposure"] is None or bool(state.get("crossed", False))
             columns, by, at = (tuple(state[name]) for name in ("columns", "by", "at"))
             return cls(state["verb"], columns, Facts.from_dict(state["facts"]), by, at=at, **remainder)
 

@@ -19,7 +19,7 @@ from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.mechanisms.intervals import central, to_the_ends
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["noise_quantile", "sum_draws", "total_limits", "variance_limits", "variances"]
+__all__ = ["noise_quantile", "sum_draws", "total_limits", "truncated_draws", "variance_limits", "variances"]
 
 _BY_SQUARES = 0.1
 """Of each end's chance to be missed so much is the test's by squares: the test by sums is hardly wider for it."""
@@ -60,6 +60,11 @@ def sum_draws(
     sizes, totals, least = (np.take_along_axis(part, picked, axis=0) for part in (sizes, totals, least))
     squares, _ = _within(least, sizes, sums[1], noise[1], kind, rng.random(sizes.shape))
     return sizes, totals, squares
+
+
+def truncated_draws(low: Floats, high: Floats, seen: Floats, noise: float, kind: NoiseKind, ranks: Floats) -> Floats:
+    """Return the draws, by their ranks, of a number within limits that was seen with noise."""
+    return _within(low, high, seen, noise, kind, ranks)[0]
 
 
 def _within(
@@ -109,13 +114,16 @@ def variance_limits(sizes: Floats, totals: Floats, squares: Floats, level: float
     """Return the interval of the variance of every group, (low, high), from joint draws of its sums.
 
     Where all records may lie at the two bounds it is 1 - μ²: draws whose squares are known less well lie below it, and
-    the interval reaches to as much as μ leaves.
+    the interval reaches to as much as the interval of μ leaves. (A quantile of draws of 1 - μ² would not do: it leaves
+    out its greatest value, which is the truth where both bounds have half of the records each.)
     """
-    values, most = variances(sizes, totals, squares), 1 - np.minimum((totals / sizes) ** 2, 1.0)
+    values, means = variances(sizes, totals, squares), np.clip(totals / sizes, -1.0, 1.0)
     ends = to_the_ends(values, level, 0.0, 1.0)
-    part = to_the_ends(values / np.maximum(most, 1e-300), level, 0.0, 1.0)
-    high = np.where(part[:, 1] >= 1.0, np.maximum(ends[:, 1], central(most, level)[:, 1]), ends[:, 1])
-    return np.stack([ends[:, 0], high], axis=-1)
+    part = to_the_ends(values / np.maximum(1 - means**2, 1e-300), level, 0.0, 1.0)
+    low, high = central(means, level).T
+    nearest = np.maximum(np.maximum(low, -high), 0.0)
+    top = np.where(part[:, 1] >= 1.0, np.maximum(ends[:, 1], 1 - nearest**2), ends[:, 1])
+    return np.stack([ends[:, 0], top], axis=-1)
 
 
 def total_limits(

@@ -50,6 +50,7 @@ class CellCounts(Reading):
     measures: ClassVar[tuple[()]] = ()
     moments: ClassVar[int] = 0
     squared: ClassVar[bool] = False
+    crossed: ClassVar[bool] = False
     counted: ClassVar[bool] = True
     numeric: tuple[bool, ...]
     marks: tuple[tuple[Any, ...], ...]

@@ -68,17 +68,17 @@ class MomentScale:
         return np.clip(off, -STEPS, STEPS, out=off).astype(np.int64)
 
 
-def squares(steps: Any) -> Any:
-    """Return t² in steps: a product of two doubles below 2⁵³, which no engine rounds, and never halfway."""
+def squares(steps: Any, *, half: bool = False) -> Any:
+    """Return t² in steps, or (t/2)²: a product of two doubles below 2⁵³, which no engine rounds, and never halfway."""
     squared = steps.astype(np.float64)
     squared *= squared
-    squared *= 1 / STEPS  # a power of two
+    squared *= 1 / (4 * STEPS if half else STEPS)  # a power of two
     return np.rint(squared, out=squared).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class GroupMoments(Reading):
-    """S(x) = 1 in the cell of x, t in the cell of x for each measure, and t² of the first.
+    """S(x) = 1 in the cell of x, t in the cell of x for each measure, and t² of the first, or products of two.
 
     A cell is one combination of the categories of all `groups`, and of the bins between `edges` where there are
     some; the last one runs fastest. A record of an unknown group, or with a missing number, is in no cell: it counts
@@ -97,6 +97,8 @@ class GroupMoments(Reading):
         What a missing number counts as, for the binned column and each measure; None where its record is in no cell.
     squared
         Whether t² of the first measure is added too.
+    crossed
+        Whether so are u² of the second and ((t - u)/2)²: with t² they tell every product of the two.
     counted
         Whether records are counted. If not, there is one cell, and all n records are in it.
 
@@ -119,6 +121,7 @@ class GroupMoments(Reading):
     fillers: tuple[float | None, ...] = ()
     squared: bool = False
     counted: bool = True
+    crossed: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -133,6 +136,8 @@ class GroupMoments(Reading):
             check_span(self.edges[0], self.edges[-1])
         if self.squared and not self.measures:
             raise InvalidValue("there is nothing to square")
+        if self.crossed and not (self.squared and len(self.measures) == 2):
+            raise InvalidValue("two measures are crossed, whose squares are added")
         if not self.counted and (self.cells > 1 or not self.measures):
             raise InvalidValue("groups are counted")
         if self.cells > _MOST_CELLS:
@@ -162,7 +167,12 @@ class GroupMoments(Reading):
     @property
     def moments(self) -> int:
         """How many sums a cell has beside its count."""
-        return len(self.measures) + self.squared
+        return len(self.measures) + self.squares
+
+    @property
+    def squares(self) -> int:
+        """How many of these are of squares."""
+        return self.squared + 2 * self.crossed
 
     def places(self, n: int) -> int:
         """Return what the counts of n records add up to."""
@@ -216,9 +226,15 @@ class GroupMoments(Reading):
     def added(self, n: int, cell: Any, steps: list[Any]) -> Statistics:
         """Return the statistics of n records, of which these are in a cell, with their measures in steps."""
         if self.squared:
-            steps = [*steps, squares(steps[0])]
+            steps = [*steps, *self.products(steps)]
         counts = np.bincount(cell, minlength=self.cells)
         return self.gathered(n, counts, [_added(cell, part, self.cells) for part in steps])
+
+    def products(self, steps: list[Any]) -> list[Any]:
+        """Return the squares, in steps, of measures in steps."""
+        if not self.crossed:
+            return [squares(steps[0])]
+        return [squares(steps[0]), squares(steps[1]), squares(steps[0] - steps[1], half=True)]
 
     def gathered(self, n: int, counts: Any, sums: Any) -> Statistics:
         """Return statistics from the counts and sums of the cells."""
@@ -249,7 +265,7 @@ class GroupMoments(Reading):
             raise self._off()
         most = counts[: self.cells] * STEPS
         for i, part in enumerate(parts):
-            least = 0.0 if i == len(self.measures) else -most
+            least = 0.0 if i >= len(self.measures) else -most
             if not (np.all(part >= least) and np.all(part <= most)):
                 raise self._off()
         return statistics
@@ -259,7 +275,7 @@ class GroupMoments(Reading):
         parts = self.split(np.asarray(total, dtype=np.float64))
         counts = nearest_counts(parts.pop(0), float(n)) if self.counted else np.full(self.cells, float(n))
         most = counts[: self.cells] * STEPS
-        sums = [np.clip(part, 0.0 if i == len(self.measures) else -most, most) for i, part in enumerate(parts)]
+        sums = [np.clip(part, 0.0 if i >= len(self.measures) else -most, most) for i, part in enumerate(parts)]
         return np.concatenate([counts, *sums] if self.counted else sums)
 
     def movement(self, n: int | None) -> Sensitivity:
@@ -281,7 +297,7 @@ class GroupMoments(Reading):
             return tuple(Block(size, move) for size, move in zip(self.sizes, moves, strict=True))
         moves = [Sensitivity(1.0, 2, 1, 2.0)] if self.counted else []
         moves += [Sensitivity(1.0, 0, 0, 4.0 * STEPS**2)] * len(self.measures)
-        moves += [Sensitivity(1.0, 0, 0, 2.0 * STEPS**2)] * self.squared
+        moves += [Sensitivity(1.0, 0, 0, 2.0 * STEPS**2)] * self.squares
         return tuple(Block(size, move) for size, move in zip(self.sizes, moves, strict=True))
 
     def middle(self) -> list[float]:
@@ -320,7 +336,8 @@ class GroupMoments(Reading):
         for cell, sign in placed:
             if cell >= 0:
                 counts[cell] += 1
-                sums[: len(self.measures), cell] += sign * STEPS
+                turns = [sign, -sign if self.crossed else sign]  # where two are crossed, all squares are full
+                sums[: len(self.measures), cell] += STEPS * np.resize(turns, len(self.measures))
                 sums[len(self.measures) :, cell] += STEPS
         return self.gathered(len(placed), counts, sums)
 

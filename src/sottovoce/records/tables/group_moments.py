@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sottovoce.records.readings import CellCounts, GroupMoments, Statistics
 from sottovoce.records.readings.bands import Bands
-from sottovoce.records.readings.group_moments import STEPS, squares
+from sottovoce.records.readings.group_moments import STEPS
 from sottovoce.records.tables.categories import category_code
 from sottovoce.records.tables.cells import bin_of, place_or_none, steps_of
 from sottovoce.records.tables.columns import field
@@ -124,7 +124,7 @@ def _rows_by_cell(
         added = rows[there][:, len(shown) + 2 :].T
         if values:
             steps = [s.steps(codes[there, len(keys) + i].astype(np.float64)) for i, s in enumerate(scales)]
-            steps += [squares(steps[0])] if reading.squared else []
+            steps += reading.products(steps) if reading.squared else []
             added = np.array(steps) * records[there]
         table = np.zeros((1 + reading.moments, reading.cells))
         for line, part in zip(table, [records[there], *added], strict=True):
@@ -135,11 +135,16 @@ def _rows_by_cell(
 
 
 def _sums(engine: Engine, rows: Any, reading: GroupMoments | CellCounts) -> dict[str, Any]:
-    """Return the sums of t of every measure, and of t² of the first."""
+    """Return the sums of t of every measure, and of the squares that go with them."""
     sums = {f"s{i}": engine.total(rows[f"t{i}"]).fill_null("0") for i in range(len(reading.measures))}
     if reading.squared:
         first = rows.t0.cast("int64")  # t² is never halfway between two steps, so half a step more rounds it
         sums["square"] = engine.total((first * first + STEPS // 2) >> _SHIFT).fill_null("0")
+    if reading.crossed:
+        second = rows.t1.cast("int64")
+        apart = first - second
+        sums["second"] = engine.total((second * second + STEPS // 2) >> _SHIFT).fill_null("0")
+        sums["apart"] = engine.total((apart * apart + 2 * STEPS) >> (_SHIFT + 2)).fill_null("0")
     return sums
 
 

@@ -425,6 +425,10 @@ def _cells(imagined: AssumedDistribution, mechanism: NoisyCells, n: int) -> NDAr
         middle = np.zeros(reading.cells)
         totals = [stray(inside * mean, inside * spread**2), *[middle] * (len(reading.measures) - 1)]
         sums = [*totals, *[inside * (mean**2 + spread**2) + 2 * mean * (totals[0] - inside * mean)] * reading.squared]
+        if reading.crossed:  # with an exposure in the middle, of which the column is independent
+            exposure = question.exposure or ""
+            sums.append(inside * _law(imagined, exposure, question.facts[exposure])[1] ** 2)
+            sums.append((sums[-1] + sums[-2]) / 4)
         parts += [stray(STEPS * part, noise.variance) for part, noise in zip(sums, noises, strict=True)]
     return np.asarray(np.rint(np.concatenate(parts)), dtype=np.int64)
 
