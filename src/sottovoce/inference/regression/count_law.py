@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-from scipy import special
+from scipy import special, stats
 
 from sottovoce.inference.regression.joint_priors import JointPriors
 from sottovoce.inference.regression.residual_law import Kernels
@@ -43,7 +43,7 @@ class CountLaw:
     Attributes
     ----------
     latent, tail
-        What α is a function of, and λ in its prior deviations: standard normal before anything is seen.
+        What α and λ are functions of: standard normal before anything is seen.
     high
         No count is larger.
     priors
@@ -70,6 +70,13 @@ class CountLaw:
         """The derivative of α by its latent."""
         log = -(self.latent**2) / 2 - 0.5 * math.log(2 * math.pi) - float(special.log_ndtr(-self.latent))
         return (1 + self.dispersion) / self.priors.count_dispersion_shape * math.exp(log)
+
+    @property
+    def longer(self) -> tuple[float, float]:
+        """λ, whose law is Student's t, and its derivative by its latent."""
+        freedom, scale = self.priors.count_tail_freedom, self.priors.count_tail_scale
+        t = float(special.stdtrit(freedom, special.ndtr(self.tail)))
+        return scale * t, scale * math.exp(float(stats.norm.logpdf(self.tail) - stats.t.logpdf(t, freedom)))
 
     def masses(self, t: Floats) -> Floats:
         """Return P(y = 0), P(y = 1) and so on up to the bound, all that is larger being as large: a row for each t."""
@@ -153,18 +160,18 @@ class CountMasses:
     def _expected(self, values: Floats, cut: int) -> tuple[Floats, Floats, Floats, Floats]:
         """Return the mean of a function of counts that are cut, and its derivatives by t and the law's two latents."""
         mean, once, *others = self.masses @ values
-        unit = self.law.priors.count_tail_sd
+        longer, stretch = self.law.longer
         shift, shift_z = self._shift(cut)
-        delta = unit * self.law.tail * shift
+        delta = longer * shift
         if not self.slopes:
             return mean - delta * once, once, once, once
         twice, by_law, mixed = others
-        along = unit * self.law.tail * shift_z
+        along = longer * shift_z
         return (
             mean - delta * once,
             once - delta * twice - along * self._z * once,
             by_law - delta * mixed - along * self._z * (self.law.rise / max(self.law.dispersion, _TINY)) * once,
-            -unit * shift * once,
+            -stretch * shift * once,
         )
 
     @cached_property

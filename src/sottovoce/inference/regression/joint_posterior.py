@@ -39,6 +39,9 @@ _SEEN = 0.7
 _HIDDEN = 0.1
 """A column's spread is laid on a grid where its logarithm is not known within this: slopes go as its inverse, and what
 a normal law of it misses is of the order of its square."""
+_OPEN = 0.3
+"""A latent of the law of residuals or counts is laid on a grid where the looks leave more than this of its prior
+deviation: levels are no straight functions of what is cut."""
 _UNKNOWN = 0.5
 """And where its logarithm is not known within this, a factor of e either way, noise is said to hide the column."""
 _GRID = np.linspace(-3.6, 3.0, 12)
@@ -259,10 +262,10 @@ class _Nested:
         return _Axis.of(None, _MISFITS, np.array(logs), np.array(places))
 
     def _hidden(self, u: Floats, near: Quadratic) -> list[tuple[int, Floats]]:
-        """Return the places of what the looks leave open, each with its grid: spreads of numbers, and what of a
-        number others do not explain; the least known first.
+        """Return the places of what the looks leave open, each with its grid: spreads of numbers, what of a number
+        others do not explain, and the law of what is explained; the least known first.
         """
-        law, sds = self.model.law, np.sqrt(np.diag(np.linalg.inv(near.metric)))
+        model, law, sds = self.model, self.model.law, np.sqrt(np.diag(np.linalg.inv(near.metric)))
         doubt: list[tuple[float, int, Floats]] = []
         grid_of_spreads = _GRID if self.care.drawn else _GRID[::2]
         for place in law.spreads:
@@ -271,6 +274,8 @@ class _Nested:
             side = 1.0 if u[place] > 0 else -1.0
             grid = side * np.linspace(max(abs(u[place]) - _BEHIND * sds[place], -_FARTHEST), _FARTHEST, len(_GRID))
             doubt.append((sds[place] * abs(float(law.unexplained(u[place], b)[1])), place, grid[:: int(side)]))
+        for place in range(model.missing + 1, model.size):
+            doubt.append((_HIDDEN / _OPEN * sds[place], place, grid_of_spreads))
         doubt.sort(key=lambda item: -item[0])
         return [(place, grid) for size, place, grid in doubt[:_MOST_AXES] if size > _HIDDEN]
 
