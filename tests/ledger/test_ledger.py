@@ -113,7 +113,9 @@ def test_a_ledger_once_charged_less_than_nothing_says_so(
     ledger: Ledger, budget: Budget, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sottovoce.service.ledger.charging.price", lambda *_: -6.42)
-    monkeypatch.setattr("sottovoce.service.ledger.changes.charged", lambda _, spent, cost: spent + Fraction(cost))
+    monkeypatch.setattr(
+        "sottovoce.service.ledger.period_queries.charged", lambda _, spent, cost: spent + Fraction(cost)
+    )
     reserve(ledger, budget)
     with pytest.raises(LedgerCorrupt, match=r"event 3 \(reserve\) .*charged -6.42.* from here on is in doubt"):
         Ledger(url)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from sottovoce.service.ledger.ledger import Ledger as Ledger
     from sottovoce.service.ledger.records import Budget as Budget
     from sottovoce.service.ledger.records import DataVersion as DataVersion
+    from sottovoce.service.ledger.records import Division as Division
     from sottovoce.service.ledger.records import Entry as Entry
     from sottovoce.service.ledger.records import State as State
 

@@ -14,14 +14,27 @@ from typing import Any
 
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt
 from sottovoce.service.ledger import queries
-from sottovoce.service.ledger.charging import Charge, Reservation, answered, charged
+from sottovoce.service.ledger.charging import Charge, Reservation, answered
 from sottovoce.service.ledger.group_commit import About, Change
 from sottovoce.service.ledger.hash_chain import Head, SealedText, canonical, commit_body, digest, reserve_body
-from sottovoce.service.ledger.records import Budget, DataVersion, Entry, State
+from sottovoce.service.ledger.period_queries import find_division, given_back, total_after
+from sottovoce.service.ledger.period_totals import charged_periods
+from sottovoce.service.ledger.records import Budget, DataVersion, Division, Entry, State
 from sottovoce.service.ledger.schema import now
 from sottovoce.service.ledger.transaction import Transaction
 
-__all__ = ["committed", "committing", "growing", "noting", "opening", "recovering", "reserving", "totalling", "voiding"]
+__all__ = [
+    "committed",
+    "committing",
+    "dividing",
+    "growing",
+    "noting",
+    "opening",
+    "recovering",
+    "reserving",
+    "totalling",
+    "voiding",
+]
 
 
 class _Tokens:
@@ -75,6 +88,26 @@ def growing(budget: Budget, n: int | None, schema: Mapping[str, str], who: str) 
     return change
 
 
+def dividing(budget: Budget, by: str, names: Sequence[str], who: str) -> Change:
+    """Name the periods of a budget, or more of them; those that it has come back."""
+
+    def change(transaction: Transaction) -> Division | None:
+        transaction.lock_head()
+        before = find_division(transaction, budget)
+        if before is not None and (before.by, before.names) == (by, tuple(names)):
+            return before
+        if before is not None:
+            before.check_extended(by, names)
+        total = queries.spent(transaction, budget.id)
+        number, content = transaction.head.count + 1, {"by": by, "names": list(names), "who": who, "at": now()}
+        transaction.append_total("periods", content, budget.id, total, key=budget.dataset)
+        transaction.periods.divided[budget.id] = number
+        transaction.periods.spent = {}  # begun anew, that of every part too
+        return find_division(transaction, budget)
+
+    return change
+
+
 def reserving(asked: Charge, *, who: str, key: str | None, again: Callable[[Transaction, Entry | None], Any]) -> About:
     """Charge a request; the right to release comes back, or the entry that was committed under its key before.
 
@@ -89,9 +122,13 @@ def reserving(asked: Charge, *, who: str, key: str | None, again: Callable[[Tran
         if key is not None and (entry := queries.earlier_entry(transaction, budget, key)) is not None:
             again(transaction, entry)
             return answered(entry, asked)
-        total, number = charged(budget, before, asked.cost), transaction.head.count + 1
+        division, periods, number = find_division(transaction, budget), None, transaction.head.count + 1
+        if division is not None or asked.periods is not None:
+            periods = charged_periods(division, asked.periods, asked.division)
+        total = total_after(transaction, budget, before, periods, asked.cost)
         if full is not None and asked.whole_cost is not None:
-            of_whole = charged(full, queries.spent(transaction, full.id), asked.whole_cost)
+            so_far = queries.spent(transaction, full.id)
+            of_whole = total_after(transaction, full, so_far, periods, asked.whole_cost)
         spent = str(total)
         body = reserve_body(
             number,
@@ -104,12 +141,14 @@ def reserving(asked: Charge, *, who: str, key: str | None, again: Callable[[Tran
             profile=asked.profile_text,
             request=asked.request_text,
             who=who,
+            periods=periods,
         )
         transaction.append_body("reserve", body, budget.id, number, key, spent)
         transaction.totals[budget.id] = total
         if full is not None:
             transaction.append_total("charge", {"cost": asked.whole_cost}, full.id, of_whole, entry=number)
-        return Reservation(number, token, reserved=(asked, who, at, key))
+        reserved = asked if periods is None else asked._replace(periods=periods)
+        return Reservation(number, token, reserved=(reserved, who, at, key))
 
     return About(change, key=key)
 
@@ -150,6 +189,7 @@ def committed(reservation: Reservation, content: Mapping[str, Any], value: str |
         value_hash=content["value_hash"],
         release=value if content["kept"] else None,
         whole_cost=asked.whole_cost,
+        periods=asked.periods,
     )
 
 
@@ -167,12 +207,14 @@ def voiding(reservation: Reservation, note: str, known: Callable[[int], Budget])
     content = {"token": reservation.token, "note": note, "at": now()}
 
     def change(transaction: Transaction) -> None:
-        budget = queries.lock_entry(transaction, reservation.entry)
-        after = queries.refunded(transaction, reservation, budget)
-        transaction.append_total("void", content, budget, after, entry=reservation.entry)
-        if (full := known(budget).whole) is not None:
-            after = queries.spent(transaction, full) - queries.charged_whole(transaction, reservation.entry, full)
-            transaction.append_total("refund", {}, full, after, entry=reservation.entry)
+        budget = known(queries.lock_entry(transaction, reservation.entry))
+        cost = queries.check_holder(transaction, reservation)
+        after = given_back(transaction, budget, reservation.entry, cost)
+        transaction.append_total("void", content, budget.id, after, entry=reservation.entry)
+        if budget.whole is not None:
+            cost = queries.charged_whole(transaction, reservation.entry, budget.whole)
+            after = given_back(transaction, known(budget.whole), reservation.entry, cost)
+            transaction.append_total("refund", {}, budget.whole, after, entry=reservation.entry)
 
     return change
 

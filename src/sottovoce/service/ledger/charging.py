@@ -48,6 +48,8 @@ class Charge(NamedTuple):
         What is asked, in plain values, and what it provably costs; their texts as `canonical` has them.
     cost, whole_cost
         In the units of the filters of the budget and of its whole.
+    periods, division
+        The periods that it reads, where the data have any, and the number of the event that named them.
     """
 
     budget: Budget
@@ -58,6 +60,8 @@ class Charge(NamedTuple):
     profile_text: str
     cost: float
     whole_cost: float | None
+    periods: tuple[str, ...] | None = None
+    division: int | None = None
 
     @property
     def profile_state(self) -> Mapping[str, Any]:
@@ -65,11 +69,20 @@ class Charge(NamedTuple):
         return _state(self.profile_text)
 
     @classmethod
-    def of(cls, budget: Budget, whole: Budget | None, profile: Profile, request: Mapping[str, Any]) -> Charge:
+    def of(
+        cls,
+        budget: Budget,
+        whole: Budget | None,
+        profile: Profile,
+        request: Mapping[str, Any],
+        periods: tuple[str, ...] | None = None,
+        division: int | None = None,
+    ) -> Charge:
         """Price a request."""
         asked = dict(request)
         whole_cost = None if whole is None else price(whole, profile)
-        return cls(budget, whole, asked, profile, canonical(asked), profile.text, price(budget, profile), whole_cost)
+        texts = canonical(asked), profile.text
+        return cls(budget, whole, asked, profile, *texts, price(budget, profile), whole_cost, periods, division)
 
 
 @dataclass
@@ -100,22 +113,23 @@ def what_is_left(budget: Budget, spent: Fraction) -> Promise:
     return _fixed_filter(budget.promise, budget.filter["order"]).remaining_after(spent)
 
 
-def charged(budget: Budget, spent: Fraction, cost: float) -> Fraction:
-    """Return the exact total after a charge, or refuse it."""
+def charged(budget: Budget, spent: Fraction, cost: float, period: str | None = None) -> Fraction:
+    """Return the exact total after a charge, of a period where one is named, or refuse it."""
     if not (type(cost) is float and cost >= 0.0):  # nearly all are; checked every time, whatever is remembered
         cost = checked_cost(cost)
     if cost < math.inf:
         # In whole numbers, which are as exact as fractions, and made into one once.
         (above, below), (limit, parts) = cost.as_integer_ratio(), budget.limit.as_integer_ratio()
-        so_far, of = spent.as_integer_ratio()
-        above, below = so_far * below + above * of, of * below
+        so_far, each = spent.as_integer_ratio()
+        above, below = so_far * below + above * each, each * below
         if above * parts <= limit * below:
             return Fraction(above, below)
     why = _drawn_down(budget, spent).refusal(cost)
     if math.isfinite(cost) and budget.limit > 0:
         remaining = float(1 - spent / Fraction(budget.limit))
         why = f"it takes {percent(cost / budget.limit)} of it and {percent(remaining)} is left ({why})"
-    raise BudgetExceeded(f"the budget of {budget.dataset} does not cover it: {why}; nothing was spent")
+    where = "" if period is None else f" in {period}"
+    raise BudgetExceeded(f"the budget of {budget.dataset} does not cover it{where}: {why}; nothing was spent")
 
 
 def _unlike(entry: Entry, asked: Charge) -> str:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -127,12 +127,14 @@ def reserve_body(
     profile: str,
     request: str,
     who: str,
+    periods: Sequence[str] | None = None,
 ) -> str:
     """Return what `body_of` makes of a reserve, of whose content some is text already: there is one in each release."""
+    charged = "" if periods is None else f'"periods":{canonical(list(periods))},'
     return (
         f'{{"at":"{at}","budget":{budget},"cost":{_TEXTS[type(cost)](cost)},"entry":{sequence},"guard":"{guard}",'
-        f'"key":{"null" if key is None else _quoted(key)},"kind":"reserve","profile":{profile},"request":{request},'
-        f'"sequence":{sequence},"spent":"{spent}","who":{_TEXTS[type(who)](who)}}}'
+        f'"key":{"null" if key is None else _quoted(key)},"kind":"reserve",{charged}"profile":{profile},'
+        f'"request":{request},"sequence":{sequence},"spent":"{spent}","who":{_TEXTS[type(who)](who)}}}'
     )
 
 

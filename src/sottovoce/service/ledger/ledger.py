@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Self
@@ -21,7 +21,7 @@ from sottovoce.service.ledger.group_commit import About, Change, Group
 from sottovoce.service.ledger.hash_chain import Head, canonical
 from sottovoce.service.ledger.opening import open_store
 from sottovoce.service.ledger.reading import LedgerReading, check_name
-from sottovoce.service.ledger.records import Budget, DataVersion, Entry, check_n
+from sottovoce.service.ledger.records import Budget, DataVersion, Division, Entry, check_n
 from sottovoce.service.ledger.store import Store, read_url
 from sottovoce.service.ledger.transaction import Transaction
 
@@ -157,6 +157,20 @@ class Ledger(LedgerReading):
         result: DataVersion = self.write(changes.growing(budget, n, schema, who))
         return result
 
+    def divide(self, budget: Budget, by: str, names: Sequence[str], *, who: str = "") -> Division:
+        """Name the periods of a data set, each of which has the budget's limit to itself from here on; or more of them.
+
+        What was spent before was of every period. One that is named later begins with what was spent of the last of
+        `names`, whose records are in no other. The parts of the budget have the same periods.
+        """
+        self._check_known(budget)
+        if budget.whole is not None:
+            raise InvalidValue(f"{budget.dataset!r} is a part; it has the periods of its whole")
+        for name in (by, *names):
+            check_name("the name of a period", name)
+        result: Division = self.write(changes.dividing(budget, by, names, who))
+        return result
+
     def reserve(
         self,
         budget: Budget,
@@ -166,11 +180,13 @@ class Ledger(LedgerReading):
         who: str = "",
         key: str | None = None,
         accept_unproven: bool = False,
+        periods: Sequence[str] | None = None,
     ) -> Reservation | Entry:
         """Charge a profile to a budget, durably, before any data is read.
 
         Returns the right to release once; or, where `key` was used before for the very same request, the
-        entry that was committed then, at no further cost.
+        entry that was committed then, at no further cost. `periods` are those that the request can read, of data that
+        have any: it is charged to each of these, and to all where they are not said.
 
         Raises
         ------
@@ -181,11 +197,18 @@ class Ledger(LedgerReading):
         EntryPending
             If the same request was reserved under `key` and never ended.
         """
-        asked = self.charge(budget, profile, request, accept_unproven=accept_unproven)
+        asked = self.charge(budget, profile, request, accept_unproven=accept_unproven, periods=periods)
         return self.write(self.reserving(asked, who=who, key=key))  # type: ignore[no-any-return]
 
     def charge(
-        self, budget: Budget, profile: Profile, request: Mapping[str, Any], *, accept_unproven: bool = False
+        self,
+        budget: Budget,
+        profile: Profile,
+        request: Mapping[str, Any],
+        *,
+        accept_unproven: bool = False,
+        periods: Sequence[str] | None = None,
+        division: int | None = None,
     ) -> Charge:
         """Return what `reserving` takes, which need be made only once for a request that is made often."""
         if profile.basis is Basis.CONVERGENCE and not accept_unproven:
@@ -194,7 +217,8 @@ class Ledger(LedgerReading):
                 "say accept_unproven=True to release all the same, marked as such in the ledger"
             )
         self._check_known(budget)
-        return Charge.of(budget, None if budget.whole is None else self._by_number(budget.whole), profile, request)
+        full = None if budget.whole is None else self._by_number(budget.whole)
+        return Charge.of(budget, full, profile, request, None if periods is None else tuple(periods), division)
 
     def reserving(self, asked: Charge, *, who: str = "", key: str | None = None) -> About:
         """Return the change that `reserve` makes, for `write`."""

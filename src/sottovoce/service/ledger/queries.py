@@ -24,6 +24,7 @@ from sottovoce.service.ledger.transaction import CLOSES, Transaction
 
 __all__ = [
     "charged_whole",
+    "check_holder",
     "earlier_entry",
     "find_budget",
     "find_entry",
@@ -33,12 +34,16 @@ __all__ = [
     "lock_budget",
     "lock_entry",
     "noted",
-    "refunded",
     "reused_key",
+    "sealed",
     "spent",
 ]
 
-_SPENT = "SELECT spent FROM sottovoce_events WHERE budget = ? AND spent IS NOT NULL ORDER BY sequence DESC LIMIT 1"
+_NAMED = "kind = 'periods' AND key = (SELECT key FROM sottovoce_events WHERE sequence = ?)"
+_SPENT = (
+    f"SELECT spent, (SELECT max(sequence) FROM sottovoce_events WHERE {_NAMED}) FROM sottovoce_events "
+    "WHERE budget = ? AND spent IS NOT NULL ORDER BY sequence DESC LIMIT 1"
+)
 _CLOSING = f"entry = ? AND {CLOSES}"
 _BUDGET = "SELECT budget FROM sottovoce_events WHERE sequence = ? AND kind = 'reserve'"
 _BEFORE = "WHERE sequence < ? AND budget = ? AND spent IS NOT NULL AND kind = 'reserve' ORDER BY sequence DESC LIMIT 1"
@@ -56,13 +61,13 @@ _REUSED = (
 def find_budget(transaction: Transaction, dataset: str) -> Budget | None:
     """Return the budget of a data set, if it has one."""
     event = transaction.event("WHERE key = ? AND kind = 'open' ORDER BY sequence LIMIT 1", dataset)
-    return None if event is None else opened_budget(event, _sealed(transaction, event))
+    return None if event is None else opened_budget(event, sealed(transaction, event))
 
 
 def find_version(transaction: Transaction, budget: Budget) -> DataVersion | None:
     """Return what was noted last of a data set that grows; None of one that does not."""
     event = transaction.event("WHERE key = ? AND kind = 'grow' ORDER BY sequence DESC LIMIT 1", budget.dataset)
-    return None if event is None else noted_version(event, _sealed(transaction, event), budget.promise)
+    return None if event is None else noted_version(event, sealed(transaction, event), budget.promise)
 
 
 def noted(transaction: Transaction, name: str) -> Head:
@@ -76,7 +81,8 @@ def spent(transaction: Transaction, budget: int) -> Fraction:
     """Return exactly what was spent of a budget: each change of it carries the new total."""
     total = transaction.totals.get(budget)
     if total is None:  # so nothing that is appended here has changed it
-        row = transaction.look(_SPENT, budget)
+        row = transaction.look(_SPENT, budget, budget)
+        transaction.periods.divided[budget] = None if row is None else row[1]
         total = transaction.totals[budget] = _total(budget, None if row is None else row[0])
     return total
 
@@ -122,13 +128,13 @@ def lock_entry(transaction: Transaction, entry: int, closed_so: str = "what was 
     return int(budget)
 
 
-def refunded(transaction: Transaction, reservation: Reservation, budget: int) -> Fraction:
-    """Return exactly what is spent of a budget once a reservation is given up, by its holder alone."""
+def check_holder(transaction: Transaction, reservation: Reservation) -> Fraction:
+    """Return what a reservation cost; refuse whoever does not hold it."""
     row = transaction.row("SELECT body FROM sottovoce_events WHERE sequence = ?", reservation.entry)
     content = json.loads(row[0])
     if digest(reservation.token) != content["guard"]:
         raise InvalidValue(f"this is not the holder of entry {reservation.entry}; its cost stays spent")
-    return spent(transaction, budget) - Fraction(content["cost"])
+    return Fraction(content["cost"])
 
 
 def earlier_entry(transaction: Transaction, budget: Budget, key: str) -> Entry | None:
@@ -168,14 +174,14 @@ def latest_entries(transaction: Transaction, budget: Budget, most: int, after: i
 
 
 def _entry(transaction: Transaction, event: ChainEvent, budget: Budget) -> Entry:
-    entry = reserved_entry(event, _sealed(transaction, event), budget)
+    entry = reserved_entry(event, sealed(transaction, event), budget)
     if budget.whole is not None:
         entry = dataclasses.replace(entry, whole_cost=float(charged_whole(transaction, entry.id, budget.whole)))
     closing = transaction.event(f"WHERE {_CLOSING}", entry.id)
-    return entry if closing is None else closed_entry(entry, closing, _sealed(transaction, closing))
+    return entry if closing is None else closed_entry(entry, closing, sealed(transaction, closing))
 
 
-def _sealed(transaction: Transaction, event: ChainEvent) -> dict[str, Any]:
+def sealed(transaction: Transaction, event: ChainEvent) -> dict[str, Any]:
     """Return what an event says that was read by itself, checked against its own hash: opening may not have read it."""
     row = transaction.row("SELECT hash FROM sottovoce_events WHERE sequence = ?", event.sequence - 1)
     return unsealed(Head(event.sequence - 1, "" if row is None else row[0]), event)

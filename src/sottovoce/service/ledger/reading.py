@@ -17,7 +17,9 @@ from sottovoce.service.ledger.anchor import Noting
 from sottovoce.service.ledger.charging import what_is_left
 from sottovoce.service.ledger.checkpoint import WORTHWHILE, Checkpoints, head_of
 from sottovoce.service.ledger.hash_chain import EMPTY, Head
-from sottovoce.service.ledger.records import Budget, DataVersion, Entry, State
+from sottovoce.service.ledger.period_queries import by_period, find_division
+from sottovoce.service.ledger.period_totals import Spending
+from sottovoce.service.ledger.records import Budget, DataVersion, Division, Entry, State
 from sottovoce.service.ledger.replay import Replay
 from sottovoce.service.ledger.store import Store
 from sottovoce.service.ledger.transaction import Kept, Transaction
@@ -51,6 +53,9 @@ class LedgerReading:
         replay, self._since = self._replay_quickly()
         self._opened, self._linked = replay.head, self._since
         self._known.update(replay.budgets)
+        self._kept.periods.spent.update(
+            {budget: Spending(replay.head.count, dict(totals)) for budget, totals in replay.by_period.items()}
+        )
         pending = list(replay.entries.values())
         if pending:
             first, others = pending[0], len(pending) - 1
@@ -118,6 +123,16 @@ class LedgerReading:
         """Return all that was noted of a data set that grows, oldest first."""
         return self._replay().versions.get(budget.id, [])
 
+    def division(self, budget: Budget) -> Division | None:
+        """Return the periods of a budget, or of the whole that it is a part of; None where it has none."""
+        with self._looking() as transaction:
+            return find_division(transaction, budget)
+
+    def spent_by_period(self, budget: Budget) -> dict[str, Fraction]:
+        """Return exactly what was spent of each period of a budget; nothing where it has none."""
+        with self._looking() as transaction:
+            return {} if find_division(transaction, budget) is None else dict(by_period(transaction, budget))
+
     def entries(self, dataset: str | None = None) -> list[Entry]:
         """Return the entries of one data set and of its parts, or of all, oldest first."""
         replay = self._replay()
@@ -151,7 +166,7 @@ class LedgerReading:
         return [entry for entry in self.entries(dataset) if entry.state is State.PENDING]
 
     def spent(self, budget: Budget) -> Fraction:
-        """Return exactly what was spent, in the filter's units."""
+        """Return exactly what was spent, in the filter's units; of a budget with periods, of the fullest."""
         return self.totals([budget])[0]
 
     def totals(self, budgets: Sequence[Budget]) -> list[Fraction]:

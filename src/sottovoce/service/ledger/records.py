@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,10 +20,12 @@ from sottovoce.service.ledger.hash_chain import ChainEvent
 __all__ = [
     "Budget",
     "DataVersion",
+    "Division",
     "Entry",
     "State",
     "check_n",
     "closed_entry",
+    "named_division",
     "noted_version",
     "opened_budget",
     "reserved_entry",
@@ -127,6 +129,50 @@ class DataVersion:
 
 
 @dataclass(frozen=True)
+class Division:
+    """The periods of a budget: disjoint parts of its records, told by a public column, each with the limit to itself.
+
+    Attributes
+    ----------
+    number
+        The number of the event that named them.
+    by
+        The column and how it divides the records, such as ``admitted: monthly``.
+    names
+        What the periods are called; the last has the records that are in no other.
+    who, at
+        Who named them, and when (UTC).
+    """
+
+    number: int
+    by: str
+    names: tuple[str, ...]
+    who: str
+    at: str
+
+    @property
+    def others(self) -> str:
+        """The period of the records that are in no other."""
+        return self.names[-1]
+
+    def check_extended(self, by: str, names: Sequence[str]) -> None:
+        """Refuse other periods in place of these; there may be more, of records that were in none."""
+        if by != self.by:
+            raise InvalidValue(f"the periods were named by {self.by!r}, for good. Got {by!r}")
+        if gone := [name for name in self.names if name not in names]:
+            raise InvalidValue(f"periods stay what they are, and these would be gone: {', '.join(gone)}")
+        if names[-1] != self.others:
+            raise InvalidValue(f"what is in no other period stays in {self.others!r}, the last. Got {names[-1]!r}")
+
+    def check(self, periods: Sequence[str]) -> None:
+        """Refuse periods that are not among these, or are named twice; a question reads at least one."""
+        unknown = sorted(set(periods).difference(self.names))
+        if unknown or not periods or len(set(periods)) < len(periods):
+            said = f"there is no {unknown[0]!r}" if unknown else "each once, and at least one"
+            raise InvalidValue(f"the periods of a question are among those by {self.by}: {said}")
+
+
+@dataclass(frozen=True)
 class Entry:
     """One request charged to a budget.
 
@@ -146,6 +192,8 @@ class Entry:
         Why it was voided or recovered.
     whole_cost
         Where its budget is a part, what it takes of the whole, in the units of the whole's filter.
+    periods
+        Where the data have periods, those that it reads and is charged to.
     """
 
     id: int
@@ -164,6 +212,7 @@ class Entry:
     release: str | None = field(default=None, repr=False)
     note: str | None = None
     whole_cost: float | None = None
+    periods: tuple[str, ...] | None = None
 
     @property
     def profile(self) -> Profile:
@@ -198,7 +247,7 @@ class Entry:
             "release": None if self.release is None else json.loads(self.release),
             "note": self.note,
             "whole_cost": self.whole_cost,
-        }
+        } | ({} if self.periods is None else {"periods": list(self.periods)})
 
 
 def check_n(n: int | None, promise: Promise) -> None:
@@ -236,6 +285,15 @@ def noted_version(event: ChainEvent, content: Mapping[str, Any], promise: Promis
     return DataVersion(event.sequence, n, dict(content["schema"]), content["who"], content["at"])
 
 
+def named_division(event: ChainEvent, content: Mapping[str, Any]) -> Division:
+    """Read the periods of a budget from the event that named them."""
+    by, names = content["by"], content["names"]
+    texts = isinstance(names, list) and all(isinstance(name, str) and name for name in names)
+    if not isinstance(by, str) or not texts or len(set(names)) < len(names) or len(names) < 2:
+        raise InvalidValue("a budget has two periods or more, each with a name of its own")
+    return Division(event.sequence, by, tuple(names), content["who"], content["at"])
+
+
 def reserved_entry(event: ChainEvent, content: Mapping[str, Any], budget: Budget) -> Entry:
     """Read an entry from the event that reserved it."""
     return Entry(
@@ -250,6 +308,7 @@ def reserved_entry(event: ChainEvent, content: Mapping[str, Any], budget: Budget
         who=content["who"],
         at=content["at"],
         key=event.key,
+        periods=None if (periods := content.get("periods")) is None else tuple(periods),
     )
 
 

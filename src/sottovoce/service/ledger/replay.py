@@ -6,19 +6,22 @@ import dataclasses
 import functools
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
 from sottovoce.privacy.errors import LedgerCorrupt, SottovoceError
 from sottovoce.privacy.relation import REPLACE_ONE, Relation
 from sottovoce.service.ledger.hash_chain import EMPTY, ChainEvent, Head, digest, unsealed
+from sottovoce.service.ledger.period_totals import begun
 from sottovoce.service.ledger.records import (
     Budget,
     DataVersion,
+    Division,
     Entry,
     State,
     closed_entry,
+    named_division,
     noted_version,
     opened_budget,
     reserved_entry,
@@ -52,6 +55,9 @@ class Replay:
         self.spent: dict[int, Fraction] = {}
         self.versions: dict[int, list[DataVersion]] = {}
         """Of each data set that grows, what was noted of it; the last alone where what has ended is forgotten."""
+        self.divisions: dict[int, Division] = {}
+        self.by_period: dict[int, dict[str, Fraction]] = {}
+        """Of each budget that has periods, and of its parts, what was spent of each; `spent` is that of the fullest."""
         self.owed: tuple[str, int, int] | None = None
         """What the next event must be, where a part was charged or refunded: its kind, entry and budget."""
         self.leaned_on: dict[int, ChainEvent] = {}
@@ -70,6 +76,10 @@ class Replay:
             "layout": self.layout,
             "events": [list(event) for event in self.leaned_on.values()],
             "spent": {str(budget): str(total) for budget, total in self.spent.items()},
+            "periods": {
+                str(budget): {name: str(total) for name, total in totals.items()}
+                for budget, totals in self.by_period.items()
+            },
         }
 
     @classmethod
@@ -88,11 +98,15 @@ class Replay:
                     replay._charge_whole(event, content)
                 case "grow":
                     replay._grow(event, content)
+                case "periods":
+                    replay.divisions[int(event.budget or 0)] = named_division(event, content)
                 case "note":
                     replay._notes[event.key] = event.sequence
         replay.head = Head(*state["head"])
         replay.version, replay.layout = state["version"], state["layout"]
         replay.spent = {int(budget): Fraction(total) for budget, total in state["spent"].items()}
+        for budget, totals in state.get("periods", {}).items():
+            replay.by_period[int(budget)] = {name: Fraction(total) for name, total in totals.items()}
         replay.owed = None
         return replay
 
@@ -116,6 +130,8 @@ class Replay:
                     self._whole(event, content)
                 case "grow":
                     self._grow(event, content)
+                case "periods":
+                    self._divide(event, content)
                 case "note":
                     self._note(event, content)
                 case _:
@@ -141,6 +157,19 @@ class Replay:
         known.append(noted_version(event, content, budget.promise))
         self.leaned_on[event.sequence] = event
 
+    def _divide(self, event: ChainEvent, content: dict[str, Any]) -> None:
+        budget = self.budgets[self._budget_of(event)]
+        _require(budget.whole is None and event.key == budget.dataset, "periods are named of a data set, not of a part")
+        division, before = named_division(event, content), self.divisions.get(budget.id)
+        if before is not None:
+            before.check_extended(division.by, division.names)
+            del self.leaned_on[before.number]
+        self.divisions[budget.id], self.leaned_on[event.sequence] = division, event
+        for part in self.budgets.values():
+            if budget.id in (part.id, part.whole):
+                self.by_period[part.id] = begun(division, self.by_period.get(part.id), self.spent[part.id])
+        _require(event.spent == str(self.spent[budget.id]), "the running total is wrong")
+
     def _schema(self, event: ChainEvent, content: dict[str, Any]) -> None:
         _require((event.kind == "create") == (event.sequence == 1), "a ledger is created once, first of all")
         _require(content["version"] > self.version, f"its schema is no newer than version {self.version}")
@@ -156,6 +185,8 @@ class Replay:
             _require(budget.relation == self.budgets[budget.whole].relation, "a part is about its whole's neighbours")
         self.budgets[event.sequence] = budget
         self.spent[event.sequence] = Fraction(0)
+        if budget.whole in self.divisions:
+            self.by_period[budget.id] = begun(self.divisions[budget.whole], None, Fraction(0))
         self.leaned_on[event.sequence] = event
 
     def _reserve(self, event: ChainEvent, content: dict[str, Any]) -> None:
@@ -163,7 +194,11 @@ class Replay:
         _require(event.entry == event.sequence, "an entry bears the number of its event")
         said = _relation(content["profile"].get("relation", str(REPLACE_ONE)))
         _require(said == budget.relation, "its claim is about other neighbours than its budget")
-        self._spend(event, budget, _cost(content))
+        division, periods = self.divisions.get(budget.whole or budget.id), content.get("periods")
+        _require((division is None) == (periods is None), "an entry says its periods where its data have any")
+        if division is not None and periods is not None:
+            division.check(periods)
+        self._spend(event, budget, _cost(content), periods)
         _require(self.spent[budget.id] <= _exact(budget.limit), "the budget is overspent")
         if event.key is not None and not self.forget:
             earlier = self._keys.get((budget.id, event.key))
@@ -181,11 +216,11 @@ class Replay:
     def _whole(self, event: ChainEvent, content: dict[str, Any]) -> None:
         entry, budget = self.entries[event.entry], self.budgets[self._budget_of(event)]  # type: ignore[index]
         if event.kind == "refund":
-            self._spend(event, budget, -_exact(entry.whole_cost or 0.0))
+            self._spend(event, budget, -_exact(entry.whole_cost or 0.0), entry.periods)
             if self.forget:
                 del self.entries[entry.id]
             return
-        self._spend(event, budget, _cost(content))
+        self._spend(event, budget, _cost(content), entry.periods)
         _require(self.spent[budget.id] <= _exact(budget.limit), "the whole budget is overspent")
         self._charge_whole(event, content)
 
@@ -203,7 +238,7 @@ class Replay:
             del self.leaned_on[number]
         if event.kind == "void":
             _require(digest(content["token"]) == guard, "only its holder may void")
-            self._spend(event, budget, -_exact(entry.cost))
+            self._spend(event, budget, -_exact(entry.cost), entry.periods)
             if budget.whole is not None:
                 self.owed = "refund", entry.id, budget.whole
         if not self.forget or self.owed is not None:
@@ -215,8 +250,14 @@ class Replay:
         _require(event.budget in self.budgets, f"there is no budget {event.budget}")
         return int(event.budget)  # type: ignore[arg-type]
 
-    def _spend(self, event: ChainEvent, budget: Budget, cost: Fraction) -> None:
-        self.spent[budget.id] += cost
+    def _spend(self, event: ChainEvent, budget: Budget, cost: Fraction, periods: Iterable[str] | None) -> None:
+        totals = self.by_period.get(budget.id)
+        if totals is None:
+            self.spent[budget.id] += cost
+        else:
+            for name in totals if periods is None else periods:
+                totals[name] += cost
+            self.spent[budget.id] = max(totals.values())
         _require(event.spent == str(self.spent[budget.id]), "the running total is wrong")
 
 

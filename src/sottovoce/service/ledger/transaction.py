@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from sottovoce.privacy.errors import LedgerCorrupt
 from sottovoce.service.ledger.hash_chain import EMPTY, ChainEvent, Head, body_of
+from sottovoce.service.ledger.period_totals import PeriodTotals
 
 __all__ = ["CLOSES", "HeadMoved", "Kept", "Transaction", "is_drivers", "leaves_it_sound"]
 
@@ -61,6 +62,7 @@ class Kept:
 
     def __init__(self) -> None:
         self.seen, self.alone = EMPTY, False
+        self.periods = PeriodTotals()  # which count wherever the chain ends: what came since is read
         self.keep(EMPTY, {}, {})
 
     def keep(self, head: Head, totals: dict[int, Fraction], open_: dict[int, int]) -> None:
@@ -91,6 +93,7 @@ class Transaction:
         self.open: dict[int, int] = {}
         self.unused: set[str] = set()
         self._kept = Kept() if kept is None else kept
+        self.periods = self._kept.periods.copied()
         self._cursor = cursor
         self._locked = self._hopes = self._assumed = False
         self._events: list[_Row] = []
@@ -255,13 +258,14 @@ class Transaction:
 
     def attempt(self, change: Callable[[Transaction], Any]) -> Any:
         """Return what one of several changes returns; one that raises leaves no trace, unless the driver failed."""
-        head, totals = self.head, dict(self.totals)
+        head, totals, periods = self.head, dict(self.totals), self.periods.copied()
         self._tried, self._saved = len(self._events), False
         try:
             value = change(self)
         except Exception as error:
             if not is_drivers(error):  # else the connection is in doubt, and with it all that went before
                 self._undo(head, totals)
+                self.periods = periods
             raise
         finally:
             self._tried = None
@@ -292,6 +296,7 @@ class Transaction:
     def keep(self) -> None:
         """Keep what is known for the next transaction, now that this one is durable."""
         self._kept.keep(self.head, self.totals, self.open)
+        self._kept.periods = self.periods.advanced(self.start.count, self.head.count)
 
     def _write_down(self) -> None:
         events, self._events = self._events, []
