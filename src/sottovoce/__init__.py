@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from sottovoce.records.facts import Cells as Cells
     from sottovoce.records.facts import Count as Count
     from sottovoce.records.facts import Day as Day
+    from sottovoce.records.facts import Derived as Derived
     from sottovoce.records.facts import Facts as Facts
     from sottovoce.records.facts import Flag as Flag
     from sottovoce.records.facts import Number as Number

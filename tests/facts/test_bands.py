@@ -80,7 +80,7 @@ def test_bands_are_called_what_is_in_them(text: str, labels: tuple) -> None:
         ("age: " + "1, " * 30_000, "64000 characters"),
         ("ghost" * 4000 + ": 2 bands", "name no column 'ghost"),
         ("ward: 2 bands", "its own values are its groups"),
-        ("born: 3 bands", "the month of a day"),
+        ("born: 3 bands", "such as month\\(born\\)"),
         ("ghost: 3 bands", "name no column 'ghost'"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from formulaic import model_matrix
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.records.facts import Category, Count, Day, Facts, Flag, Number
+from sottovoce.records.facts import Category, Count, Day, Derived, Facts, Flag, Number
 from sottovoce.records.facts import formula_parser as formulas
 from sottovoce.records.facts.encodings import Encoding
 from sottovoce.records.facts.formula_parser import parse_formula
@@ -115,7 +115,7 @@ def test_a_misspelt_column_is_named_where_the_extra_is_not_there(monkeypatch: py
 @pytest.mark.parametrize(
     "terms",
     [
-        *("scale(age)", "center(age)", "bs(age, df=4)", "poly(age, 2)", "np.log(age)", "I(age**2)", "{age + 1}"),
+        *("scale(age)", "center(age)", "bs(age, df=4)", "poly(age, 2)", "np.log(age)", "exp(age)", "{age + 1}"),
         *("C(ward, Treatment('B'))", "__import__('os').getcwd()", "lag(age)", "Q('age')", "weight", "seen", "smoker"),
         *("(age | ward)", "(1 | sex)", "(1 | age)", "(1|ward) + (1|ward)", "age +* 2", ".", "2:age", "age | ward"),
         *("C(age)", "age**2", "sex + age ^ 2"),
@@ -184,3 +184,49 @@ def test_a_column_beside_itself_is_no_square(terms: str) -> None:
     with pytest.raises(InvalidValue, match=r"is .* and no square"):
         parse_formula(f"died ~ {terms}", facts)
     assert parse_formula("died ~ age*ages", facts).terms == ("Intercept", "age", "ages", "age:ages")
+
+
+DERIVING = Facts(
+    {"total cost": Number(1, 9)},
+    smoker=Flag(),
+    age=Number(0, 110),
+    cost=Number(1, 100),
+    admitted=Day("2024-01-05", "2024-04-01"),
+    ward=Category(["A", "B"]),
+    log_cost=Derived("log(cost)"),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("smoker ~ log(1 + cost) + age", ["Intercept", "log(1 + cost)", "age"]),
+        ("log(cost) ~ age + square(age)", ["Intercept", "age", "square(age)"]),
+        ("smoker ~ log_cost:age", ["Intercept", "log_cost:age"]),
+        ("smoker ~ log(cost):age", ["Intercept", "log(cost):age"]),
+        ("smoker ~ I(cost*cost) + age", ["Intercept", "I(cost*cost)", "age"]),
+        ("smoker ~ quarter(admitted)", ["Intercept", "quarter(admitted)[T.2]"]),
+        ("smoker ~ recode(ward, 'A' = 'x', 'y') + age", ["Intercept", "recode(ward, 'A' = 'x', 'y')[T.y]", "age"]),
+        (
+            "smoker ~ 1 + (1 | quarter(admitted))",
+            ["Intercept", "(1 | quarter(admitted))[1]", "(1 | quarter(admitted))[2]"],
+        ),
+    ],
+)
+def test_derived_columns_are_terms(text, terms):
+    assert list(parse_formula(text, DERIVING).terms) == terms
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("smoker ~ log(cost)*log(cost)", r"say square\(log\(cost\)\)"),
+        ("smoker ~ log(age)", r"say log\(1 \+ age\)"),
+        ("smoker ~ log(`total cost`)", "name .* in the facts"),
+        ("log(nothing) ~ age", "no column 'nothing'"),
+        ("smoker ~ log(cost) + log(smoker)", "above 0"),
+    ],
+)
+def test_derived_terms_that_make_no_sense_are_refused(text, said):
+    with pytest.raises(InvalidValue, match=said):
+        parse_formula(text, DERIVING)

@@ -15,6 +15,7 @@ import numpy as np
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.records.facts.cells import Axis, Cells
 from sottovoce.records.facts.columns import Column, Count, Day, Number
+from sottovoce.records.facts.derived_parser import call_at
 from sottovoce.records.facts.encodings import levels_of
 from sottovoce.records.facts.facts import Facts
 
@@ -73,8 +74,9 @@ def value_axis(name: str, column: Column) -> Axis:
                 f"{said}; counts of it are cut, by Cells(facts, {{{name!r}: 12}}) or --cut {name}=12, and groups are "
                 f"bands, by='{name}: 12 bands'"
             )
-        day = ", such as the month of a day," if isinstance(column, Day) else ""
-        raise InvalidValue(f"{said}; add a column of categories to the table{day} and name that")
+        if isinstance(column, Day):
+            raise InvalidValue(f"{said}; name a derived column, such as month({name}) or yearmonth({name})")
+        raise InvalidValue(f"{said}; add a column of categories to the table and name that")
     missing = getattr(column, "missing", None)
     return Axis(name, False, values, values, -1 if missing is None else values.index(missing))
 
@@ -118,7 +120,9 @@ def split_group(text: str, facts: Facts) -> tuple[str, str]:
     if len(text) > _LONGEST:
         raise InvalidValue(f"bands in words may have {_LONGEST} characters. Got {len(text)}")
     bare = text.strip()
-    for name in sorted(facts, key=len, reverse=True):
+    end = call_at(bare, 0)
+    derived = [bare[:end]] if end is not None and bare[:end] in facts else []
+    for name in [*derived, *sorted(facts, key=len, reverse=True)]:
         for full, written in ((text, name), *((bare, f"{mark}{name}{mark}") for mark in ("", "`", "'", '"'))):
             if full.startswith(written) and (remainder := full[len(written) :].lstrip()).startswith(":"):
                 if said := remainder[1:].strip():

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import re
 
+from sottovoce.records.facts.derived_parser import FUNCTIONS
+
 __all__ = ["NAME", "quoted", "unquoted"]
 
 _IN_QUOTES = "|".join(f"{mark}(?>[^{mark}]++|{mark}{mark})++{mark}" for mark in "`'\"")
-NAME = rf"(?>{_IN_QUOTES}|\b(?!and(?![\w.\-]))[^\W\d][\w.\-]*+)"
-"""A name as it is written, for a pattern that ignores case: a quote within quotes stands twice."""
-_PLAIN = re.compile(r"[^\W\d][\w.\-]*")
+_INSIDE = rf"(?:[^()'\"`]|{_IN_QUOTES})"
+for _ in range(6):  # so deep may parentheses be nested here
+    _INSIDE = rf"(?:[^()'\"`]|{_IN_QUOTES}|\((?>{_INSIDE}*+)\))"
+_CALL = rf"\b(?-i:{'|'.join(FUNCTIONS)})\((?>{_INSIDE}*+)\)"
+NAME = rf"(?>{_IN_QUOTES}|{_CALL}|\b(?!and(?![\w.\-]))[^\W\d][\w.\-]*+)"
+"""A name as it is written, for a pattern that ignores case: a quote within quotes stands twice. Or a derived column."""
+_PLAIN = re.compile(rf"[^\W\d][\w.\-]*|{_CALL}")
 _WORDS = frozenset({"and", "by", "each", "for", "in", "of", "per", "pooled", "where"})
 """What a question says between names."""
 

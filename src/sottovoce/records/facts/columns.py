@@ -15,7 +15,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import mapping
 from sottovoce.privacy.numbers import real
 
-__all__ = ["KINDS", "Category", "Column", "Count", "Day", "Flag", "Number", "Person", "Vector"]
+__all__ = ["KINDS", "Category", "Column", "Count", "Day", "Derived", "Flag", "Number", "Person", "Vector"]
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,34 @@ class Vector(Column):
         return self.of
 
 
-KINDS: dict[str, type[Column]] = {kind.word: kind for kind in (Category, Number, Count, Flag, Day, Vector, Person)}
+@dataclass(frozen=True)
+class Derived(Column):
+    """A column that is made of others of the same record, by a function of which everybody knows the range.
+
+    `Facts` say of it what they say of any column, a number between bounds or a category, from the facts of the others.
+
+    >>> Derived("log(1 + cost)").of
+    'log(1 + cost)'
+    """
+
+    word: ClassVar[str] = "derived"
+    type: ClassVar[str] = ""
+    of: str
+    missing: Any = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.of, str) or not self.of.strip():
+            raise InvalidValue(f"of says what the column is made of, such as 'log(cost)'. Got {self.of!r}")
+
+    def columns(self, name: str) -> tuple[str, ...]:
+        """Return no column: the table need not have it."""
+        del name
+        return ()
+
+
+KINDS: dict[str, type[Column]] = {
+    kind.word: kind for kind in (Category, Number, Count, Flag, Day, Vector, Person, Derived)
+}
 """Every kind of column by its word."""
 
 

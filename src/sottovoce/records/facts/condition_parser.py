@@ -1,7 +1,7 @@
 """A small language for conditions on a record: ``age between 40 and 60 and smoker and region in ('N', 'S')``.
 
-Text becomes a tree of `condition` and nothing else: no function calls, no arithmetic, no SQL. Days are written as
-texts: ``admitted >= '2024-01-31'``.
+Text becomes a tree of `condition` and nothing else: no arithmetic, no SQL, and no functions but those of derived
+columns, ``month(admitted) = 3``. Days are written as texts: ``admitted >= '2024-01-31'``.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ from sottovoce.records.facts.condition_tree import (
     Or,
     Value,
 )
-from sottovoce.records.facts.tokenizer import TokenReader
+from sottovoce.records.facts.derived_parser import call_at, parse_derived
+from sottovoce.records.facts.tokenizer import TokenReader, checked_text
 
-__all__ = ["check_columns", "check_levels", "checked_text", "columns_of", "parse_predicate"]
+__all__ = ["check_columns", "check_levels", "columns_of", "parse_predicate"]
 
 LONGEST, DEEPEST = 10_000, 50
 
@@ -170,6 +171,12 @@ class _Parser(TokenReader):
 
     def operand(self) -> ColumnTerm | Literal:
         kind, token = self.kind, self.token
+        place = self.position - len(token)
+        if kind == "word" and (end := call_at(self.text, place)) is not None:
+            parse_derived(name := self.text[place:end])  # which says what is wrong with it
+            self.position = end
+            self.advance()
+            return ColumnTerm(name)
         if kind not in ("text", "quoted", "word", "number") and token not in ("true", "false"):
             self.fail("expected a column or a value")
         self.advance()
@@ -196,13 +203,6 @@ def _number(token: str) -> int | float:
     if value in (float("inf"), float("-inf")):
         raise InvalidValue(f"numbers in a condition are finite. Got {token}")
     return value
-
-
-def checked_text(text: str) -> str:
-    """Return a text that every engine can hold, or raise `InvalidValue`: no NUL, no half of a character."""
-    if "\x00" in text or any("\ud800" <= sign <= "\udfff" for sign in text):
-        raise InvalidValue("a text must be without NUL characters and surrogates, which no engine holds")
-    return text
 
 
 def columns_of(condition: Condition) -> Iterator[str]:

@@ -13,6 +13,7 @@ import numpy as np
 from sottovoce.privacy.errors import InvalidValue, NotInstalled
 from sottovoce.privacy.numbers import shown
 from sottovoce.records.facts.columns import Category, Column, Count, Flag, Number
+from sottovoce.records.facts.derived_parser import call_at
 from sottovoce.records.facts.encodings import Encoding, Floats, levels_of, scale_of
 from sottovoce.records.facts.facts import Facts
 from sottovoce.records.facts.formula_size import check_columns_of_terms, check_expansion
@@ -23,9 +24,13 @@ _GROUP = re.compile(r"\+?\s*\(\s*1\s*\|\s*(?P<name>`[^`]+`|[^\W\d]\w*)\s*\)")
 _POWER = re.compile(r"(?P<name>\w+)\s*(?:\*\*|\^)\s*\w*")
 _ITSELF = re.compile(r"(?<![\w`])(`[^`]+`|\w+)\s*[*:]\s*\1(?![\w`])")
 """A column beside itself, which formulas read as the column."""
-_QUOTED = re.compile(r"'([^'`]+)'|\"([^\"`]+)\"")
+_QUOTED = re.compile(r"`[^`]*`|'(?P<one>[^'`]+)'|\"(?P<two>[^\"`]+)\"")
+_BACKTICKS = re.compile(r"`([^`]*)`")
+_PLUS = re.compile(r"\+(?=(?:[^`]*`[^`]*`)*[^`]*$)")
+"""A plus outside of backticks."""
 _CATEGORY = re.compile(r"^C\(\s*(?P<name>`[^`]+`|[^\W\d]\w*)\s*\)$")
-_TERM = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)|C\((?P<levels>[A-Za-z_][A-Za-z0-9_]*)\)")
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*|`[^`]+`"
+_TERM = re.compile(rf"(?P<name>{_NAME})|C\((?P<levels>{_NAME})\)")
 _LONGEST = 2000
 _ROWS = 4096
 _ANY = 256
@@ -67,8 +72,9 @@ def _cached(text: str, facts: tuple[tuple[str, Column], ...]) -> ParsedFormula:
 def parse_formula(text: str, facts: Facts) -> ParsedFormula:
     """Return what a formula says of columns whose facts are public; nothing is read off any data.
 
-    It may add columns, ``C(column)``, products ``a:b`` and ``a*b``, take the intercept away (``0 +`` or ``- 1``), and
-    give a column of categories effects of its own that share their spread, ``(1 | column)``.
+    It may add columns, derived ones such as ``log(cost)`` or ``I(a - b)`` among them, ``C(column)``, products ``a:b``
+    and ``a*b``, take the intercept away (``0 +`` or ``- 1``), and give a column of categories effects of its own that
+    share their spread, ``(1 | column)``.
 
     Examples
     --------
@@ -82,11 +88,14 @@ def parse_formula(text: str, facts: Facts) -> ParsedFormula:
 
 
 def _parsed(text: str, facts: Facts) -> ParsedFormula:
-    text = _QUOTED.sub(lambda name: f"`{name[1] or name[2]}`", text)  # of texts no formula speaks
+    # Of texts no formula speaks, but for derived columns, which are names from here on.
+    text = _QUOTED.sub(lambda name: name[0] if name[0][0] == "`" else f"`{name['one'] or name['two']}`", _named(text))
     left, sign, right = text.partition("~")
     response = left.strip().strip("`")
     if not sign or not response or "~" in right:
         raise InvalidValue(f'a formula reads "response ~ terms", such as "smoker ~ age + C(ward)". Got {shown(text)}')
+    if call_at(response, 0) is not None:
+        facts[response]  # which says what is wrong with it
     if response not in facts:
         raise InvalidValue(f"the facts name no column {shown(response)} to be explained; they name {', '.join(facts)}")
     groups = [result["name"].strip("`") for result in _GROUP.finditer(right)]
@@ -96,10 +105,7 @@ def _parsed(text: str, facts: Facts) -> ParsedFormula:
     fixed = fixed or "1"
     if "|" in fixed:
         raise InvalidValue("a group has one effect a level: (1 | column); slopes that vary by group are not offered")
-    if (itself := _ITSELF.search(fixed)) is not None:
-        raise InvalidValue(
-            f"{itself[0]} is {itself[1]} and no square: put the square into a column of its own, or ask by bands"
-        )
+    _refuse_squares(fixed)
     if len(set(groups)) < len(groups) or len(groups) > 2:
         raise InvalidValue("a formula has at most two groups (1 | column), each once")
     plain = _plain(fixed, facts)
@@ -132,16 +138,42 @@ def _parsed(text: str, facts: Facts) -> ParsedFormula:
     return ParsedFormula(response, encoding, tuple(terms), tuple(spans), units)
 
 
+def _named(text: str) -> str:
+    """Return a formula with each derived column in backticks, as a name of several words is."""
+    result, place = "", 0
+    while place < len(text):
+        end = call_at(text, place)
+        quotes = _BACKTICKS.match(text, place)
+        if end is not None and "`" in text[place:end]:
+            raise InvalidValue(f"name {text[place:end]} in the facts, as a derived column, and say that name here")
+        stop = end or (quotes.end() if quotes else place + 1)
+        result += f"`{text[place:stop]}`" if end is not None else text[place:stop]
+        place = stop
+    return result
+
+
+def _refuse_squares(fixed: str) -> None:
+    """Refuse a column beside itself; what stands within the backticks of a derived column is none."""
+    derived = [name for name in _BACKTICKS.findall(fixed) if call_at(name, 0) is not None]
+    words = {name: f"_derived{place}_" for place, name in enumerate(dict.fromkeys(derived))}
+    itself = _ITSELF.search(_BACKTICKS.sub(lambda name: words.get(name[1], name[0]), fixed))
+    if itself is not None:
+        product, name = itself[0], itself[1]
+        for text, word in words.items():
+            product, name = product.replace(word, text), name.replace(word, text)
+        raise InvalidValue(f"{product} is {name} and no square: say square({name}), or ask by bands")
+
+
 def _plain(fixed: str, facts: Facts) -> dict[str, str] | None:
     """Return the columns of a plain sum such as ``age + C(ward)``, by what each is called there; None of any other.
 
     Most formulas are one, and to load what reads all of them takes longer than most plans.
     """
     result: dict[str, str] = {}
-    texts = [text.strip() for text in fixed.split("+")]
-    for text in texts[texts[0] == "1" :]:
-        term = _TERM.fullmatch(text)
-        name = (term["name"] or term["levels"]) if term else ""
+    texts = [text.strip() for text in _PLUS.split(fixed)]
+    for written in texts[texts[0] == "1" :]:
+        term, text = _TERM.fullmatch(written), written.replace("`", "")
+        name = (term["name"] or term["levels"]).strip("`") if term else ""
         if not term or name in result.values():
             return None
         levels = levels_of(facts[name])  # which says so where there is no such column
@@ -214,9 +246,7 @@ def _factors(fixed: str, facts: Facts) -> tuple[list[str], dict[str, tuple[str, 
             names.append(name)
             exprs[expr] = (name, bool(wrapped) or isinstance(column, Category))
     if power := _POWER.search(re.sub(r"`[^`]*`", "column", fixed)):
-        raise InvalidValue(
-            f"{power[0]} would mean {power['name']} alone: a formula takes columns as they are, no powers"
-        )
+        raise InvalidValue(f"{power[0]} would mean {power['name']} alone: say square({power['name']})")
     levels = {expr: len(levels_of(facts[name]) or ()) if coded else None for expr, (name, coded) in exprs.items()}
     factors = [[factor.expr for factor in term.factors if factor.expr in levels] for term in parsed]
     check_columns_of_terms(factors, levels, most=_MOST)

@@ -7,7 +7,7 @@ from typing import ClassVar, NoReturn
 
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["TokenReader"]
+__all__ = ["TokenReader", "checked_text"]
 
 
 class TokenReader:
@@ -63,3 +63,10 @@ class TokenReader:
         """Take this sign or keyword, or fail."""
         if not self.accept(sign):
             self.fail(f"expected {sign!r}")
+
+
+def checked_text(text: str) -> str:
+    """Return a text that every engine can hold, or raise `InvalidValue`: no NUL, no half of a character."""
+    if "\x00" in text or any("\ud800" <= sign <= "\udfff" for sign in text):
+        raise InvalidValue("a text must be without NUL characters and surrogates, which no engine holds")
+    return text

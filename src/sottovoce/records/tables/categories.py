@@ -12,7 +12,7 @@ import ibis.expr.datatypes as dt
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.records.facts.condition_parser import checked_text
+from sottovoce.records.facts.tokenizer import checked_text
 from sottovoce.records.tables.engine import Engine, number
 
 __all__ = ["category_code", "category_literals"]

@@ -19,6 +19,7 @@ from sottovoce.records.readings import CategoryCounts, Reading, Statistics
 from sottovoce.records.tables.availability import Link
 from sottovoce.records.tables.columns import field, is_text
 from sottovoce.records.tables.conditions import condition
+from sottovoce.records.tables.derived_columns import with_derived
 from sottovoce.records.tables.engine import check_exact, engine_of, fetch_batches, fetch_row, fetch_rows, guarded
 from sottovoce.records.tables.named_columns import as_named, compared_as_doubles, named_types
 from sottovoce.records.tables.persons import person_of
@@ -80,6 +81,7 @@ class Table:
         self._texts, self._counted, self._batches = records if texts is None else texts, counted, batches
         self._engine = engine_of(connection, untyped)
         self._held, self._types = (self._records, self._engine), dict[str, str]()
+        self._facts: Facts | None = None
         strange = (ops.InMemoryTable, ops.ScalarUDF, ops.AggUDF)
         self._plain = connection.name == "duckdb" and not records.op().find(strange)
         # A caller's table is of a connection, and may hold records.
@@ -119,6 +121,7 @@ class Table:
         The columns of a frame are then read as what the facts call them, whatever its own types are.
         """
         self._records, engine = self._held
+        self._facts = facts
         if facts is not None and self.is_frame:
             self._types = named_types(facts)
             self._records = self._texts = as_named(engine, self._records, facts)
@@ -232,7 +235,7 @@ class Table:
             self._settle(persons.person)
         reading = getattr(reading, "reading", reading)
         once = persons is not None or getattr(reading, "passing", False)
-        key = None if once else self._told_apart(reading, column, where, missing)
+        key = None if once else self._told_apart(reading, column, where, missing, self._derivations(column, where))
         return self._kept(key, lambda: self._planned(reading, column, where, missing, persons))
 
     def _kept(self, key: Any, make: Callable[[], QueryPlan]) -> QueryPlan:
@@ -267,7 +270,9 @@ class Table:
             raise InvalidValue(f"expected a reading, or a system that has one. Got a {type(reading).__name__}")
         names, whose = _names(column), None if persons is None else persons.person
         conditions = [] if where is None else list(columns_of(parse_predicate(where)))
-        records = self._reading_of([*names, *conditions, *([] if whose is None else [whose])])
+        held = [*names, *conditions] if self._facts is None else self._facts.sources([*names, *conditions])
+        records = self._reading_of([*held, *([] if whose is None else [whose])])
+        records = with_derived(self._engine, records, self._facts, [*names, *conditions])
 
         def kept(table: Any) -> Any:
             return None if where is None else condition(self._engine, table, where)
@@ -289,6 +294,14 @@ class Table:
 
             plan = counted(self._batches, reading, names) or plan
         return plan
+
+    def _derivations(self, column: str | Sequence[str] | None, where: str | None) -> Any:
+        """Return what is public of the derived columns of a question, which its query follows; None where none is."""
+        if self._facts is None:
+            return None
+        names = [*_names(column), *([] if where is None else columns_of(parse_predicate(where)))]
+        derived = [name for name in names if isinstance(name, str) and self._facts.derivation(name) is not None]
+        return self._facts.about(derived).to_dict() if derived else None
 
     def _reading_of(self, names: Sequence[str]) -> Any:
         """Return the records as they are read where a question looks at these columns."""
