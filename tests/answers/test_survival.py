@@ -18,6 +18,7 @@ from sottovoce.inference.cells.cells_posterior import CellsPosterior
 from sottovoce.inference.cells.noisy_cells import NoisyCells
 from sottovoce.inference.cells.questions import Question
 from sottovoce.inference.cells.survival_curves import cell_falls, rising
+from sottovoce.inference.cells.survival_interpolation import between_cuts
 from sottovoce.inference.cells.survival_question import MOST_CELLS, SurvivalQuestion, cut_times
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import PureDP
@@ -289,6 +290,30 @@ def test_what_follows_from_the_curves(curator: sv.Curator) -> None:
         answer.median("C")
     with pytest.raises(InvalidValue, match="times are numbers"):
         answer.at("soon")
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0, 2.5])
+def test_between_cuts_every_weibull_law_is_met(power: float) -> None:
+    edges, times = np.linspace(0, 60, 13), np.linspace(0, 60, 121)
+    curves = np.exp(-((edges / 25) ** power))[None]
+    truth = np.exp(-((times / 25) ** power))
+    assert between_cuts(curves, edges, times, np.zeros(1))[0] == pytest.approx(truth, abs=1e-9)
+    later = between_cuts(curves, edges + 18, times + 18, np.zeros(1))[0]  # as of ages, from 18 on
+    assert later == pytest.approx(truth, abs=1e-9)
+
+
+def test_between_cuts_curves_fall_whatever_the_noise_left_of_them() -> None:
+    rng = np.random.default_rng(8)
+    edges = np.array([0.0, 1e-6, 1.0, 2.0, 50.0, 1e9])
+    falls = rng.choice([0.0, 1e-300, 1e-9, 0.1, 3.0, 400.0], size=(400, 5))
+    curves = np.exp(-np.concatenate([np.zeros((400, 1)), np.cumsum(falls, axis=1)], axis=1))
+    times = np.unique(np.concatenate([edges, np.geomspace(1e-9, 1e9, 200)]))
+    drawn = between_cuts(curves, edges, times, 5 * rng.standard_normal(400))
+    assert np.all(np.isfinite(drawn)) and np.all((drawn >= 0) & (drawn <= 1))
+    at_cuts = drawn[:, np.searchsorted(times, edges)]
+    assert np.allclose(at_cuts, curves, atol=1e-9)
+    inside = np.clip(np.searchsorted(edges, times, side="left") - 1, 0, 4)
+    assert np.all((drawn <= curves[:, inside] + 1e-12) & (drawn >= curves[:, inside + 1] - 1e-12))
 
 
 def test_a_median_that_is_not_reached_is_open_above(curator: sv.Curator) -> None:

@@ -82,6 +82,11 @@ class SurvivalPosterior(CellsPosterior):
         """Draws of how many are censored in each cell of time, (draws, groups, cells)."""
         return self._curves[3]
 
+    @cached_property
+    def bends(self) -> Floats:
+        """A standard normal number for each draw: which way its curves err within cells."""
+        return seeded_rng(_SEED + 1).standard_normal(len(self._curves[0]))
+
     def curves(self, group: int) -> Floats:
         """Return draws of the curve of a group at all edges, the first of which is where everybody is without it."""
         curves = self._curves[0][:, group]

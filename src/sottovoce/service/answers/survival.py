@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sottovoce.inference.cells.intervals import central, checked_level
+from sottovoce.inference.cells.survival_interpolation import between_cuts
 from sottovoce.inference.cells.survival_posterior import SurvivalPosterior
 from sottovoce.inference.figures import COLOURS, figure, titled, words
 from sottovoce.mechanisms.release import Release
@@ -28,7 +29,9 @@ __all__ = ["SurvivalAnswer", "answer_of"]
 _TIMES = 7
 """At so many times, at most, a figure tells who is at risk."""
 _POINTS = 8
-"""So many points of a curve are drawn in a cell, within which its hazard is constant."""
+"""So many points of a curve are drawn in a cell."""
+_STEPS = 16
+"""Into so many steps a cell is cut where a curve is added up or followed down to a share."""
 _LISTED = 12
 """Of so many groups a note tells the medians."""
 _RISK = "at risk (behind noise)"
@@ -38,8 +41,9 @@ _RISK = "at risk (behind noise)"
 class SurvivalAnswer(Answer):
     """What a question for survival came back with: a row for every group and time, and what follows from the curves.
 
-    Between two cuts a curve falls by a constant hazard. From the first time on that nobody may have been followed to,
-    nothing is known: rows say ``?``, and medians and means that lie there are open above.
+    Between two cuts a curve is smooth, with the doubt of where in the cell events lie (`between_cuts`). From the first
+    time on that nobody may have been followed to nothing is known: rows say ``?``, and medians and means that lie there
+    are open above.
     """
 
     def __post_init__(self) -> None:
@@ -99,8 +103,7 @@ class SurvivalAnswer(Answer):
         if not np.all((times >= 0) & (times <= edges[-1])):
             raise InvalidValue(f"a curve is known from 0 to its last cut, {edges[-1]:g}. Got {times.tolist()}")
         cell = np.clip(np.searchsorted(edges, times, side="left") - 1, 0, edges.size - 2)
-        part = np.clip((times - edges[cell]) / np.diff(edges)[cell], 0.0, 1.0)
-        return curves[:, cell] ** (1 - part) * curves[:, cell + 1] ** part, cell
+        return between_cuts(curves, edges, times, self.posterior.bends), cell
 
     def _ends_at(self, group: int, times: Floats, level: float) -> tuple[Floats, Floats]:
         draws, cell = self._at(group, times)
@@ -124,7 +127,7 @@ class SurvivalAnswer(Answer):
     def at(self, times: Sequence[float] | float) -> Any:
         """Return a frame with the share of each group still without the event at some times up to the last cut; free.
 
-        Between two cuts the hazard is taken to be constant.
+        Between two cuts curves are smooth, and intervals know the doubt of where in the cell events lie.
         """
         import pandas as pd  # noqa: PLC0415 - an extra
 
@@ -140,14 +143,17 @@ class SurvivalAnswer(Answer):
         if not 0 < real("share", part) < 1:
             raise InvalidValue(f"a share lies between 0 and 1. Got {share}")
         place, name = self._group(group), self.question.columns_asked[0]
-        curves, edges = self.posterior.curves(place), self.posterior.question.edges
+        edges = self.posterior.question.edges
+        fine = self._fine(edges)
+        curves, within = self._at(place, fine)
         fallen = curves[:, 1:] <= 1 - part
-        cell = np.where(fallen.any(axis=1), fallen.argmax(axis=1), edges.size - 1)
-        inside = np.minimum(cell, edges.size - 2)
+        step = np.where(fallen.any(axis=1), fallen.argmax(axis=1), fine.size - 1)
+        inside = np.minimum(step, fine.size - 2)
         before, after = (np.take_along_axis(curves, (inside + k)[:, None], axis=1)[:, 0] for k in (0, 1))
         falls = np.maximum(np.log(before) - np.log(np.maximum(after, 1e-300)), 1e-300)
         way = np.clip((np.log(before) - math.log(1 - part)) / falls, 0.0, 1.0)
-        times = np.where(cell < edges.size - 1, edges[inside] + way * np.diff(edges)[inside], math.inf)
+        times = np.where(step < fine.size - 1, fine[inside] + way * np.diff(fine)[inside], math.inf)
+        cell = np.where(step < fine.size - 1, within[inside + 1], edges.size - 1)
 
         def drawn(level: float) -> Floats:
             hidden = self.posterior.unknown(level)[place]
@@ -171,24 +177,32 @@ class SurvivalAnswer(Answer):
         end = float(edges[-1]) if until is None else real("until", until)
         if not 0 < end <= edges[-1]:
             raise InvalidValue(f"a curve is known up to its last cut, {edges[-1]:g}. Got until={end:g}")
-        stops = np.unique(np.concatenate([edges[edges < end], [end]]))
+        stops = self._fine(np.concatenate([edges[edges < end], [end]]))
         if stops.size == 1:  # before anybody's time may end
             stops = np.array([0.0, end])
-        draws, _ = self._at(place, stops)
-        starts, ends, widths = draws[:, :-1], draws[:, 1:], np.diff(stops)
+        draws, cell = self._at(place, np.maximum(stops, edges[0]))
+        starts, ends, widths, cell = draws[:, :-1], draws[:, 1:], np.diff(stops), cell[1:]
         falls = np.log(starts) - np.log(np.maximum(ends, 1e-300))
         mean = np.where(falls > 1e-9, (starts - ends) / np.maximum(falls, 1e-9), (starts + ends) / 2)
 
         def between(level: float) -> Floats:
-            hidden = self.posterior.unknown(level)[place][: widths.size]
+            hidden = self.posterior.unknown(level)[place][cell]
             first = np.argmax(hidden) if hidden.any() else widths.size
             known = stops[0] + (mean * widths)[:, :first].sum(axis=1)
             more = widths[first:].sum() * (starts[:, first] if first < widths.size else 0.0)
             return np.array([central(known[:, None], level)[0, 0], central((known + more)[:, None], level)[0, 1]])
 
-        known = not self.posterior.unknown(self.level)[place][: widths.size].any()
+        known = not self.posterior.unknown(self.level)[place][cell].any()
         draws = stops[0] + (mean * widths).sum(axis=1)
         return Comparison(f"mean of {name} up to {end:g}{_of(group)}", draws, self.level, between, known)
+
+    @staticmethod
+    def _fine(stops: Floats) -> Floats:
+        """Return times with more between them, close enough that a curve is nearly straight from one to the next."""
+        if stops.size < 2:
+            return stops
+        steps = np.arange(_STEPS) / _STEPS
+        return np.unique(np.append((stops[:-1, None] + np.diff(stops)[:, None] * steps).ravel(), stops[-1]))
 
     def mean_difference(self, first: Any, second: Any, until: float | None = None) -> Comparison:
         """Return the restricted mean of one group less that of another: the time gained up to a time."""
