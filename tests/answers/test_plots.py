@@ -385,7 +385,7 @@ READ_BACK: dict[str, Callable[..., None]] = {
 """Every function that draws, and what reads its coordinates back."""
 NEW_AXES = {"figure", "_axes", "subplots", "forest"}
 """What returns axes to draw on."""
-EMPTY = {"inference.figures.figure", "faces.cli.figures._axes"}
+EMPTY = {"inference.figures.figure"}
 """What returns them empty."""
 
 

@@ -14,7 +14,8 @@ from audit.cases import all_cases
 from sottovoce.audit import audit, subject_of
 from sottovoce.audit.cases import _REGISTER, Case
 from sottovoce.faces.cli import auditing
-from sottovoce.faces.cli.figures import trade_off_figure
+from sottovoce.faces.cli.figures import draw_trade_off
+from sottovoce.faces.cli.output_files import save_figure
 from sottovoce.privacy.errors import InvalidValue
 
 app = typer.Typer()
@@ -69,7 +70,7 @@ def test_a_figure_of_no_known_kind_is_an_error(tmp_path: Path) -> None:
     noisy = sv.NoisyStatistics.calibrate(sv.BetaBernoulli(6, 12), 20, sv.ZeroConcentratedDP(0.1))
     report = audit(subject_of(noisy), draws=1000)
     with pytest.raises(InvalidValue, match="cannot write the figure"):
-        trade_off_figure(report, tmp_path / "curves.nothing")
+        save_figure(draw_trade_off(report), tmp_path / "curves.nothing")
 
 
 def test_cases_are_listed_and_audited_by_name() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from sottovoce.faces.client.errors import NotFound
 from sottovoce.faces.server import paying
 from sottovoce.faces.server.config import Config
-from sottovoce.faces.server.errors import NotFound
 from sottovoce.faces.server.questions import ServerQuestion
 from sottovoce.faces.server.service import Service
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue

@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
+from sottovoce.faces.client.errors import AnswerLost
 from sottovoce.faces.server.config import Config
-from sottovoce.faces.server.errors import AnswerLost
 from sottovoce.faces.server.logs import JsonLines
 from sottovoce.faces.server.pacing import TickGrid
 from sottovoce.faces.server.questions import ServerQuestion

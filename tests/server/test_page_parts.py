@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from sottovoce.faces.server.errors import NotFound, TooManyRequests
+from sottovoce.faces.client.errors import NotFound, TooManyRequests
 from sottovoce.faces.server.page.answered import answer_view
 from sottovoce.faces.server.page.charts import Chart, ChartAxis, bars, dots, number, rail
 from sottovoce.faces.server.page.forms import (

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from sottovoce.faces.client.errors import CallerLeft
 from sottovoce.faces.server import planning_processes as apart
-from sottovoce.faces.server.errors import CallerLeft
 from sottovoce.faces.server.questions import target_of
 from sottovoce.privacy.errors import InvalidPromise, InvalidValue
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sottovoce.faces.server.errors import AnswerLost
+from sottovoce.faces.client.errors import AnswerLost
 from sottovoce.faces.server.pacing import TickGrid
 from sottovoce.faces.server.questions import ServerQuestion
 from sottovoce.faces.server.service import Service

@@ -12,9 +12,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from sottovoce.faces.client.errors import NotAuthenticated
 from sottovoce.faces.server import tokens as module
 from sottovoce.faces.server.config import Config
-from sottovoce.faces.server.errors import NotAuthenticated
 from sottovoce.faces.server.tokens import Tokens
 from sottovoce.privacy.errors import InvalidValue, LedgerUnavailable
 from support.nursery import told_by

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from sottovoce.faces.server.errors import CallerLeft, ServerStopping, TooManyRequests
+from sottovoce.faces.client.errors import CallerLeft, ServerStopping, TooManyRequests
 from sottovoce.faces.server.work_queue import WorkQueue, breathe, while_there
 from sottovoce.service.ledger import Ledger
 from support.crowd import RunningServer, until_listening

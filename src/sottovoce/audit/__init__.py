@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sottovoce.audit.check_mechanism import check_mechanism
 from sottovoce.audit.check_reading import check_reading
-from sottovoce.audit.claims import ApproxProfile, claim_of
 from sottovoce.audit.engine import audit
 from sottovoce.audit.report import AuditReport, Band, Bound, Verdict
-from sottovoce.audit.subject import Subject, subject_of
+from sottovoce.audit.subject import Subject, claim_of, subject_of
+from sottovoce.privacy.pure import ApproxProfile
 from sottovoce.privacy.risk import trade_off
 
 __all__ = [

@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.audit.claims import claim_of
 from sottovoce.audit.events import Claimed
-from sottovoce.audit.neighbours import check_pair
 from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.mechanisms.noisy_posterior import NoisyPosterior
-from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError
+from sottovoce.privacy.errors import IncompatibleNotions, InvalidData, InvalidValue, SottovoceError
 from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.promises import Promise
 
-__all__ = ["CallableDraws", "MechanismDraws", "Subject", "subject_of"]
+__all__ = ["CallableDraws", "MechanismDraws", "Subject", "check_pair", "claim_of", "subject_of"]
 
 Draw = Callable[[int, int, np.random.Generator], Any]
 
@@ -152,3 +151,51 @@ def _takes_draws(function: Callable[..., Any]) -> bool:
         return "draws" in inspect.signature(function).parameters
     except (TypeError, ValueError):  # a builtin without a signature
         return False
+
+
+def check_pair(mechanism: Mechanism | None, pair: Any) -> tuple[Any, Any]:
+    """Return a pair of data sets if they can be neighbours, else raise `InvalidData`."""
+    try:
+        first, second = pair
+    except (TypeError, ValueError):
+        raise InvalidData("pair must be two data sets, (data, neighbour)") from None
+    if mechanism is not None:
+        first, second = mechanism.see(first), mechanism.see(second)  # also says where n is wrong
+        if not mechanism.reading.neighbours(first, second, mechanism.relation):
+            raise InvalidData("neighbouring data sets differ in one record. These statistics lie farther apart")
+        return first, second
+    try:
+        sizes = len(first), len(second)
+    except TypeError:
+        return first, second  # a data set of the user's own kind
+    if sizes[0] != sizes[1]:
+        raise InvalidData(
+            "neighbouring data sets have the same number of records, one of them replaced. "
+            f"Got {sizes[0]} and {sizes[1]}"
+        )
+    changed = _changed(first, second)
+    if changed is not None and changed > 1:
+        raise InvalidData(f"neighbouring data sets differ in one record. These differ in {changed}")
+    return first, second
+
+
+def _changed(first: Any, second: Any) -> int | None:
+    """Return in how many places two columns of records differ; None where that cannot be told."""
+    try:
+        a, b = np.asarray(first), np.asarray(second)
+        if a.ndim == 0 or a.shape != b.shape or object in (a.dtype, b.dtype):
+            return None
+        return int(np.count_nonzero((a != b).reshape(len(a), -1).any(axis=1)))
+    except (TypeError, ValueError):
+        return None
+
+
+def claim_of(claim: Any) -> Profile:
+    """Return a claim as a profile: a profile itself, or all that follows from a promise."""
+    if isinstance(claim, Profile):
+        return claim
+    if not isinstance(claim, Promise):
+        raise IncompatibleNotions(
+            f"an audit holds a mechanism to a promise such as ApproxDP(1.0, 1e-3) or to a profile. Got {claim!r}"
+        )
+    return claim.worst()

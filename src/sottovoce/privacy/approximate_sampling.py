@@ -9,9 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from sottovoce.privacy.derived_profile import DerivedProfile
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, real, shown
-from sottovoce.privacy.profile import Basis, Profile
+from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.root_finding import least_place
 
 _FARTHEST = 700.0
@@ -19,7 +19,7 @@ _FARTHEST = 700.0
 
 
 @dataclass(frozen=True)
-class SlackProfile(Profile):
+class SlackProfile(DerivedProfile):
     r"""A profile with a slack: on **every** data set the law is within total variation γ of one that has it.
 
     .. math:: \delta'(\varepsilon) = \min_{\varepsilon' \le \varepsilon}\;
@@ -46,14 +46,12 @@ class SlackProfile(Profile):
     """
 
     word: ClassVar[str] = "slack"
-    one: Profile
+    source: ClassVar[str] = "the right law"
+    has_own_delta: ClassVar[bool] = True
     slack: float
 
     def __post_init__(self) -> None:
-        if not isinstance(self.one, Profile):
-            raise InvalidValue(f"expected the profile of the right law. Got {shown(self.one)}")
-        object.__setattr__(self, "relation", self.one.relation)
-        object.__setattr__(self, "basis", Basis.weakest([self.one.basis, self.basis]))
+        super().__post_init__()
         object.__setattr__(self, "slack", real("slack", self.slack))
         if self.slack > 1:
             raise InvalidValue(f"a slack is a distance in total variation, at most 1. Got {self.slack:g}")

@@ -19,8 +19,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sottovoce.privacy.derived_profile import DerivedProfile
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, real
+from sottovoce.privacy.numbers import Floats, real, shown
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.renyi_conversion import renyi_epsilon, renyi_log_delta
 
@@ -93,7 +94,7 @@ class RandomStopping:
 
 
 @dataclass(frozen=True)
-class BestOfProfile(Profile):
+class BestOfProfile(DerivedProfile):
     """What the best of a random number of tries costs, each of them what `one` costs.
 
     >>> from sottovoce.privacy.gaussian import GaussianProfile
@@ -104,24 +105,18 @@ class BestOfProfile(Profile):
     """
 
     word: ClassVar[str] = "best-of"
+    source: ClassVar[str] = "one try"
     has_own_delta: ClassVar[bool] = False
-    one: Profile
     tries: RandomStopping
 
     def __post_init__(self) -> None:
-        if not isinstance(self.one, Profile) or not isinstance(self.tries, RandomStopping):
-            raise InvalidValue(f"expected the profile of one try and Tries. Got {self.one!r} and {self.tries!r}")
-        object.__setattr__(self, "relation", self.one.relation)
-        object.__setattr__(self, "basis", Basis.weakest([self.one.basis, self.basis]))
+        super().__post_init__()
+        if not isinstance(self.tries, RandomStopping):
+            raise InvalidValue(f"expected how many tries, a RandomStopping. Got {shown(self.tries)}")
 
     @property
     def _single(self) -> bool:
         return self.tries.gamma == 1
-
-    @property
-    def pole(self) -> float:
-        """That of one try."""
-        return self.one.pole
 
     def _log_delta(self, epsilon: Floats) -> Floats:
         if self._single:

@@ -12,10 +12,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.derived_profile import DerivedProfile
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.profile import Basis, Profile
+from sottovoce.privacy.profile import Basis
 from sottovoce.privacy.root_finding import least_place
 from sottovoce.privacy.rounding import lifted, log_lifted
 
@@ -29,7 +29,7 @@ _FAR, _NO_FLOOR = 700.0, -700.0
 
 
 @dataclass(frozen=True)
-class GroupOfTwo(Profile):
+class GroupOfTwo(DerivedProfile):
     r"""What holds at two steps, where `one` holds at each; made by `Profile.replacing`.
 
     Pure ε becomes 2ε, μ becomes 2μ, ρ becomes 4ρ (Bun and Steinke 2016, Proposition 1.9), and for every 0 ≤ t ≤ ε
@@ -46,18 +46,11 @@ class GroupOfTwo(Profile):
     """
 
     word: ClassVar[str] = "group-of-two"
-    one: Profile
+    source: ClassVar[str] = "one step"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.one, Profile):
-            raise InvalidValue(f"expected the profile of one step. Got {self.one!r}")
-        object.__setattr__(self, "relation", self.one.relation)
-        object.__setattr__(self, "basis", Basis.weakest([self.one.basis, self.basis, Basis.BOUND]))
-
-    @property
-    def has_own_delta(self) -> bool:  # type: ignore[override]
-        """Whether δ(ε) is known of one step itself."""
-        return self.one.has_own_delta
+        super().__post_init__()
+        object.__setattr__(self, "basis", Basis.weakest([self.basis, Basis.BOUND]))
 
     @property
     def pole(self) -> float:

@@ -20,16 +20,18 @@ from typing import ClassVar
 
 import numpy as np
 
+from sottovoce.privacy.derived_profile import DerivedProfile
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, ceil_float, real, shown, whole
-from sottovoce.privacy.profile import Basis, Profile
+from sottovoce.privacy.numbers import Floats, ceil_float, real, whole
 from sottovoce.privacy.rounding import log_lifted
 from sottovoce.privacy.subsampling import mixed_divergence
 
 
 @dataclass(frozen=True)
-class RandomScanProfile(Profile):
+class RandomScanProfile(DerivedProfile):
     """A profile of an update that meets the record with probability `chance`, and lets see whom it met.
+
+    Pure ε, ρ and μ are those of one update: nothing is gained.
 
     Examples
     --------
@@ -40,22 +42,14 @@ class RandomScanProfile(Profile):
     """
 
     word: ClassVar[str] = "random-scan"
-    one: Profile
+    source: ClassVar[str] = "one update"
     chance: float
 
     def __post_init__(self) -> None:
-        if not isinstance(self.one, Profile):
-            raise InvalidValue(f"expected the profile of one update. Got {shown(self.one)}")
-        object.__setattr__(self, "relation", self.one.relation)
-        object.__setattr__(self, "basis", Basis.weakest([self.one.basis, self.basis]))
+        super().__post_init__()
         object.__setattr__(self, "chance", real("chance", self.chance))
         if not 0 < self.chance <= 1:
             raise InvalidValue(f"chance must be > 0 and at most 1. Got {self.chance:g}")
-
-    @property
-    def has_own_delta(self) -> bool:  # type: ignore[override]
-        """Whether the profile of an update had one."""
-        return self.one.has_own_delta
 
     def _log_delta(self, epsilon: Floats) -> Floats:
         before = self.one._log_delta(epsilon)
@@ -64,23 +58,6 @@ class RandomScanProfile(Profile):
     def _renyi(self, order: Floats) -> Floats:
         before = self.one._renyi(order)
         return before if self.chance == 1 else mixed_divergence(before, order, self.chance)
-
-    def pure(self) -> float:
-        """Return that of one update: nothing is gained."""
-        return self.one.pure()
-
-    def zcdp(self) -> float:
-        """Return the ρ of one update."""
-        return self.one.zcdp()
-
-    def gdp(self) -> float:
-        """Return the μ of one update."""
-        return self.one.gdp()
-
-    @property
-    def pole(self) -> float:
-        """That of one update."""
-        return self.one.pole
 
 
 def chance_to_meet(picked: int, latents: int, touched: int = 1) -> float:

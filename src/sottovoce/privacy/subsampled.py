@@ -21,9 +21,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from sottovoce.privacy.derived_profile import DerivedProfile
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, real, shown
-from sottovoce.privacy.profile import Basis, Profile
+from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.renyi_integral import RenyiIntegral, chord, divergence, renyi_orders, spaced_by_log_delta
 from sottovoce.privacy.rounding import log_lifted
@@ -38,7 +38,7 @@ _APPROACH = np.append(np.geomspace(1e-4, 0.5, 16), 1 - np.geomspace(0.4, 1e-4, 8
 
 
 @dataclass(frozen=True)
-class SubsampledProfile(Profile):
+class SubsampledProfile(DerivedProfile):
     """A profile after subsampling: each record takes part with probability `rate`.
 
     Examples
@@ -52,22 +52,14 @@ class SubsampledProfile(Profile):
     """
 
     word: ClassVar[str] = "subsampled"
-    one: Profile
+    source: ClassVar[str] = "a release from a part"
     rate: float
 
     def __post_init__(self) -> None:
-        if not isinstance(self.one, Profile):
-            raise InvalidValue(f"expected the profile of a release from a part. Got {shown(self.one)}")
-        object.__setattr__(self, "relation", self.one.relation)
-        object.__setattr__(self, "basis", Basis.weakest([self.one.basis, self.basis]))
+        super().__post_init__()
         object.__setattr__(self, "rate", real("rate", self.rate))
         if not 0 < self.rate <= 1:
             raise InvalidValue(f"rate must be > 0 and at most 1. Got {self.rate:g}")
-
-    @property
-    def has_own_delta(self) -> bool:  # type: ignore[override]
-        """Whether the profile of a part had one."""
-        return self.one.has_own_delta
 
     def _before(self, epsilon: Floats) -> Floats:
         """Return the ε that shrinks to the given one, rounded down."""
@@ -100,11 +92,6 @@ class SubsampledProfile(Profile):
         """Return the least known μ: that of a part, or that of the pure level."""
         level = self.pure()
         return min(self.one.gdp(), PureProfile(level).gdp() if math.isfinite(level) else math.inf)
-
-    @property
-    def pole(self) -> float:
-        """That of a part."""
-        return self.one.pole
 
     def _log_delta_back(self, epsilon: Floats) -> Floats:
         r"""Return log δ of a data set without a record against one with it, where that is known apart.

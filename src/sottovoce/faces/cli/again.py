@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.faces.cli import shared
-from sottovoce.faces.cli.answer_output import ShownAnswer, of_regression, of_rows, show, table_file
-from sottovoce.faces.cli.console import AsJson, console, emit
-from sottovoce.faces.cli.output_files import check_places, written
+from sottovoce.faces.cli.answer_output import ShownAnswer, deliver, of_regression, of_rows
+from sottovoce.faces.cli.console import AsJson
+from sottovoce.faces.cli.output_files import check_places
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.shares import read_share
 
@@ -58,14 +58,8 @@ def again(
         others = [_found(ledger, number, None, budget.dataset) for number in also or ()]
     answer = told_together([(result, budget), *others], certain) if others else answer_again(result, budget, certain)
     beside = _beside(answer, compare, probability or (), predict or (), contrast or ())
-    with written((csv, table_file(answer)), (plot, lambda file: answer.plot().savefig(file))):
-        if as_json:
-            notes = list(getattr(answer, "notes", ()))
-            emit(answer.to_dict() | {"notes": notes, "dataset": budget.dataset} | beside.values)
-        else:
-            show(answer, f"Asked of {budget.dataset} on {result.at[:10]}; told again, nothing was spent.")
-            for line in beside.lines:
-                console.print(line, markup=False)
+    after = f"Asked of {budget.dataset} on {result.at[:10]}; told again, nothing was spent."
+    deliver(answer, beside, {"dataset": budget.dataset}, after, (csv, plot), as_json=as_json)
 
 
 def _found(ledger: Ledger, entry: int | None, key: str | None, dataset: str | None) -> tuple[Entry, Budget]:

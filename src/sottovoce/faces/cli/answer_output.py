@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sottovoce.faces.cli.console import console, table
+from sottovoce.faces.cli.console import console, emit, table
+from sottovoce.faces.cli.output_files import written
 from sottovoce.privacy.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -43,6 +44,29 @@ def table_file(answer: Any) -> Callable[[Path], None]:
         frame.assign(**{name: [shown(value) for value in frame[name]] for name in names}).to_csv(file, index=False)
 
     return write
+
+
+def deliver(
+    answer: Any,
+    beside: ShownAnswer,
+    shown: Mapping[str, Any],
+    after: str,
+    files: tuple[Path | None, Path | None],
+    *,
+    as_json: bool,
+) -> None:
+    """Write the table and the picture of an answer into `files`, and show it, what follows from it, and what is left.
+
+    `shown` is what JSON says besides, `after` what people are told.
+    """
+    csv, plot = files
+    with written((csv, table_file(answer)), (plot, lambda file: answer.plot().savefig(file))):
+        if as_json:
+            emit(answer.to_dict() | {"notes": list(getattr(answer, "notes", ()))} | shown | beside.values)
+            return
+        show(answer, after)
+        for line in beside.lines:
+            console.print(line, markup=False)
 
 
 def row_places(question: Question, rows: tuple[str, str]) -> tuple[int, int]:

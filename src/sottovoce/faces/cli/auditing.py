@@ -19,8 +19,8 @@ from sottovoce.audit.scores import TESTS
 from sottovoce.audit.survey import survey
 from sottovoce.faces.cli import shared
 from sottovoce.faces.cli.console import AsJson, console, emit, number, table
-from sottovoce.faces.cli.figures import trade_off_figure
-from sottovoce.faces.cli.output_files import check_places
+from sottovoce.faces.cli.figures import draw_trade_off
+from sottovoce.faces.cli.output_files import check_places, save_figure
 from sottovoce.faces.cli.specs import facts_of, model_for, read_spec
 from sottovoce.mechanisms.mechanism_choice import CONJUGATE, build_mechanism, usual_name
 from sottovoce.privacy.errors import InvalidValue
@@ -93,7 +93,7 @@ def audit(
                 progress=tell,
             )
         if plot is not None:
-            trade_off_figure(report, plot)
+            save_figure(draw_trade_off(report), plot, dpi=130)
         _tell_one(report, plot, as_json)
         reports = [report]
     if any(report.verdict is Verdict.VIOLATED for report in reports):

@@ -9,6 +9,7 @@ import typer
 
 from sottovoce.faces.cli import shared
 from sottovoce.faces.cli.console import AsJson, console, emit, table
+from sottovoce.faces.cli.output_files import save_figure
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import parse_promise
 from sottovoce.privacy.shares import percent, read_share
@@ -79,10 +80,7 @@ def balance(
             raise InvalidValue(f"say a share of the budget such as 5%. Got {spend!r}")
         chosen = result.at(given)
     if plot is not None:
-        try:
-            result.plot(chosen).savefig(plot)
-        except (OSError, ValueError) as error:
-            raise InvalidValue(f"cannot write {plot}: {error}") from None
+        save_figure(result.plot(chosen), plot)
     if as_json:
         picked = None if chosen is None else chosen.to_dict()
         shown = {"question": result.question.describe(), "level": result.level, "chosen": picked, "note": note}

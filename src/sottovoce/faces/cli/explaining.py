@@ -9,6 +9,7 @@ import typer
 
 from sottovoce.faces.cli import shared
 from sottovoce.faces.cli.console import AsJson, console, emit, escape
+from sottovoce.faces.cli.output_files import save_figure
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import parse_promise
 from sottovoce.privacy.shares import read_share
@@ -32,10 +33,7 @@ def explain(
     """Say what a promise means, in words that a patient understands. Reads no data and spends nothing."""
     shown = _told(what, dataset, {"baseline": read_share("--baseline", baseline), "language": language})
     if plot is not None:
-        try:
-            shown.plot().savefig(plot)
-        except (OSError, ValueError) as error:
-            raise InvalidValue(f"cannot write {plot}: {error}") from None
+        save_figure(shown.plot(), plot)
     if as_json:
         emit(shown.to_dict())
         return

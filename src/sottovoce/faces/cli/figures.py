@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sottovoce.inference.figures import COLOURS
+from sottovoce.inference.figures import COLOURS, figure
 from sottovoce.mechanisms.mechanism_choice import Choice
-from sottovoce.privacy.errors import InvalidValue, NotInstalled
 from sottovoce.privacy.promises import ApproxDP, Promise
-
-
-def _axes(columns: int, width: float = 4.8, height: float = 3.3) -> tuple[Any, Any]:
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise NotInstalled("drawing needs the plots extra: pip install 'sottovoce[plots]'", name="matplotlib") from None
-    figure = Figure(figsize=(width * columns, height), layout="constrained")
-    axes = figure.subplots(1, columns, squeeze=False)[0]
-    for axis in axes:
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.grid(alpha=0.25, linewidth=0.6)
-    return figure, axes
 
 
 def draw_choices(found: Sequence[Choice], promise: Promise) -> Any:
     """Return a figure of δ(ε) and of the forecast widths of every reachable mechanism."""
-    figure, (curves, bars) = _axes(2)
+    drawing, (curves, bars) = figure(2, width=4.8, height=3.3)
     reachable = [(c, c.mechanism, c.forecast) for c in found if c.mechanism is not None and c.forecast is not None]
     starred = isinstance(promise, ApproxDP) and promise.delta > 0
     least = min(1e-9, promise.delta / 10) if starred else 1e-9  # type: ignore[attr-defined]
@@ -55,23 +40,14 @@ def draw_choices(found: Sequence[Choice], promise: Promise) -> Any:
         bars.set_ylim(-0.85, len(reachable) - 0.55)  # room for the words below the last bar
     bars.set(xlabel="expected width of a 95 % interval", xlim=(0, None))
     bars.set_title("What to expect", loc="left", fontweight="bold", fontsize=11)
-    return figure
-
-
-def choices_figure(found: Sequence[Choice], promise: Promise, path: Path) -> None:
-    """Draw the choices into a file."""
-    figure = draw_choices(found, promise)
-    try:
-        figure.savefig(path, dpi=130)
-    except (OSError, ValueError) as error:
-        raise InvalidValue(f"cannot write the figure to {path}: {error}") from None
+    return drawing
 
 
 def draw_trade_off(report: Any) -> Any:
     """Return a figure of both errors of the attack, and of its hits among few false alarms, where (ε, δ) is decided."""
     from sottovoce.audit import trade_off  # noqa: PLC0415 - only here
 
-    drawing, (errors, hits) = _axes(2, 4.9, 3.7)
+    drawing, (errors, hits) = figure(2, width=4.9, height=3.7)
     band = report.band
     rates = np.concatenate([np.geomspace(1e-7, 1e-2, 200), np.linspace(1e-2, 1.0, 300)])
     claim, certified = trade_off(report.claim, rates), band.certified(rates)
@@ -95,12 +71,3 @@ def draw_trade_off(report: Any) -> Any:
     result = f"ε ≥ {report.epsilon.lower:.3g} found, {report.epsilon.claimed:.3g} claimed at δ = {report.delta:g}"
     drawing.suptitle(f"{report.name}: {report.verdict}\n{result}", fontsize=10, x=0.01, ha="left")
     return drawing
-
-
-def trade_off_figure(report: Any, path: Path) -> None:
-    """Draw an audit into a file."""
-    drawing = draw_trade_off(report)
-    try:
-        drawing.savefig(path, dpi=130)
-    except (OSError, ValueError) as error:
-        raise InvalidValue(f"cannot write the figure to {path}: {error}") from None

@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from sottovoce.privacy.errors import InvalidValue
 
@@ -48,6 +48,14 @@ def _try(path: Path) -> None:
             path.unlink()
     except OSError as error:
         raise InvalidValue(f"{path} cannot be written: {error.strerror}; nothing was spent") from None
+
+
+def save_figure(drawing: Any, path: Path, dpi: float | Literal["figure"] = "figure") -> None:
+    """Write a figure into a file of the kind that its ending names."""
+    try:
+        drawing.savefig(path, dpi=dpi)
+    except (OSError, ValueError) as error:
+        raise InvalidValue(f"cannot write the figure to {path}: {error}") from None
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import typer
 
 from sottovoce.faces.cli import shared
 from sottovoce.faces.cli.console import AsJson, console, emit, escape, number, table
+from sottovoce.faces.cli.output_files import save_figure
 from sottovoce.faces.cli.specs import facts_of, model_for, read_spec
 from sottovoce.mechanisms import Mechanism
 from sottovoce.mechanisms.conjugate.named_systems import SYSTEMS
@@ -121,9 +122,9 @@ def plan(
         return
     result = choices(model, count, promise, imagined, names)
     if plot is not None:
-        from sottovoce.faces.cli.figures import choices_figure  # noqa: PLC0415 - plots are an extra
+        from sottovoce.faces.cli.figures import draw_choices  # noqa: PLC0415 - plots are an extra
 
-        choices_figure(result, promise, plot)
+        save_figure(draw_choices(result, promise), plot, dpi=130)
     if as_json:
         shown = {"system": model.to_dict(), "n": count, "target": promise.to_dict(), "mean": imagined}
         emit(shown | {"choices": [c.to_dict() for c in result], "cautions": list(cautions(promise, count))})

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.faces.cli.console import console, emit, escape, number, table, waiting
+from sottovoce.faces.cli.output_files import save_figure
 from sottovoce.inference.cells.intervals import checked_level
 from sottovoce.inference.cells.questions import Question, make_question
 from sottovoce.mechanisms.expected_error import cautions
@@ -81,10 +82,7 @@ def plan_question(
         rare = _if_rare(balance, chosen.share)
         offers = [] if as_json else [*(balance.at(item) for item in (0.01, 0.05, 0.2, 1.0)), chosen]
     if plot is not None:
-        try:
-            balance.plot(chosen).savefig(plot)
-        except (OSError, ValueError) as error:
-            raise InvalidValue(f"cannot write {plot}: {error}") from None
+        save_figure(balance.plot(chosen), plot)
     beware = list(cautions(budget, n))
     if as_json:
         shown = {"question": balance.question.describe(), "n": n, "budget": str(budget), "level": balance.level}

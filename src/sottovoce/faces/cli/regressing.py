@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.faces.cli import shared
-from sottovoce.faces.cli.answer_output import of_regression, show, table_file
-from sottovoce.faces.cli.console import AsJson, console, emit, waiting
-from sottovoce.faces.cli.output_files import check_places, written
+from sottovoce.faces.cli.answer_output import deliver, of_regression
+from sottovoce.faces.cli.console import AsJson, waiting
+from sottovoce.faces.cli.output_files import check_places
 from sottovoce.privacy.shares import read_share
 
 if TYPE_CHECKING:
@@ -96,11 +96,6 @@ def regress(
             answer = curator.regress(formula, **said, spend=paid, level=certain, **named)
         remaining, whom = curator.left(), curator.whom
     beside = of_regression(answer, predict or (), contrast or ())
-    with written((csv, table_file(answer)), (plot, lambda file: answer.plot().savefig(file))):
-        if as_json:
-            shown = {"dataset": curator.dataset, "left": remaining, "protects": whom}
-            emit(answer.to_dict() | {"notes": answer.notes} | shown | beside.values)
-        else:
-            show(answer, f"{remaining}." + ("" if curator.person is None else f" {whom}."))
-            for line in beside.lines:
-                console.print(line, markup=False)
+    shown = {"dataset": curator.dataset, "left": remaining, "protects": whom}
+    after = f"{remaining}." + ("" if curator.person is None else f" {whom}.")
+    deliver(answer, beside, shown, after, (csv, plot), as_json=as_json)

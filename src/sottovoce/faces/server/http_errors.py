@@ -11,8 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from sottovoce.faces.client.errors import kind_of
-from sottovoce.faces.server.errors import (
+from sottovoce.faces.client.errors import (
     AnswerLost,
     CallerLeft,
     NotAllowed,
@@ -20,6 +19,7 @@ from sottovoce.faces.server.errors import (
     NotFound,
     ServerStopping,
     TooManyRequests,
+    kind_of,
 )
 from sottovoce.faces.server.logs import log_failure
 from sottovoce.faces.server.metrics import Metrics

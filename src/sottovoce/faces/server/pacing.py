@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
-from sottovoce.faces.server.errors import TooManyRequests
+from sottovoce.faces.client.errors import TooManyRequests
 from sottovoce.service.curator.readable_records import next_tick
 
 

@@ -12,10 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from sottovoce.faces.server.callers import Caller
+from sottovoce.faces.client.errors import AnswerLost, NotAllowed
 from sottovoce.faces.server.config import Config
 from sottovoce.faces.server.datasets import Dataset
-from sottovoce.faces.server.errors import AnswerLost, NotAllowed
 from sottovoce.faces.server.group_commit_writer import GroupCommitWriter
 from sottovoce.faces.server.logs import log_failure, log_late
 from sottovoce.faces.server.metrics import Metrics
@@ -26,6 +25,7 @@ from sottovoce.faces.server.readiness import Readiness
 from sottovoce.faces.server.receipts import Signer
 from sottovoce.faces.server.release_workers import ReleaseWorkers, quietly
 from sottovoce.faces.server.response_builder import ResponseBuilder
+from sottovoce.faces.server.tokens import Caller
 from sottovoce.faces.server.verbs import VerbQuestion
 from sottovoce.faces.server.work_queue import Receive, WorkQueue, while_there
 from sottovoce.mechanisms import Release

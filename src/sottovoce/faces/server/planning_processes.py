@@ -23,7 +23,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from sottovoce.faces.server.errors import CallerLeft
+from sottovoce.faces.client.errors import CallerLeft
 from sottovoce.privacy.errors import InvalidValue
 
 SECONDS = 60.0

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sottovoce.faces.client.errors import NotFound
 from sottovoce.faces.server.answers import answering
 from sottovoce.faces.server.config import DatasetConfig
-from sottovoce.faces.server.errors import NotFound
 from sottovoce.faces.server.orders import Order
 from sottovoce.faces.server.queries import check_query, parse_query
 from sottovoce.faces.server.queries.tree import Query

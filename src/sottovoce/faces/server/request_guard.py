@@ -11,8 +11,8 @@ from typing import Any
 
 from starlette.responses import Response
 
+from sottovoce.faces.client.errors import TooManyRequests
 from sottovoce.faces.server.config import Limits
-from sottovoce.faces.server.errors import TooManyRequests
 from sottovoce.faces.server.http_errors import problem
 from sottovoce.faces.server.logs import log_failure, log_request
 from sottovoce.faces.server.metrics import Metrics

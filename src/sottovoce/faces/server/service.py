@@ -9,11 +9,10 @@ from typing import Any, Self
 
 import scipy.optimize  # noqa: F401 - which the first to ask must not wait for
 
+from sottovoce.faces.client.errors import NotAllowed, NotFound
 from sottovoce.faces.client.reach import LIMITED, reach
-from sottovoce.faces.server.callers import Caller, caller_of
 from sottovoce.faces.server.config import Config
 from sottovoce.faces.server.datasets import Dataset
-from sottovoce.faces.server.errors import NotAllowed, NotFound
 from sottovoce.faces.server.group_commit_writer import GroupCommitWriter
 from sottovoce.faces.server.metrics import Metrics
 from sottovoce.faces.server.pacing import TickGrid
@@ -24,7 +23,7 @@ from sottovoce.faces.server.readiness import Readiness
 from sottovoce.faces.server.receipts import Signer
 from sottovoce.faces.server.release_workers import ReleaseWorkers, quietly
 from sottovoce.faces.server.response_builder import left_of
-from sottovoce.faces.server.tokens import Tokens
+from sottovoce.faces.server.tokens import Caller, Tokens, caller_of
 from sottovoce.faces.server.verbs import VerbQuestion, contrast_of, told_of
 from sottovoce.faces.server.work_queue import WorkQueue
 from sottovoce.inference.cells.intervals import checked_level

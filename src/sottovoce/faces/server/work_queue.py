@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from sottovoce.faces.server.errors import CallerLeft, ServerStopping, TooManyRequests
+from sottovoce.faces.client.errors import CallerLeft, ServerStopping, TooManyRequests
 from sottovoce.faces.server.planning_processes import call
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

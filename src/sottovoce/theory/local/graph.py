@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse import csgraph
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
@@ -234,36 +236,17 @@ class ProfileGraph:
     @cached_property
     def components(self) -> tuple[tuple[int, ...], ...]:
         """The connected components, as positions in `names`."""
-        root = list(range(self.k))
+        count, labels = csgraph.connected_components(self._adjacency, directed=False)
+        return tuple(tuple(np.flatnonzero(labels == part).tolist()) for part in range(count))
 
-        def find(i: int) -> int:
-            while root[i] != i:
-                root[i] = root[root[i]]
-                i = root[i]
-            return i
-
-        for a, b in self.edge_indices:
-            root[find(int(a))] = find(int(b))
-        groups: dict[int, list[int]] = {}
-        for i in range(self.k):
-            groups.setdefault(find(i), []).append(i)
-        return tuple(map(tuple, groups.values()))
+    @property
+    def _adjacency(self) -> sparse.csr_array:
+        return sparse.csr_array((np.ones(len(self.edges)), self.edge_indices.T), shape=(self.k, self.k))
 
     def hops(self, first: Hashable, second: Hashable) -> float:
         """Return the number of edges between two profiles; infinite if no path joins them."""
         start, goal = self.index(first), self.index(second)
-        neighbours: dict[int, list[int]] = {i: [] for i in range(self.k)}
-        for a, b in self.edge_indices:
-            neighbours[int(a)].append(int(b))
-            neighbours[int(b)].append(int(a))
-        reached, front, steps = {start}, [start], 0
-        while front:
-            if goal in front:
-                return steps
-            front = list(dict.fromkeys(b for a in front for b in neighbours[a] if b not in reached))
-            reached.update(front)
-            steps += 1
-        return np.inf
+        return float(csgraph.shortest_path(self._adjacency, directed=False, unweighted=True, indices=start)[goal])
 
     def index(self, name: Hashable) -> int:
         """Return the position of the profile called `name`."""

@@ -115,8 +115,8 @@ class _GammaRate(_OneScalar):
 
     rate: float
 
-    @abstractmethod
-    def _shape(self, n: int) -> float: ...
+    def _shape(self, n: int) -> float:
+        return 1.0 + n
 
     def _rates(self, first: Fraction, second: Fraction) -> tuple[float, float]:
         """Return the rates of two posteriors, rounded away from each other."""
@@ -158,9 +158,6 @@ class ExponentialRate(_GammaRate):
             raise InvalidData(f"exponential records must be >= 0. Got {records.min():g}")
         return _exact_sum(records, lambda x: x)
 
-    def _shape(self, n: int) -> float:
-        return 1.0 + n
-
     def bounded(self, limit: float) -> MetricDP:
         """Return the metric privacy under the prior cut off at θ <= `limit`: L = limit."""
         return MetricDP(_positive("limit", limit), absolute_distance)
@@ -184,9 +181,6 @@ class LaplaceScale(_GammaRate):
 
     def _statistic(self, records: Floats) -> Fraction:
         return _exact_sum(records, lambda x: abs(x - Fraction(self.location)))
-
-    def _shape(self, n: int) -> float:
-        return 1.0 + n
 
     def bounded(self, limit: float) -> MetricDP:
         """Return the metric privacy under the prior cut off at s >= `limit`: L = 1/limit, whatever the location."""

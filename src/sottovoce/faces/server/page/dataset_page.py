@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from sottovoce.faces.client.errors import AnswerLost, NotAllowed, NotFound, ServerStopping, TooManyRequests
 from sottovoce.faces.client.reach import reach
-from sottovoce.faces.server.errors import AnswerLost, NotAllowed, NotFound, ServerStopping, TooManyRequests
 from sottovoce.faces.server.page.views import gauges, history_rows, spending
 from sottovoce.faces.server.service import Caller, Service
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable, SottovoceError, SourceUnavailable

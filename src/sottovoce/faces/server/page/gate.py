@@ -10,7 +10,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sottovoce.faces.server.errors import NotAllowed, NotAuthenticated, TooManyRequests
+from sottovoce.faces.client.errors import NotAllowed, NotAuthenticated, TooManyRequests
 from sottovoce.faces.server.pacing import Bucket
 from sottovoce.faces.server.page.forms import read_form
 from sottovoce.faces.server.page.sessions import Session, Sessions

@@ -13,9 +13,9 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from sottovoce.faces.client.errors import CallerLeft, NotAllowed, NotFound, ServerStopping, TooManyRequests
 from sottovoce.faces.client.reach import LIMITED
 from sottovoce.faces.server.budget_meaning import balance, first_question, signed_card
-from sottovoce.faces.server.errors import CallerLeft, NotAllowed, NotFound, ServerStopping, TooManyRequests
 from sottovoce.faces.server.page.charts import Chart, ChartAxis, number
 from sottovoce.faces.server.page.gate import Gate
 from sottovoce.faces.server.page.rendering import Rendering

@@ -12,7 +12,7 @@ import jinja2
 from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from sottovoce.faces.server.errors import AnswerLost, CallerLeft, NotAllowed, NotFound, ServerStopping, TooManyRequests
+from sottovoce.faces.client.errors import AnswerLost, CallerLeft, NotAllowed, NotFound, ServerStopping, TooManyRequests
 from sottovoce.faces.server.logs import log_failure
 from sottovoce.faces.server.page.charts import count
 from sottovoce.faces.server.page.gate import LoggedOut

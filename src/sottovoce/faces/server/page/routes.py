@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from sottovoce.faces.server.errors import NotAllowed, NotAuthenticated, NotFound
+from sottovoce.faces.client.errors import NotAllowed, NotAuthenticated, NotFound
 from sottovoce.faces.server.page.gate import Gate
 from sottovoce.faces.server.page.meaning_page import MeaningPages
 from sottovoce.faces.server.page.model_page import ModelPage
