@@ -106,6 +106,11 @@ class BucketTree:
         """The cells of the largest bucket."""
         return max(math.prod(self._shape(i)) for i in range(len(self.scopes)))
 
+    @property
+    def total_cells(self) -> int:
+        """The cells of all buckets: what a sum over all assignments takes."""
+        return sum(math.prod(self._shape(i)) for i in range(len(self.scopes)))
+
     @cached_property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """The shape of each clique's table."""
@@ -156,8 +161,8 @@ class BucketTree:
         """Return log Σ exp Σ_c θ_c(x_c) for potentials (draws, cells of all cliques)."""
         return self._gather(potentials)[2]
 
-    def marginals(self, potentials: Floats) -> tuple[Floats, Floats]:
-        """Return Pr[x_c] of every clique's cells, (draws, cells of all cliques), and the log-normalizer."""
+    def beliefs(self, potentials: Floats) -> tuple[list[Floats], Floats]:
+        """Return the joint law of every bucket's variables, (draws, categories ...) each, and the log-normalizer."""
         tables, sent, total = self._gather(potentials)
         for i in range(len(self.scopes) - 1, -1, -1):  # parents come after their children in the order
             parent = self._parent[i]
@@ -169,6 +174,11 @@ class BucketTree:
             flat = table.reshape(len(table), -1)
             probabilities = np.exp(flat - flat.max(axis=1, keepdims=True))
             tables[i] = (probabilities / probabilities.sum(axis=1, keepdims=True)).reshape(table.shape)
+        return tables, total
+
+    def marginals(self, potentials: Floats) -> tuple[Floats, Floats]:
+        """Return Pr[x_c] of every clique's cells, (draws, cells of all cliques), and the log-normalizer."""
+        tables, total = self.beliefs(potentials)
         result = []
         for clique, home in zip(self.cliques, self._home, strict=True):
             remainder = tuple(1 + k for k, v in enumerate(self.scopes[home]) if v not in clique)

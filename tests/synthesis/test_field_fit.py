@@ -1,0 +1,119 @@
+"""The field fitted to noisy marginals, beside enumeration of all assignments."""
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+from sottovoce.inference.synthesis.field_fit import FieldFit
+from sottovoce.inference.synthesis.noisy_marginal import NoisyMarginal
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+
+SIZES = {"a": 3, "b": 4, "c": 2}
+CLIQUES = (("a", "b"), ("b", "c"), ("b",))
+
+
+def indicators(cliques=CLIQUES, sizes=SIZES):
+    """Which counts each assignment of all columns adds to, (counts, assignments), by enumeration."""
+    codes = np.indices(tuple(sizes.values())).reshape(len(sizes), -1)
+    rows = []
+    for clique in cliques:
+        shape = tuple(sizes[v] for v in clique)
+        cell = np.ravel_multi_index([codes[list(sizes).index(v)] for v in clique], shape)
+        rows.append(np.eye(int(np.prod(shape)))[:, cell])
+    return np.concatenate(rows)
+
+
+def released(probabilities, n, rng, deviation=12.0, cliques=CLIQUES):
+    q = indicators(cliques)
+    counts = q @ rng.multinomial(n, probabilities)
+    noisy = counts + deviation * rng.standard_normal(counts.size)
+    ends = np.cumsum([np.prod([SIZES[v] for v in c]) for c in cliques])[:-1]
+    parts = np.split(noisy, ends)
+    return tuple(NoisyMarginal.of_table(c, p, deviation**2) for c, p in zip(cliques, parts, strict=True))
+
+
+@pytest.fixture
+def law():
+    return np.random.default_rng(3).dirichlet(np.full(24, 2.0))
+
+
+def test_the_estimate_minimises_the_objective_over_all_tables(law):
+    n, rng = 3000, np.random.default_rng(1)
+    marginals = released(law, n, rng)
+    fit = FieldFit(SIZES, n, marginals)
+    q, seen = indicators(), np.concatenate([m.counts for m in marginals])
+
+    def objective(logits):
+        p = np.exp(logits - logits.max())
+        p /= p.sum()
+        return 0.5 * (((seen - n * q @ p) / 12.0) ** 2).sum() + (p * np.log(np.maximum(p, 1e-300))).sum()
+
+    best = optimize.minimize(objective, np.zeros(24), method="BFGS", options={"maxiter": 2000, "gtol": 1e-7})
+    p = np.exp(best.x - best.x.max())
+    p /= p.sum()
+    wanted = q @ p
+    assert np.abs(fit._sums @ fit.means[0] - wanted).max() * n < 0.6  # of noise with a deviation of 12
+
+
+def test_draws_are_the_posterior_of_the_linear_model(law):
+    """Given tables of all cells, the posterior of counts is Gaussian: GLS on the noise, and sampling beside it."""
+    n, rng = 20_000, np.random.default_rng(2)
+    fit = FieldFit(SIZES, n, released(law, n, rng))
+    shares = fit._sums @ fit.tree.marginals(fit.draws(800, rng))[0].T
+    q = indicators()
+    moves = q @ (np.eye(24) - 1 / 24)  # of as many records
+    u, s, _ = np.linalg.svd(moves, full_matrices=False)
+    u = u[:, s > 1e-9]
+    noise = 144.0 / n**2 * u @ u.T  # equal variances: the projection
+    joint = q @ np.diag(law) @ q.T - np.outer(q @ law, q @ law)
+    wanted = np.sqrt(np.diag(noise) + np.diag(joint) / n)
+    assert np.abs(np.asarray(shares).std(axis=1) / wanted - 1).max() < 0.12
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say(law):
+    rng, hits = np.random.default_rng(5), []
+    truth = indicators() @ law
+    for _ in range(25):
+        fit = FieldFit(SIZES, 2000, released(law, 2000, rng))
+        shares = np.asarray(fit._sums @ fit.tree.marginals(fit.draws(60, rng))[0].T)
+        low, high = np.quantile(shares, [0.025, 0.975], axis=1)
+        hits.append((low <= truth) & (truth <= high))
+    assert 0.9 < np.mean(hits) < 0.985
+
+
+def test_counts_that_share_cells_are_fitted_together():
+    """A table cut coarsely, and one under a condition that leaves cells out, tell of the same cells."""
+    fine = NoisyMarginal.of_table(("a", "b"), np.arange(12) * 100.0 + 50, 100.0)
+    coarse = NoisyMarginal(("a", "b"), np.repeat([0, -1, 1], 4), np.array([900.0, 3900.0]), np.array([1e-6, 1e-6]))
+    n = 7200
+    fit = FieldFit({"a": 3, "b": 4}, n, (fine, coarse))
+    table = fit.tree.split(fit.means)[0][0] * n
+    assert table[0].sum() == pytest.approx(900, abs=3)
+    assert table[2].sum() == pytest.approx(3900, abs=6)
+
+
+def test_a_column_that_nothing_tells_of_is_uniform():
+    fit = FieldFit({"a": 3, "z": 4}, 100, (NoisyMarginal.of_table(("a",), [50, 30, 20], 1.0),))
+    assert fit.tree.split(fit.means)[1][0] == pytest.approx(np.full(4, 0.25))
+    assert FieldFit({"z": 4}, 100, ()).draws(3, np.random.default_rng(0)).shape == (3, 4)
+
+
+def test_cells_far_below_zero_leave_nothing_undefined():
+    table = NoisyMarginal.of_table(("a", "c"), [[1000, -4000], [-300, 0], [5000, 1e6]], 1e4)
+    fit = FieldFit({"a": 3, "c": 2}, 6000, (table,))
+    draws = fit.tree.marginals(fit.draws(20, np.random.default_rng(1)))[0]
+    assert np.all(np.isfinite(draws))
+    assert draws.min() >= 0
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(InvalidData, match="no column is called 'z'"):
+        FieldFit({"a": 3}, 10, (NoisyMarginal.of_table(("z",), [1, 2, 3], 1.0),))
+    with pytest.raises(InvalidData, match="another number of cells"):
+        FieldFit({"a": 3}, 10, (NoisyMarginal.of_table(("a",), [1, 2], 1.0),))
+    with pytest.raises(InvalidValue, match="at least one record"):
+        FieldFit({"a": 3}, 0, ())
+    with pytest.raises(InvalidData, match="finite"):
+        NoisyMarginal.of_table(("a",), [1, np.inf], 1.0)
+    with pytest.raises(InvalidData, match="one of the counts"):
+        NoisyMarginal(("a",), np.array([0, 2]), np.array([1.0, 2.0]), np.array([1.0, 1.0]))
