@@ -41,9 +41,6 @@ class ConcentratedPosterior(PosteriorSample):
     def _weights(self) -> tuple[float, float]:
         return 1.0, float(self.prior_weight)
 
-    def _parameters(self) -> dict[str, Any]:
-        return {"prior_weight": float(self.prior_weight)}
-
     @classmethod
     def example(cls) -> Self:
         """Return a posterior of five records, the prior counted 2.5 times."""

@@ -43,9 +43,6 @@ class DiffusedPosterior(PosteriorSample):
     def _weights(self) -> tuple[float, float]:
         return float(self.data_weight), 1.0
 
-    def _parameters(self) -> dict[str, Any]:
-        return {"data_weight": float(self.data_weight)}
-
     @classmethod
     def example(cls) -> Self:
         """Return a posterior of five records, each counted 0.4 times."""

@@ -29,9 +29,6 @@ class DirectPosterior(PosteriorSample):
     word: ClassVar[str] = "direct posterior"
     choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"direct": {}}
 
-    def _parameters(self) -> dict[str, Any]:
-        return {}
-
     @classmethod
     def example(cls) -> Self:
         """Return a posterior of five records."""

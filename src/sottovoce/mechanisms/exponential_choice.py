@@ -248,9 +248,6 @@ class ExponentialChoice(Mechanism):
         item, other = (Statistics(self.n, self.reading.from_steps(self.n, end)) for end in ends)
         return item, other
 
-    def _parameters(self) -> dict[str, Any]:
-        return {"window": self.window}
-
 
 def _nearness(record: int) -> list[float]:
     """Return minus the distance of a count from each guess, at most one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -180,9 +180,10 @@ class Mechanism(ABC):
         del system
         return False
 
-    @abstractmethod
     def _parameters(self) -> dict[str, Any]:
-        """Return the mechanism's own public numbers."""
+        """Return the mechanism's own public numbers: its fields, each as the number that it says it is."""
+        shown = [f for f in fields(self) if f.name not in ("system", "n")]  # type: ignore[arg-type]
+        return {f.name: _NUMBERS.get(str(f.type), _as_it_is)(getattr(self, f.name)) for f in shown}
 
     def cost(self, draws: int = 1) -> Profile:
         """Return what a release of `draws` samples provably costs."""
@@ -300,6 +301,13 @@ class Mechanism(ABC):
         )
         n = "private" if self.n is None else self.n
         return f"{self.word} of {self.system.to_dict()['system']}, n={n}" + (f", {numbers}" if numbers else "")
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+_NUMBERS: dict[str, Callable[[Any], Any]] = {"float": float, "int": int, "bool": bool}
 
 
 def check_system(system: Any) -> None:

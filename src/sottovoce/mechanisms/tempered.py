@@ -127,9 +127,6 @@ class TemperedPosterior(Mechanism):
             width = mean_width((np.quantile(draws, tail, axis=0), np.quantile(draws, 1 - tail, axis=0)))
         return Forecast(max(divergence, 0.0), width, mean_width(exact.interval(level)), level)
 
-    def _parameters(self) -> dict[str, Any]:
-        return {"temperature": self.temperature, "truncation": self.truncation}
-
 
 def _window(width: float, temperature: float) -> BoundedRangeProfile:
     """Return the profile of a window of η/T, rounded up."""

@@ -132,9 +132,6 @@ class TemperedNaiveBayes(Mechanism):
         gap = np.tile((powers[0] - powers[1]) / self.temperature, self.draws)
         return lambda outputs: np.asarray(np.log(outputs) @ gap)
 
-    def _parameters(self) -> dict[str, Any]:
-        return {"temperature": self.temperature, "floor": self.floor, "draws": self.draws}
-
 
 def _bounds(model: NaiveBayesModel, floor: float) -> tuple[float, ...]:
     """Return the bound of each update: the classes', and one a column."""

@@ -115,9 +115,6 @@ class TemperedNetwork(Mechanism):
         prior = self.system.prior_of(table.shape[-1])
         return np.asarray(released_tables(repeated, prior, self.temperature, self.floor, rng))
 
-    def _parameters(self) -> dict[str, Any]:
-        return {"temperature": self.temperature, "floor": self.floor}
-
 
 def _bounds(network: BayesianNetwork, floor: float) -> tuple[float, ...]:
     if not 0 < floor < 1:

@@ -252,20 +252,6 @@ class FilteredRegression(RegressionMechanism):
 
         return of_answers
 
-    def _parameters(self) -> dict[str, Any]:
-        return {
-            "mu": float(self.mu),
-            "prior_precision": float(self.prior_precision),
-            "flatten": float(self.flatten),
-            "first": float(self.first),
-            "looks": int(self.looks),
-            "shape_room": float(self.shape_room),
-            "unbiased": int(self.unbiased),
-            "keep": float(self.keep),
-            "room": float(self.room),
-            "full": bool(self.full),
-        }
-
     # The filter. What meets records is in `unit_rows`, what is made of the answers in `belief`.
 
     @cached_property

@@ -222,9 +222,6 @@ class OrnsteinUhlenbeck(Mechanism):
             out[k] = here
         return out
 
-    def _parameters(self) -> dict[str, Any]:
-        return {"time": self.time, "rate": self.rate, "diffusion": self.diffusion}
-
 
 def brownian(system: BoundedMean, n: int, time: float) -> OrnsteinUhlenbeck:
     """Return the standard Brownian motion shown at `time`: f(D) plus noise of variance t, no pull.

@@ -174,15 +174,6 @@ class MinibatchSGD(RegressionMechanism):
             norm = np.sqrt((w * w).sum(axis=1, keepdims=True))
             return np.where(norm > self.design.radius, w * (self.design.radius / norm), w)
 
-    def _parameters(self) -> dict[str, Any]:
-        return {
-            "noise": float(self.noise),
-            "batch": int(self.batch),
-            "steps": int(self.steps),
-            "learning_rate": float(self.learning_rate),
-            "regularisation": float(self.regularisation),
-        }
-
 
 def _composed(mu: float, batch: int, n: int, steps: int) -> Profile:
     item = GaussianProfile(mu)
