@@ -182,7 +182,7 @@ class Mechanism(ABC):
 
     def _parameters(self) -> dict[str, Any]:
         """Return the mechanism's own public numbers: its fields, each as the number that it says it is."""
-        shown = [f for f in fields(self) if f.name not in ("system", "n")]  # type: ignore[arg-type]
+        shown = [f for f in fields(self) if f.name not in ("system", "n")]
         return {f.name: _NUMBERS.get(str(f.type), _as_it_is)(getattr(self, f.name)) for f in shown}
 
     def cost(self, draws: int = 1) -> Profile:

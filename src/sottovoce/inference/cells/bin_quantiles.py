@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["are_heaped", "in_bins", "whole_values"]
-
 _EVEN = (0.3, 40.0)
 """How evenly records are taken to lie within a bin: as many of them as this would say, at least and at most."""
 _OUTERMOST = 3.0

@@ -11,8 +11,6 @@ from sottovoce.inference.cells.smooth_mean_posterior import SmoothMeanPosterior
 from sottovoce.inference.cells.smooth_means import SmoothMeans
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["POSTERIORS", "CellMechanism", "Posterior", "mechanism_kind"]
-
 CellMechanism = NoisyCells | SearchedQuantiles | SmoothMeans
 Posterior = CellsPosterior | QuantilePosterior | SmoothMeanPosterior
 POSTERIORS = (CellsPosterior, QuantilePosterior, SmoothMeanPosterior)

@@ -15,8 +15,6 @@ from scipy.linalg import solve_triangular
 from sottovoce.mechanisms.integer_noise import Integers
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["are_crossed", "crossed_centres"]
-
 _DRAWS = 64
 """Draws of the centres of all groups; each serves many draws of the groups."""
 _SPREADS, _TRIED = (0.01, 2.0), 64

@@ -16,8 +16,6 @@ from sottovoce.inference.cells.crossed_centres import are_crossed
 from sottovoce.mechanisms.integer_noise import Integers
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["Curvature", "Roots", "of_categories", "of_cells", "places"]
-
 
 @cache
 def places(shape: tuple[int, ...]) -> tuple[Integers, Integers]:

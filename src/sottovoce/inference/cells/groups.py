@@ -15,8 +15,6 @@ from sottovoce.records.facts.bands import group_axis, value_axis
 from sottovoce.records.facts.cells import Axis
 from sottovoce.records.readings.bands import Bands
 
-__all__ = ["Groups", "shown"]
-
 
 @dataclass(frozen=True)
 class Groups:

@@ -21,8 +21,6 @@ from scipy import special
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["mean_limits", "upper_quantile"]
-
 _HALVINGS = 60
 """Bisections of a quantile: more than a double has bits."""
 _ROUNDS = 4

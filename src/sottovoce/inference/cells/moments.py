@@ -18,8 +18,6 @@ from scipy.special import erfcx
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["log_density", "mean_draws"]
-
 _TAILS = 2.0
 """κ: spreads are told as if records had a kurtosis of 5, for few columns are normal."""
 _SIZES, _SPREADS, _MEANS = 48, 28, 24

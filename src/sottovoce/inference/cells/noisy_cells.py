@@ -28,8 +28,6 @@ from sottovoce.records.readings import CellCounts, GroupMoments, Statistics
 from sottovoce.records.readings.base import checked_size
 from sottovoce.records.readings.group_moments import STEPS
 
-__all__ = ["NoisyCells"]
-
 _MOST = 2.0**29
 """The most noise, beside one record: sums and noise together stay far inside 64 bits."""
 

@@ -15,8 +15,6 @@ from sottovoce.inference.cells.quantile_posterior import QuantilePosterior
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["pooled"]
-
 _ROUNDING = 1 / 12
 """The variance of rounding a mean of whole numbers to a whole number."""
 

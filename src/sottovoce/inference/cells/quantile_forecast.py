@@ -12,8 +12,6 @@ from sottovoce.inference.cells.searched_quantiles import SearchedQuantiles
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["expected_intervals"]
-
 
 def expected_intervals(
     mechanism: SearchedQuantiles, sizes: Floats, law: Callable[[Floats], Floats], level: float

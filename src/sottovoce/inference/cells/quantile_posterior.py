@@ -21,8 +21,6 @@ from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.readings import GroupMoments
 
-__all__ = ["QuantilePosterior", "SearchRound"]
-
 _DRAWS = 4000
 _FEWEST, _MOST = 500, 8_000_000
 """A large answer has fewer draws, as long as all of them together are of so many cells."""

@@ -34,8 +34,6 @@ from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.readings import GroupMoments
 from sottovoce.records.readings.group_moments import STEPS
 
-__all__ = ["SmoothMeanPosterior", "TailCounts", "WindowSums"]
-
 _DRAWS = 4000
 _SEED = 20170913
 """Draws are a function of what was released alone: one release, one answer, wherever it is read."""

@@ -32,8 +32,6 @@ from sottovoce.records.readings import GroupMoments, HeldRecords, ReadableRecord
 from sottovoce.records.readings.base import checked_size
 from sottovoce.records.readings.group_moments import STEPS
 
-__all__ = ["SmoothMeans", "expected_smooth_interval"]
-
 _MOST = 2.0**29
 """The most noise, beside one record."""
 _GATE, _EVEN, _OCTAVES = 0.03, 0.06, 0.15

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["TailModel"]
-
 _SHAPES = np.array([-0.4, -0.2, -0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.05, 1.2, 1.4, 1.6])
 """ξ; never 0 or 1, where the closed forms of the law and of its integral end."""
 _SHAPE, _SHAPE_SD = 0.6, 0.5

@@ -14,8 +14,6 @@ import numpy as np
 
 from sottovoce.mechanisms.jax_compilation import compiler_options
 
-__all__ = ["NUMPY", "ArrayBackend", "compiled", "has_jax"]
-
 
 class ArrayBackend(NamedTuple):
     """What a program is written with.

@@ -16,8 +16,6 @@ from sottovoce.mechanisms.intervals import reaching
 from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["ClassPosterior"]
-
 _AT_ONCE, _FEWEST = 1 << 17, 64
 """How many numbers a prediction holds at a time, so that they stay near the processor; and for how many records at
 least."""

@@ -16,8 +16,6 @@ from sottovoce.mechanisms.intervals import reaching
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["QueriedDraws"]
-
 
 class QueriedDraws(NamedDraws):
     """Draws under which a record's law is a product of tables."""

@@ -9,8 +9,6 @@ from sottovoce.mechanisms.conjugate.distributions import Dirichlet
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["forecast_proportions"]
-
 _NODES, _GRID, _CELLS = 16, 256, 256
 """Noises that are averaged over, points of a proportion, and cells that are looked at."""
 

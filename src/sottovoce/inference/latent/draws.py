@@ -14,8 +14,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.randomness import secure_rng
 
-__all__ = ["NamedDraws", "ends_of", "lone_from", "lone_state", "tails"]
-
 
 class NamedDraws(ABC):
     """Draws of named arrays, draws first; as a posterior they are one long vector, whose entries `labels` names."""

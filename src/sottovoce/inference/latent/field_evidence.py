@@ -19,8 +19,6 @@ from sottovoce.inference.latent.log_linear import LogLinear
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["NoisyCliqueCounts", "TrueCounts"]
-
 _MIDDLE, _SLOPE = 3.0, 2.0
 """The prior of the share of records that the lists hold: its log-odds are normal, so most of them, give or take."""
 _QUIET = 1e-4

@@ -12,8 +12,6 @@ import numpy as np
 from sottovoce.inference.latent.array_backend import ArrayBackend
 from sottovoce.inference.latent.cell_likelihood import CellLikelihood
 
-__all__ = ["by_state", "moved_probabilities", "moved_sizes"]
-
 _LEAST = -690.0
 """The least logarithm of a probability: its exponential is a number above zero."""
 

@@ -12,8 +12,6 @@ import numpy as np
 from sottovoce.inference.latent.junction_tree import BucketTree
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["LogLinear"]
-
 
 @dataclass(frozen=True)
 class LogLinear:

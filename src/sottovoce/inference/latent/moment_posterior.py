@@ -14,8 +14,6 @@ from sottovoce.inference.latent.diagnostics import Convergence
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["MomentDraws", "moment_draws", "moment_posterior", "moments"]
-
 _CHAINS, _THIN = 64, 5
 _LEAST, _MOST = 100, 3200
 """Fewest and most steps of a chain."""

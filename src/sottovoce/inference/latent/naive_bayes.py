@@ -26,8 +26,6 @@ from sottovoce.records.facts import Facts
 from sottovoce.records.readings import ClassMoments, Statistics
 from sottovoce.records.readings.class_moments import STEPS
 
-__all__ = ["NaiveBayesModel"]
-
 _LEAST = 0.1
 """Noise on the sizes of classes less than this is none."""
 

@@ -24,8 +24,6 @@ from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.facts import Facts
 from sottovoce.records.readings import Statistics
 
-__all__ = ["BayesianNetwork"]
-
 
 @dataclass(frozen=True)
 class BayesianNetwork(FittedTables[NetworkPosterior]):

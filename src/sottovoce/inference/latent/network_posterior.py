@@ -18,8 +18,6 @@ from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.randomness import secure_rng
 
-__all__ = ["NetworkPosterior"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NetworkPosterior(QueriedDraws):

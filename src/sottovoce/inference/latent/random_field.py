@@ -22,8 +22,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import mapping, restoring
 from sottovoce.records.facts import Facts
 
-__all__ = ["MarkovRandomField"]
-
 _WIDEST = 4096
 """The most cells that a sum over assignments may touch at once."""
 _MOST_CELLS = 600

@@ -26,15 +26,6 @@ from sottovoce.privacy.pure import BoundedRangeProfile
 from sottovoce.privacy.random_scan import RandomScanProfile
 from sottovoce.privacy.randomness import is_secure
 
-__all__ = [
-    "TemperedUpdates",
-    "check_floor",
-    "draw_floored_dirichlet",
-    "draw_tempered",
-    "log_ratio_bound",
-    "released_tables",
-]
-
 
 @dataclass(frozen=True)
 class TemperedUpdates:

@@ -20,8 +20,6 @@ from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.records.readings import Statistics
 
-__all__ = ["TemperedNaiveBayes"]
-
 
 @dataclass(frozen=True, eq=False)
 class TemperedNaiveBayes(Mechanism):

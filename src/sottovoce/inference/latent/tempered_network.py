@@ -21,8 +21,6 @@ from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.records.readings import Statistics
 
-__all__ = ["TemperedNetwork"]
-
 
 @dataclass(frozen=True, eq=False)
 class TemperedNetwork(Mechanism):

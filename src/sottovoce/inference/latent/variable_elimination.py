@@ -10,8 +10,6 @@ import numpy as np
 
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["Factor", "eliminate"]
-
 
 @dataclass(frozen=True, eq=False)
 class Factor:

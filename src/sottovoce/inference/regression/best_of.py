@@ -39,8 +39,6 @@ from sottovoce.privacy.promises import GaussianDP, Promise
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.readings import Rows
 
-__all__ = ["SCORES", "BestRegression", "Chosen", "held_out", "scores_of"]
-
 SCORES = ("square", "accuracy")
 _TEN = RandomStopping(10.0)
 _DRAWS = 64

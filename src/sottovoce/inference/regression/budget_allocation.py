@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["TAILS", "Step", "split", "steps"]
-
 Step = tuple[float, dict[str, float]]
 """A look's share of ρ, and of that the share of each part."""
 

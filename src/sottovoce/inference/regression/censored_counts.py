@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from sottovoce.inference.regression.misspecification import Misspecification
     from sottovoce.inference.regression.sampler_settings import SamplerSettings
 
-__all__ = ["FarCounts", "far_look", "farther", "seen_farther"]
-
 _TINY = 2.0**-20
 """What is left of all entries of a row but the constant."""
 _CUTS = 24

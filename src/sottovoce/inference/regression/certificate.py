@@ -15,8 +15,6 @@ from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import whole
 from sottovoce.privacy.profile import Basis
 
-__all__ = ["Chain", "largest_step", "mixing_steps"]
-
 _ROUND_UP = 1 + 1e-13
 """Claims are rounded towards less privacy by more than the arithmetic here can be off."""
 

@@ -28,8 +28,6 @@ from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.numbers import real, whole
 from sottovoce.privacy.promises import Promise
 
-__all__ = ["chain_distance", "distance", "near_posterior"]
-
 _Make = Callable[[float, float], DiffusedRegression]
 """A chain by how near it must be, and ρ."""
 

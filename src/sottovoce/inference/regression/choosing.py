@@ -11,8 +11,6 @@ from sottovoce.mechanisms.mechanism_choice import names_for
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise
 
-__all__ = ["choose"]
-
 
 def choose(
     name: str,

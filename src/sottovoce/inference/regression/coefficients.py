@@ -18,8 +18,6 @@ from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.randomness import secure_rng
 
-__all__ = ["Coefficients"]
-
 _MOST = 48
 """Components kept: those that weigh least are merged into one."""
 

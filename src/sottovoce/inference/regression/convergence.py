@@ -7,8 +7,6 @@ import math
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import real, whole
 
-__all__ = ["demanded_steps"]
-
 
 def demanded_steps(
     distance: float, dimension: int, convexity: float, smoothness: float, *, alpha: float | None = None

@@ -14,8 +14,6 @@ from sottovoce.inference.regression.losses import Constants, Loss, positive
 from sottovoce.mechanisms.jax_compilation import compiler_options
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["CustomLoss"]
-
 
 @dataclass(frozen=True)
 class CustomLoss(Loss):

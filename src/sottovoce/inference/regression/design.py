@@ -20,8 +20,6 @@ from sottovoce.records.readings import ClippedRows, Moments, Rows
 from sottovoce.records.readings.cells import column_of, table_of
 from sottovoce.records.readings.design_rows import span, width_of
 
-__all__ = ["Design", "check_design"]
-
 _LARGEST = 1e100
 
 

@@ -26,8 +26,6 @@ from sottovoce.records.readings import Look, ReadableRecords, Statistics
 from sottovoce.records.readings.families import EDGE, FARTHEST, HART
 from sottovoce.records.readings.in_memory_records import as_columns
 
-__all__ = ["DeviceRecords"]
-
 _FINE = 23
 """Rows are whole numbers of 2 to minus this."""
 _CHUNK = 1 << 17

@@ -6,8 +6,6 @@ import numpy as np
 
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["above", "floored", "lifted"]
-
 
 def lifted(matrices: Floats, amounts: Floats) -> Floats:
     """Return matrices with so much more on the diagonal of each."""

@@ -13,8 +13,6 @@ import numpy as np
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.readings.design_rows import scale_down
 
-__all__ = ["exact_moments", "exact_sum"]
-
 
 def exact_sum(parts: Floats) -> Floats:
     """Return Σ of numbers within −1 and 1, one row a record, in steps of at most n·2⁻⁵¹.

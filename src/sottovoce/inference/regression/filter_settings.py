@@ -8,8 +8,6 @@ from typing import Any
 
 from sottovoce.inference.regression.residuals import Classes, Line, ScoreFamily
 
-__all__ = ["CLASSES", "LINES", "Rule"]
-
 _SHAPED = 0.8
 """How long a row is that shaped looks leave alone, beside a typical one."""
 

@@ -8,8 +8,6 @@ from sottovoce.inference.regression.design import Design
 from sottovoce.inference.regression.residuals import Line, family_of
 from sottovoce.records.readings import Rows
 
-__all__ = ["worst_rows"]
-
 
 def worst_rows(design: Design, n: int, *, room: float, full: float) -> tuple[Rows, Rows]:
     """Return two tables in which the last row points the one way or the other, along a line that says nothing.

@@ -31,8 +31,6 @@ from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.records.readings import Rows
 
-__all__ = ["FilteredRegression"]
-
 _CROWDED = 0.3
 """What is expected of Σλ²/(Σλ)² of the information as long as noise hides it; half of it once the mean is shrunk."""
 _SPREAD = 0.2

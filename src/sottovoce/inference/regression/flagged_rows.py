@@ -22,8 +22,6 @@ from sottovoce.inference.regression.eigenvalues import floored
 from sottovoce.inference.regression.skewed_rows import skewed
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["flagged_rows"]
-
 _MOST = 64
 """Entries that are drawn as flags at most, the rarest: with more of them too few rows would have each."""
 _OFTEN = 1 / 16

@@ -10,8 +10,6 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.records.readings import Look
 from sottovoce.records.readings.look import CHUNK
 
-__all__ = ["quick_sums"]
-
 
 def quick_sums(look: Look, rows: Floats, y: Floats) -> Floats:
     """Return a look at encoded rows and outcomes, none of them missing, but for the rounding of each record.

@@ -25,8 +25,6 @@ from sottovoce.records.readings.grid import check_span
 from sottovoce.records.readings.look import fine_bits
 from sottovoce.records.readings.look_parts import PARTS
 
-__all__ = ["Formula"]
-
 _FARTHEST = 1e140
 """Coefficients are counted in units up to this, and down to one over it: their squares are doubles, too."""
 _WIDEST = 1e100

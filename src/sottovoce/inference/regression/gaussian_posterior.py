@@ -14,8 +14,6 @@ from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import secure_rng
 
-__all__ = ["GaussianPosterior"]
-
 
 @dataclass(frozen=True, eq=False)
 class GaussianPosterior:

@@ -10,8 +10,6 @@ import numpy as np
 from sottovoce.inference.regression.residuals import Line, ScoreFamily, turned
 from sottovoce.privacy.numbers import Floats, above_diagonal
 
-__all__ = ["FilteredGaussian", "denoised", "effective", "symmetric"]
-
 _SHORTENED = 0.2
 """The part of itself that a parameter may be off by after looks at shortened residuals."""
 _RARE = 0.3

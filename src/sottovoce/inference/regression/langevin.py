@@ -25,8 +25,6 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import is_secure
 from sottovoce.records.readings.design_rows import scale_down
 
-__all__ = ["check_range", "run_chains"]
-
 _BLOCK = 1 << 21
 """Normal draws made on the host at a time."""
 

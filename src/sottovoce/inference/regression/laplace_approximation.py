@@ -19,8 +19,6 @@ from sottovoce.inference.regression.pseudo_row_moments import PseudoRowMoments, 
 from sottovoce.inference.regression.sampler_settings import SamplerSettings
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["LaplaceMode", "squares", "times"]
-
 _FARTHEST = 1.0
 """How far the linear predictor may move in one step, on average over imagined rows."""
 _BENT = 0.3

@@ -7,8 +7,6 @@ from typing import Any
 
 from sottovoce.inference.regression.design import Design
 
-__all__ = ["renewed"]
-
 _BOUNDS = ("loss", "dimension", "data_norm", "radius")
 _CHAIN = ("prior_precision", "data_weight", "step", "n_steps")
 _DERIVED = ("noise", "balance")  # of moments, where they follow from μ

@@ -22,8 +22,6 @@ from sottovoce.privacy.promises import GaussianDP, Promise
 from sottovoce.privacy.rounding import root_of_squares
 from sottovoce.records.readings import Rows
 
-__all__ = ["LocalisedRegression", "check_phases", "phases_from", "plan_phases", "run_phases", "total_mu"]
-
 
 def plan_phases(
     design: Design, n: int, mu: float, scales: Sequence[float], draws: int, n_steps: int | None, precision: str

@@ -30,8 +30,6 @@ from sottovoce.inference.regression.sampler_settings import RELEASED, SamplerSet
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.readings.families import PoissonFamily
 
-__all__ = ["AskedTerm", "LookPosterior", "believe", "believe_all"]
-
 _TOGETHER = 48
 """So many guesses at most are worked on together: of more the numbers would not stay near the processor."""
 _UNSURE = 0.5

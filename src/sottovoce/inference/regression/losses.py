@@ -25,21 +25,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.registry import Registry
 
-__all__ = [
-    "LOSSES",
-    "ComplementaryLogLog",
-    "Constants",
-    "Huber",
-    "Logistic",
-    "Loss",
-    "Poisson",
-    "Probit",
-    "SmoothedHinge",
-    "Squared",
-    "held",
-    "positive",
-]
-
 _BINARY = (-1.0, 1.0)
 _HUGE = sys.float_info.max
 _HERE = "sottovoce.inference.regression"

@@ -34,8 +34,6 @@ from sottovoce.records.facts.encodings import Encoding
 if TYPE_CHECKING:
     from sottovoce.inference.regression.residual_tails import ResidualTail
 
-__all__ = ["Misspecification", "apart", "doubt", "learned", "lost", "mean_squares", "thick"]
-
 _TAIL = 3.0
 """The degrees of freedom of the law that lengths of rows follow: t₃, the longest tails that real columns have."""
 _OFTEN = 3.0

@@ -24,8 +24,6 @@ from sottovoce.inference.regression.noisy_score_information import NoisyScoreInf
 from sottovoce.inference.regression.sampler_settings import RELEASED, SamplerSettings
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["MomentSamples", "loudest", "out_of_sight", "whole_weight"]
-
 _TOGETHER = 192
 """So many guesses are worked on together: of more the numbers would not stay near the processor."""
 _CERTAIN = 6.0

@@ -29,8 +29,6 @@ from numpy.typing import NDArray
 from sottovoce.inference.regression.noisy_score_information import NoisyScoreInformation
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["NARROWEST", "POWER", "MomentGibbsSampler", "turns"]
-
 POWER = 0.25
 """P(spread < s) = s to this power."""
 NARROWEST = 1e-5

@@ -11,8 +11,6 @@ from sottovoce.inference.regression.residuals import turned
 from sottovoce.inference.regression.unit_rows import FULL_REACH, LONGEST
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["NewtonBelief"]
-
 _SURPRISE = 0.3
 """How much a step as long as the belief's own spread tells of the loss being no parabola."""
 _OFF = 0.1

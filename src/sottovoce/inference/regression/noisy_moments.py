@@ -31,8 +31,6 @@ from sottovoce.privacy.promises import Promise
 from sottovoce.records.readings import Moments, Statistics
 from sottovoce.records.readings.moments import joint_sensitivity
 
-__all__ = ["NoisyMoments", "Perturbed", "QuadraticFit", "quadratic_fit"]
-
 
 @dataclass(frozen=True)
 class QuadraticFit:

@@ -17,8 +17,6 @@ from sottovoce.records.readings import Look
 if TYPE_CHECKING:
     from sottovoce.inference.regression.censored_counts import FarCounts
 
-__all__ = ["NoisyScoreInformation", "denoised", "know", "once_each", "round_shape"]
-
 
 @dataclass(frozen=True, eq=False)
 class NoisyScoreInformation:

@@ -18,8 +18,6 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.records.readings import Look
 from sottovoce.records.readings.families import PoissonFamily
 
-__all__ = ["Overdispersion", "variation_look"]
-
 _TINY = 2.0**-20
 """What is left of all entries of a row but the constant."""
 _MOST, _HIGHEST = 32.0, 50.0

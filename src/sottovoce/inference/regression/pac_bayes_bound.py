@@ -13,8 +13,6 @@ from sottovoce.inference.regression.gaussian_posterior import GaussianPosterior
 from sottovoce.inference.regression.losses import positive
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["PacBayes", "pac_bayes"]
-
 
 @dataclass(frozen=True)
 class PacBayes:

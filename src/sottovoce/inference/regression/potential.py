@@ -16,8 +16,6 @@ from sottovoce.mechanisms.jax_compilation import compiler_options
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import real
 
-__all__ = ["Potential"]
-
 
 @dataclass(frozen=True)
 class Potential(Loss):

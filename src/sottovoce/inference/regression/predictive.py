@@ -12,8 +12,6 @@ from sottovoce.inference.regression.losses import ComplementaryLogLog, Huber, Lo
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["posterior_predictive"]
-
 _MEANS: dict[type[Loss], Callable[[Floats], Floats]] = {
     Logistic: special.expit,
     Probit: special.ndtr,

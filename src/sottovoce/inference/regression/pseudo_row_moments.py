@@ -20,8 +20,6 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.records.readings import Look
 from sottovoce.records.readings.families import Family
 
-__all__ = ["PseudoRowMoments", "axes"]
-
 _ROWS = 128
 _RAREST = 50.0
 """No imagined row stands for so many times as many records as another."""

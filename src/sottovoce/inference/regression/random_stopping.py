@@ -14,8 +14,6 @@ from sottovoce.mechanisms.ball_arithmetic import Ball, ball, precision
 from sottovoce.mechanisms.lazy_uniform import BitSource, LazyUniform
 from sottovoce.privacy.best_of import RandomStopping
 
-__all__ = ["drawn"]
-
 
 def drawn(tries: RandomStopping, source: BitSource) -> int:
     """Return K. Keep it secret: whoever knows it, or can time it, knows more than the profile says.

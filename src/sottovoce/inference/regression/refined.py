@@ -30,8 +30,6 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import GaussianDP, Promise
 from sottovoce.records.readings import Rows
 
-__all__ = ["RefinedRegression", "mapped", "public_scales"]
-
 _FLATTEN, _STATISTICS = 0.05, 0.4
 _FAR_FROM_QUADRATIC = (Poisson, ComplementaryLogLog)
 """Losses that grow exponentially: their quadratic statistics lead astray."""

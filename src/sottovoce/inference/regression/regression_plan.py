@@ -18,8 +18,6 @@ from sottovoce.privacy.shares import in_hundred, percent
 from sottovoce.records.facts.assumed_distribution import AssumedDistribution, imagined_of
 from sottovoce.records.facts.columns import Category, Column, Count, Flag
 
-__all__ = ["RegressionPlan", "plan_looks"]
-
 _ALIKE = (
     "flags are set half the time, values of categories are met alike, numbers spread over 1/15 of their bounds, as "
     "half of real columns do at least"

@@ -21,8 +21,6 @@ from sottovoce.records.readings import Look
 if TYPE_CHECKING:
     from sottovoce.inference.regression.formula import Formula
 
-__all__ = ["ReleasedLook", "read_looks"]
-
 
 @dataclass(frozen=True, eq=False)
 class ReleasedLook:

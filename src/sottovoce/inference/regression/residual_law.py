@@ -14,8 +14,6 @@ from sottovoce.inference.regression.joint_priors import JointPriors
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.readings.families import Family
 
-__all__ = ["Kernel", "Kernels", "ResidualLaw", "binary_residuals"]
-
 Kernel = tuple[Floats, Floats, Floats, list[Floats]]
 """A function of each row, and its derivatives by the linear predictor at the centre, by that at θ, and by the
 parameters of the residuals' law."""

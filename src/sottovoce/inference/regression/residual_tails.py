@@ -26,8 +26,6 @@ from sottovoce.inference.regression.misspecification import learned
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.readings import Look
 
-__all__ = ["ALIKE", "ResidualTail", "Weighed", "cuts", "tail_look"]
-
 ALIKE = 0.3
 """λ: what all residuals that are cut at c standard deviations may lose alike, in those, is this over c."""
 _UNLIKE = 0.6

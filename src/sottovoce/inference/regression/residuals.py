@@ -16,8 +16,6 @@ from sottovoce.inference.regression.softmax import Softmax, contrasts, softmax
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 
-__all__ = ["Classes", "Line", "Probits", "ScoreFamily", "family_of", "turned"]
-
 _POINTS = 256
 _WIDE = 1.2
 """Residuals are held to this many of their standard deviations."""

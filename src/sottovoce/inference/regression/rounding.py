@@ -16,8 +16,6 @@ from sottovoce.inference.regression.design import Design
 from sottovoce.mechanisms.exact_normals import exact_normals
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["FAR", "arithmetic_error", "ball_of", "gradient_error", "rounded_normals", "step_error"]
-
 FAR = 256.0
 """Where the design has no ball, chains are kept within this many standard deviations √(d/m) of their prior."""
 _NORMAL = 2.0**-47

@@ -20,8 +20,6 @@ from sottovoce.inference.regression.joint_priors import JointPriors
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.facts.encodings import Encoding, levels_of
 
-__all__ = ["MOST_COMBINATIONS", "PseudoRows", "RowLaw"]
-
 MOST_COMBINATIONS = 64
 """Combinations of flags and levels that are enumerated."""
 _NODES = 12

@@ -22,8 +22,6 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Basis
 from sottovoce.records.readings.design_rows import scale_down
 
-__all__ = ["Flattening", "RowMap", "flat_by", "shape_by"]
-
 _ROOM = 1.1
 """Rows up to this multiple of their private root-mean-square norm are left unclipped."""
 

@@ -17,8 +17,6 @@ import numpy as np
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.facts.encodings import Encoding
 
-__all__ = ["more_skewed", "skewed", "skewness"]
-
 _LEAST = 0.1
 """A skewness below this is none."""
 _NEAREST = 1 / 3

@@ -17,8 +17,6 @@ from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.randomness import secure_rng
 
-__all__ = ["Softmax", "SoftmaxPosterior", "contrasts", "softmax"]
-
 
 @dataclass(frozen=True)
 class Softmax(Loss):

@@ -20,8 +20,6 @@ from sottovoce.mechanisms.exact_normals import exact_normals
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["LARGEST_MU", "Steps", "Sum", "ask", "log_ratio", "steps_in_one", "total_mu"]
-
 LARGEST_MU = 19.0
 """More is no promise that anyone asks for: (ε, 1e-5) with ε = 260 is less."""
 _FINEST = 16

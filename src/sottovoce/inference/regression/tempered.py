@@ -20,8 +20,6 @@ from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.pure import BoundedRangeProfile
 from sottovoce.records.readings import Rows
 
-__all__ = ["TemperedRegression"]
-
 
 @dataclass(frozen=True, eq=False)
 class TemperedRegression(RegressionMechanism):

@@ -40,8 +40,6 @@ from sottovoce.inference.regression.sums import Sum
 from sottovoce.privacy.numbers import Floats, above_diagonal
 from sottovoce.records.readings import Rows
 
-__all__ = ["FULL_REACH", "LONGEST", "UnitRows", "mean_row"]
-
 _SURE = 1 + 1e-9
 """Rows and residuals are taken to be longer by more than the arithmetic of a record's part can be off."""
 FULL_REACH = math.sqrt(8 / 3)

@@ -17,8 +17,6 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.records.facts.columns import Category, Column, Count, Flag, Number
 from sottovoce.records.facts.facts import Facts
 
-__all__ = ["Axis", "Cells"]
-
 _MOST = 4096
 """The most cells of one column."""
 _RULES = ("out", "cell")

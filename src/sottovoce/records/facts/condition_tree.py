@@ -7,22 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-__all__ = [
-    "MIRRORED",
-    "SIGNS",
-    "And",
-    "ColumnTerm",
-    "Compare",
-    "Condition",
-    "IsMissing",
-    "Leaf",
-    "Literal",
-    "Not",
-    "OneOf",
-    "Or",
-    "Value",
-]
-
 Value = int | float | str | bool
 
 SIGNS = {

@@ -17,8 +17,6 @@ from sottovoce.privacy.numbers import real, whole
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.facts.columns import Category, Column, Count, Day, Flag, Number, Person, Vector
 
-__all__ = ["dummy_columns", "dummy_csv"]
-
 _MOST = 10_000_000
 
 

@@ -23,8 +23,6 @@ from sottovoce.records.facts.condition_tree import (
     Value,
 )
 
-__all__ = ["groups_kept"]
-
 _Band = tuple[float, float]
 """From a number to just below another."""
 _Known = Mapping[str, Value | _Band]

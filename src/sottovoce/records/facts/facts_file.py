@@ -12,8 +12,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import toml_file
 from sottovoce.records.facts.facts import Facts
 
-__all__ = ["facts_template", "read_facts"]
-
 _FILL = "?"
 """What a template leaves to a person."""
 _UNTYPED = "# A text file does not say what kind a column is, and records are not asked: say it, and what stands in ()."

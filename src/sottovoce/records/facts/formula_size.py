@@ -9,8 +9,6 @@ from typing import Any
 
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["check_columns_of_terms", "check_expansion"]
-
 _MOST_PRODUCTS = 20_000
 """Products of terms that a formula may be expanded to, equal ones counted each time.
 

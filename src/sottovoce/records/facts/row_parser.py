@@ -11,8 +11,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import shown
 from sottovoce.records.facts.columns import Category, Column, Flag
 
-__all__ = ["LONGEST", "parse_row", "refuse_unknown"]
-
 LONGEST = 10_000
 """The most characters of a row in words."""
 _YES = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}

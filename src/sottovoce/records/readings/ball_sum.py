@@ -18,8 +18,6 @@ from sottovoce.records.readings.base import Reading, Sensitivity, Statistics
 from sottovoce.records.readings.columns import as_rows, check_public
 from sottovoce.records.readings.grid import Grid, exact_sums, noisy_grid, sum_error
 
-__all__ = ["BallSum", "ball_limit"]
-
 
 @dataclass(frozen=True)
 class BallSum(Reading):

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.records.readings.columns import as_codes, as_numbers
 
-__all__ = ["Bands", "kind_of", "places_of"]
-
 
 @dataclass(frozen=True)
 class Bands:

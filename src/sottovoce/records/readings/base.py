@@ -17,21 +17,6 @@ from sottovoce.privacy.numbers import Floats, any_floats, as_floats, whole
 from sottovoce.privacy.registry import Registry
 from sottovoce.privacy.relation import REPLACE_ONE, Relation
 
-__all__ = [
-    "MOST_RECORDS",
-    "READINGS",
-    "Aggregate",
-    "Block",
-    "Integers",
-    "ReadableRecords",
-    "Reading",
-    "Sensitivity",
-    "Statistics",
-    "checked_n",
-    "checked_size",
-    "plain",
-]
-
 Integers = NDArray[np.int64]
 
 MOST_RECORDS = 2**32

@@ -13,8 +13,6 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.records.facts.columns import Category, Flag
 from sottovoce.records.readings.family import FARTHEST, Family
 
-__all__ = ["EDGE", "HART", "LogisticFamily", "ProbitFamily", "normal_cdf"]
-
 HART = (
     (
         *(0.0352624965998911, 0.700383064443688, 6.37396220353165, 33.912866078383, 112.079291497871),

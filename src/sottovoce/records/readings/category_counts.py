@@ -13,8 +13,6 @@ from sottovoce.privacy.numbers import Floats, shown
 from sottovoce.records.readings.base import Reading, Sensitivity, Statistics
 from sottovoce.records.readings.columns import as_codes, check_public
 
-__all__ = ["CategoryCounts", "nearest_counts"]
-
 
 @dataclass(frozen=True)
 class CategoryCounts(Reading):

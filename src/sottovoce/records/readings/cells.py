@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["cells_of", "class_places", "column_of", "fill", "finite", "missing_values", "number", "table_of"]
-
 _PLAIN = "biuf"
 """Kinds of arrays that hold real numbers and nothing else."""
 

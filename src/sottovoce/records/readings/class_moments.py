@@ -16,8 +16,6 @@ from sottovoce.records.readings.columns import as_codes, as_numbers, check_publi
 from sottovoce.records.readings.cross_counts import CrossCounts
 from sottovoce.records.readings.grid import check_span
 
-__all__ = ["STEPS", "ClassMoments", "centred", "class_sums"]
-
 STEPS = 1 << 20
 """Steps of the public grid to one half of a number's width."""
 _MOST = 2**33

@@ -19,8 +19,6 @@ from sottovoce.records.readings.base import Integers, Reading, Sensitivity, Stat
 from sottovoce.records.readings.columns import as_numbers, check_public
 from sottovoce.records.readings.grid import Grid, check_span, exact_sum, noisy_grid, sum_error
 
-__all__ = ["ClippedSum"]
-
 _COARSE = 2.0**-17
 """A total by hand may be off by a sixteenth of this much of a record's width: half a step of a noisy sum's grid."""
 

@@ -15,8 +15,6 @@ from sottovoce.records.readings.base import Block, Reading, Sensitivity, Statist
 from sottovoce.records.readings.category_counts import nearest_counts
 from sottovoce.records.readings.columns import as_codes, check_public
 
-__all__ = ["CrossCounts"]
-
 
 @dataclass(frozen=True)
 class CrossCounts(Reading):

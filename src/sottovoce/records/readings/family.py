@@ -13,8 +13,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.facts.columns import Category, Column
 
-__all__ = ["FARTHEST", "Family"]
-
 FARTHEST = 30.0
 """|t| is cut to this: e^30 and e^-30 are numbers to every engine, and no probability beyond is told from 0 or 1."""
 

@@ -19,8 +19,6 @@ from sottovoce.records.readings.cells import fill
 from sottovoce.records.readings.design_rows import inside, number_or_place
 from sottovoce.records.readings.grid import check_span
 
-__all__ = ["MOST", "FunctionReading"]
-
 MOST = 2**50
 """The most steps between the bounds: they survive a double, and a sum of noise survives 64 bits."""
 

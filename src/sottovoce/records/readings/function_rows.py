@@ -13,8 +13,6 @@ from sottovoce.records.facts.columns import Count
 from sottovoce.records.readings.base import Aggregate, Integers, Sensitivity, Statistics
 from sottovoce.records.readings.functions import FunctionSum
 
-__all__ = ["FunctionRows", "ScoreRows"]
-
 
 @dataclass(frozen=True, eq=False)
 class ScoreRows(Aggregate):

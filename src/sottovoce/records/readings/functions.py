@@ -21,8 +21,6 @@ from sottovoce.records.readings.base import Integers, Sensitivity, Statistics
 from sottovoce.records.readings.function_reading import FunctionReading
 from sottovoce.records.readings.spot_check import spot_check
 
-__all__ = ["NORMS", "FunctionSum", "FunctionValue"]
-
 NORMS = ("max", "l1", "l2")
 """In which norm a sensitivity is declared: each coordinate by itself, the sum of all moves, or their Euclidean norm."""
 _FINE, _FINE_SUM = 10, 20

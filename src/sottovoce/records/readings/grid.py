@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, real
 
-__all__ = ["PLACES", "Grid", "check_span", "exact_sum", "exact_sums", "noisy_grid", "sum_error"]
-
 PLACES = 51
 """Integers to 2⁵¹ survive a double, with room for half a step and a sign."""
 _NARROWEST, _WIDEST = 2.0**-400, 2.0**400

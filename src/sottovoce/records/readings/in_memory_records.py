@@ -14,8 +14,6 @@ from sottovoce.records.facts.columns import Category, Column, Flag, Number
 from sottovoce.records.readings.base import ReadableRecords
 from sottovoce.records.readings.columns import as_codes, as_numbers
 
-__all__ = ["HeldRecords", "as_columns", "held", "one_more", "typical_values"]
-
 
 @dataclass(frozen=True, eq=False)
 class HeldRecords(ReadableRecords):

@@ -14,8 +14,6 @@ from sottovoce.records.readings.base import Block, Integers, Reading, Sensitivit
 from sottovoce.records.readings.category_counts import CategoryCounts
 from sottovoce.records.readings.clipped_sum import ClippedSum
 
-__all__ = ["Joint"]
-
 
 @dataclass(frozen=True)
 class Joint(Reading):

@@ -13,8 +13,6 @@ from sottovoce.records.facts.columns import Column, Count, Number
 from sottovoce.records.facts.encodings import Scale, scale_of
 from sottovoce.records.readings.family import Family
 
-__all__ = ["LinearFamily"]
-
 
 @dataclass(frozen=True)
 class LinearFamily(Family):

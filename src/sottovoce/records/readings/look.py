@@ -33,8 +33,6 @@ from sottovoce.records.readings.in_memory_records import HeldRecords, as_columns
 from sottovoce.records.readings.look_parts import PARTS, LookParts
 from sottovoce.records.readings.look_sensitivity import LookMoves
 
-__all__ = ["CHUNK", "Look", "fine_bits"]
-
 CHUNK = 1 << 12
 """So many records at a time stay near the processor."""
 _CUTTING = ("linear", "poisson")

@@ -10,8 +10,6 @@ import numpy as np
 
 from sottovoce.privacy.numbers import Floats, above_diagonal
 
-__all__ = ["PARTS", "LookParts"]
-
 PARTS = ("score", "information", "meat")
 
 

@@ -14,8 +14,6 @@ from sottovoce.records.readings.base import Block, Reading, Sensitivity
 from sottovoce.records.readings.families import Family
 from sottovoce.records.readings.look_parts import LookParts
 
-__all__ = ["SLACK", "LookMoves"]
-
 SLACK = 1.01
 """Beside half a step an entry, what double precision loses before the rounding."""
 _STEPS = 4096

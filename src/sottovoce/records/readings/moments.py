@@ -18,8 +18,6 @@ from sottovoce.records.readings.base import Sensitivity, Statistics
 from sottovoce.records.readings.design_rows import TINY, RowReading
 from sottovoce.records.readings.grid import Grid, exact_sum, noisy_grid
 
-__all__ = ["Moments", "joint_sensitivity"]
-
 
 @dataclass(frozen=True)
 class Moments(RowReading):

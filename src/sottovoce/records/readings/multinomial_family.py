@@ -12,8 +12,6 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.records.facts.columns import Category
 from sottovoce.records.readings.family import FARTHEST, Family
 
-__all__ = ["MultinomialFamily"]
-
 _MOST_CLASSES = 1000
 """With more classes a residual is taken to be as long as any: below, B(s·u)/s is sure to fall."""
 

@@ -17,8 +17,6 @@ from sottovoce.records.readings.cell_counts import CellCounts
 from sottovoce.records.readings.group_moments import STEPS, GroupMoments, MomentScale
 from sottovoce.records.readings.persons import chosen, commonest, split_person
 
-__all__ = ["PersonCells", "PersonMoments", "PersonPlaces", "PersonRows"]
-
 
 @dataclass(frozen=True)
 class PersonMoments(GroupMoments):

@@ -24,8 +24,6 @@ from sottovoce.records.readings.look import CHUNK, Look
 from sottovoce.records.readings.look_sensitivity import SLACK
 from sottovoce.records.readings.persons import averages, split_person, whose
 
-__all__ = ["PersonLook"]
-
 
 @dataclass(frozen=True)
 class PersonLook(Look):

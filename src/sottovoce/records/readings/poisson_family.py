@@ -19,8 +19,6 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.records.facts.columns import Column, Count
 from sottovoce.records.readings.family import FARTHEST, Family
 
-__all__ = ["MOST_COUNTED", "PoissonFamily"]
-
 MOST_COUNTED = 120
 """Counts are looked at up to this one at most."""
 _LEAST_EXTRA, _MOST_EXTRA = 2.0**-10, 50.0

@@ -12,8 +12,6 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.readings.function_reading import FunctionReading
 
-__all__ = ["spot_check"]
-
 _WORK = 200_000
 """Records that all trials may show the function together."""
 _SLACK = 1 + 1e-9

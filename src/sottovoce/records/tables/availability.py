@@ -10,8 +10,6 @@ from typing import Any
 from sottovoce.privacy.errors import InvalidData, SourceUnavailable
 from sottovoce.records.tables.engine import guarded, run_empty
 
-__all__ = ["Link"]
-
 
 @dataclass(frozen=True)
 class Link:

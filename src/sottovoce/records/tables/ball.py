@@ -18,8 +18,6 @@ from sottovoce.records.readings.ball_sum import ball_limit
 from sottovoce.records.tables.engine import Engine, number
 from sottovoce.records.tables.grid import LARGEST, SMALLEST
 
-__all__ = ["Ball", "isfinite"]
-
 _LARGEST = float(np.finfo(np.float64).max)
 
 

@@ -31,8 +31,6 @@ from sottovoce.records.readings import (
 from sottovoce.records.readings.bands import Bands
 from sottovoce.records.tables.query_plans import QueryPlan
 
-__all__ = ["counted"]
-
 _FEW = 256
 """So many combinations of categories are counted each on its own."""
 _PASSES = 8

@@ -10,8 +10,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv
 
-__all__ = ["COLLISIONS", "HK_DISTRICTS", "HK_SEVERITIES", "hk_collisions"]
-
 COLLISIONS = Path(__file__).parents[2] / "data" / "hk_road_collisions_2014_2019.csv.gz"
 """The file: 95,821 records of 17 columns, a header line."""
 

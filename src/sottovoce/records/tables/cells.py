@@ -18,8 +18,6 @@ from sottovoce.records.tables.categories import category_code
 from sottovoce.records.tables.engine import Engine, number
 from sottovoce.records.tables.query_plans import PlannedQuery
 
-__all__ = ["bin_of", "cell_codes", "group_codes", "measured", "place_or_none", "placed_rows", "steps_of"]
-
 _FINEST = 2.0**-30
 """Bins this narrow beside their numbers lie evenly only because doubles are so coarse there, and the nearest edge of a
 number may be another one."""

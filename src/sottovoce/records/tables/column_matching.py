@@ -13,8 +13,6 @@ import pyarrow as pa
 
 from sottovoce.privacy.errors import InvalidData
 
-__all__ = ["agreed", "distinct", "is_text", "named"]
-
 
 def named(names: Iterable[str], where: str) -> None:
     """Raise where a column has no name: engines make one up, each another, or give up."""

@@ -13,8 +13,6 @@ from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import shown
 from sottovoce.records.tables.engine import Engine, number
 
-__all__ = ["WIDE", "field", "is_text", "kind_in_words", "numeric", "truth", "whole"]
-
 WIDE = "decimal(38, 0)"
 """What holds whole numbers of 64 bits with a sign and without one, on every engine."""
 _YES, _NO = ("true", "yes"), ("false", "no")

@@ -34,8 +34,6 @@ from sottovoce.records.tables.columns import WIDE, field, is_text, numeric, whol
 from sottovoce.records.tables.date_conditions import days, is_day, written_days
 from sottovoce.records.tables.engine import Engine, number
 
-__all__ = ["condition"]
-
 
 def condition(engine: Engine, table: Any, text: str) -> Any:
     """Return the boolean expression of a condition written as text; where it is null, it does not hold."""

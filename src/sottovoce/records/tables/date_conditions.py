@@ -14,8 +14,6 @@ from sottovoce.privacy.errors import InvalidData
 from sottovoce.records.facts.condition_tree import SIGNS, ColumnTerm, Literal
 from sottovoce.records.tables.columns import field, kind_in_words
 
-__all__ = ["days", "is_day", "written_days"]
-
 _WRITTEN = r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
 
 

@@ -11,8 +11,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-__all__ = ["Listed"]
-
 
 class Listed(ds.Dataset):  # type: ignore[misc]
     """A data set with one missing text in every list that has none: nothing points to it."""

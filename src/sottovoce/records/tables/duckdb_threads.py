@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["narrowed", "threads_for"]
-
 _OPERATION_BYTES, _COLUMN_BYTES, _LEAST_BYTES = 16 * 2**10, 2**20, 2 * 2**20
 """What a thread holds for each operation and sum, of each column (a page of a Parquet file), and besides."""
 _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}

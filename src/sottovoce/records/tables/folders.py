@@ -10,8 +10,6 @@ from typing import Any
 
 from sottovoce.privacy.errors import InvalidData
 
-__all__ = ["NamedFiles", "check_no_lake", "file_place", "lake_of", "named_files"]
-
 _HIDDEN = ("_", ".")
 """What names of files begin with that hold no records, such as logs and work under way: as Arrow and Spark have it."""
 _ENDINGS = (".parquet", ".pq")

@@ -17,9 +17,6 @@ import pyarrow.compute as pc
 from sottovoce.records.readings.persons import shortest
 from sottovoce.records.tables.column_matching import distinct
 
-__all__ = ["Frame", "frame_of", "from_pandas", "plain_texts"]
-
-
 _WIDEST = 2.0**62
 """Doubles up to here say whose a row is, where they are whole."""
 

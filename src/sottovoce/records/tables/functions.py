@@ -13,8 +13,6 @@ from sottovoce.records.readings.function_reading import FunctionReading
 from sottovoce.records.tables.query_plans import PlannedQuery, QueryPlan
 from sottovoce.records.tables.regressions import floats, raw
 
-__all__ = ["function_reading"]
-
 
 def function_reading(asked: PlannedQuery, reading: FunctionReading) -> QueryPlan:
     """Plan the columns as numbers and places of categories; the function sees them when all have come."""

@@ -7,8 +7,6 @@ from typing import Self
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.records.readings import grid
 
-__all__ = ["LARGEST", "SMALLEST", "EngineGrid"]
-
 SMALLEST, LARGEST = 2.0**-64, 2.0**grid.PLACES
 
 

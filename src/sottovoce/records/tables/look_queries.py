@@ -20,8 +20,6 @@ from sottovoce.records.tables.engine import number
 from sottovoce.records.tables.query_plans import PlannedQuery, QueryPlan
 from sottovoce.records.tables.sql_text import SqlText, case, cut, double, ordered
 
-__all__ = ["contributions", "look", "looked", "places", "product", "sums_of"]
-
 _ONE, _ZERO = double(1.0), double(0.0)
 _DEEP = 24
 """So many powers are added up in one query: engines, and what reads SQL for them, follow brackets only so deep."""

@@ -17,8 +17,6 @@ from sottovoce.records.facts.columns import Column
 from sottovoce.records.tables.columns import numeric, truth
 from sottovoce.records.tables.engine import Engine, number
 
-__all__ = ["as_named", "compared_as_doubles", "named_types"]
-
 _MOMENT = "timestamp(6)"
 _WRITTEN = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?)?$"
 """How a day is written, or a moment without a zone; DuckDB would also read `infinity` and `epoch`."""

@@ -26,9 +26,6 @@ from sottovoce.records.tables.look_queries import contributions, looked, places,
 from sottovoce.records.tables.query_plans import PlannedQuery, QueryPlan
 from sottovoce.records.tables.sql_text import case, double
 
-__all__ = ["check_moments", "first_rows", "person_cells", "person_look", "person_moments", "person_of", "person_rows"]
-
-
 _FEW = 8
 """Of so many cells each is counted in a column of its own, in one pass; of more, that takes persons times cells."""
 

@@ -15,8 +15,6 @@ from sottovoce.records.readings import Aggregate
 from sottovoce.records.tables.columns import field, is_text, numeric
 from sottovoce.records.tables.engine import Engine
 
-__all__ = ["PLANS", "KeptPlans", "PlannedQuery", "QueryPlan"]
-
 PLANS = Registry(
     "query for a reading",
     {

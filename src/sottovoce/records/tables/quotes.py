@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["SEPARATOR", "separated"]
-
 SEPARATOR = b"\x1f"
 """What stands between two cells once the quotes are gone."""
 

@@ -19,8 +19,6 @@ from sottovoce.records.tables.engine import number
 from sottovoce.records.tables.grid import EngineGrid
 from sottovoce.records.tables.query_plans import PlannedQuery, QueryPlan
 
-__all__ = ["clipped_rows", "floats", "moments", "raw"]
-
 _HUGE = float(np.finfo(np.float64).max)
 _WHY = "the facts of a feature say what a missing cell counts as; leave missing out"
 

@@ -23,8 +23,6 @@ from sottovoce.records.tables.engine import Engine, number
 from sottovoce.records.tables.grid import EngineGrid
 from sottovoce.records.tables.query_plans import PlannedQuery, QueryPlan
 
-__all__ = ["ball_sum", "category_counts", "clipped", "clipped_sum"]
-
 _FEW = 64
 """So many categories are counted side by side: each is a column of the query, and compared with every value."""
 

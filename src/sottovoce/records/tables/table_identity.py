@@ -12,8 +12,6 @@ from urllib.parse import SplitResult
 from sottovoce.privacy.errors import SourceUnavailable
 from sottovoce.records.tables.folders import file_place
 
-__all__ = ["Origin", "database_origin", "file_origin", "scheme_of"]
-
 _PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433, "clickhouse": 9000}
 _FILES = frozenset({"duckdb", "sqlite"})
 

@@ -12,8 +12,6 @@ from sottovoce.privacy.shares import percent
 from sottovoce.service.answers.explanations import texts
 from sottovoce.service.answers.icon_arrays import icons
 
-__all__ = ["EMPTY_SIGNATURE", "page", "style"]
-
 EMPTY_SIGNATURE = '<script type="application/json" id="signature"></script>'
 """Where the signature goes. What is signed is the page with nothing in it."""
 

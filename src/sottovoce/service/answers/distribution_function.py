@@ -19,8 +19,6 @@ from sottovoce.service.answers.display import shown
 if TYPE_CHECKING:
     from sottovoce.mechanisms.release import Release
 
-__all__ = ["DistributionFunction", "at_other_quantiles", "distribution_of", "exceedance"]
-
 _NAMED = 12
 """So many groups are named to whoever names none, or one that is not there."""
 _CLAIM = re.compile(r"^\s*(?P<column>.+?)\s*(?P<sign>[<>]=?)\s*(?P<value>[-+0-9.eE]+)\s*$")

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from sottovoce.inference.cells.cell_mechanisms import Posterior
     from sottovoce.inference.cells.questions import Question
 
-__all__ = ["left_out_note"]
-
 _SURE = 5.0
 """So many standard deviations noise reaches once in two thousand answers or less, if it is Laplace noise."""
 _MANY = 0.2

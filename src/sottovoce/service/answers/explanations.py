@@ -27,8 +27,6 @@ from sottovoce.service.ledger import Budget, Entry, State
 if TYPE_CHECKING:
     from sottovoce.service.ledger import Ledger
 
-__all__ = ["Explanation", "explain", "is_weak", "only_budget", "texts", "together"]
-
 _PEOPLE = 1000
 _KINDS = 8
 """How many different releases are composed exactly; of more, the Rényi curves add, which is quick and a bound too."""

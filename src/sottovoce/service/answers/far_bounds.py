@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sottovoce.inference.cells.cell_mechanisms import Posterior
 
-__all__ = ["far_bounds_note"]
-
 _NEAR = 0.05
 """A mean within so much of the range from its lower bound is told of: few values lie further off than half of it."""
 _NOISE = 0.5

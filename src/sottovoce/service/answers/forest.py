@@ -10,8 +10,6 @@ import numpy as np
 from sottovoce.inference.figures import COLOURS, figure, plain_powers, words
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["forest", "view"]
-
 _MARGIN = 0.05
 """Of the axis, beyond the outermost end: Matplotlib's own."""
 

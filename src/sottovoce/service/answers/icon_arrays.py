@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 
-__all__ = ["Icons", "icons"]
-
 _MOST = 1000
 _WIDE = 50
 _MARKS = ("●", "○", "·")

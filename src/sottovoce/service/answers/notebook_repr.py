@@ -11,8 +11,6 @@ from sottovoce.privacy.shares import percent
 from sottovoce.service.answers.budget_account import BudgetAccount
 from sottovoce.service.ledger import State
 
-__all__ = ["asked_in_words", "curator_html"]
-
 
 def asked_in_words(request: Mapping[str, Any]) -> str:
     """Return what an entry of the ledger was asked, in words.

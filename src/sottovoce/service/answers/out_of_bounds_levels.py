@@ -12,8 +12,6 @@ from sottovoce.service.answers.display import shown
 if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.inference.regression.coefficients import Coefficients
 
-__all__ = ["beyond_note"]
-
 _NAMED = 6
 """So many levels are named."""
 

@@ -12,8 +12,6 @@ from sottovoce.privacy.shares import read_share
 from sottovoce.records.facts.bands import BANDS
 from sottovoce.records.facts.column_names import NAME, unquoted
 
-__all__ = ["parse_groups", "parse_question", "parse_spend"]
-
 _FLAGS = re.VERBOSE | re.IGNORECASE | re.DOTALL
 # Each part is read in one way, and never gone back on: no text takes long.
 _GROUP = rf"(?>{NAME}(?:\s*+:\s*+{BANDS})?+)"

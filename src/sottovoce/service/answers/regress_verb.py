@@ -19,8 +19,6 @@ from sottovoce.service.answers.regression import Regression
 from sottovoce.service.answers.verbs import regression_room
 from sottovoce.service.ledger import Budget
 
-__all__ = ["REGRESS", "RegressVerb"]
-
 _FAMILIES = ("logistic", "probit", "linear", "poisson", "multinomial")
 _LOOKS = "looks"
 _MOST = 20_000

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["repeat_note"]
-
 
 def repeat_note(entry: int | None) -> str | None:
     """Return which entry answered a question before, in words; None where none did.

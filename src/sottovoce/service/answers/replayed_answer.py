@@ -15,8 +15,6 @@ from sottovoce.service.ledger import Budget, Entry
 if TYPE_CHECKING:  # opens a database
     from sottovoce.service.ledger import Ledger
 
-__all__ = ["answer_again", "entry_of", "entry_under"]
-
 _UNTOLD = {
     "pending": "is under way, or was left by a process that died; it counts as spent",
     "void": "was given up before any record was read; it cost nothing",

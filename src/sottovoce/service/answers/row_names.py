@@ -10,8 +10,6 @@ from sottovoce.inference.cells.questions import Question
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.service.answers.display import shown
 
-__all__ = ["row_name", "row_of"]
-
 _NAMED = 12
 """So many rows are named to whoever names one that is not there."""
 

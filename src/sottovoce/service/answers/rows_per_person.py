@@ -27,8 +27,6 @@ from sottovoce.records.readings import PersonRows
 from sottovoce.service.answers.budget_account import BudgetAccount
 from sottovoce.service.ledger import Budget
 
-__all__ = ["RowsKept", "RowsOfPersons", "kept_ends", "kept_rows", "rows_noise"]
-
 _USUAL = (1, 2, 3, 5, 10, 20)
 _DRAWS, _SEED = 4000, 20170913
 

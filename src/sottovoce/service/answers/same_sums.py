@@ -12,8 +12,6 @@ from sottovoce.privacy.errors import InvalidValue
 if TYPE_CHECKING:
     from sottovoce.mechanisms.release import Release
 
-__all__ = ["of_same_sums"]
-
 _OF_SUMS = ("mean", "rate", *OF_RECORDS)
 
 

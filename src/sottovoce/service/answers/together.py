@@ -15,8 +15,6 @@ from sottovoce.service.answers.answer import Answer
 from sottovoce.service.answers.replayed_answer import answer_again
 from sottovoce.service.ledger import Budget, Entry
 
-__all__ = ["told_together"]
-
 
 def told_together(entries: Sequence[tuple[Entry, Budget]], level: float | str = 0.95) -> Answer:
     """Return what the answers of some entries tell together: post-processing of what was released, so free."""

@@ -19,8 +19,6 @@ from sottovoce.records.readings.group_moments import STEPS
 if TYPE_CHECKING:
     from sottovoce.inference.cells.cell_mechanisms import Posterior
 
-__all__ = ["bounds_note"]
-
 _SURE = 4.0
 """So many standard deviations of the noise are allowed for before anything is said."""
 _PILED = 0.5

@@ -15,8 +15,6 @@ from sottovoce.service.ledger import Budget, Ledger
 from sottovoce.service.ledger.hash_chain import canonical, digest
 from sottovoce.service.ledger.other_ledgers import budgets_beside
 
-__all__ = ["DataSource", "copied_budgets", "origin_of", "other_budgets", "same_data"]
-
 
 def origin_of(table: Records) -> Any:
     """Return where a table comes from, if it knows."""

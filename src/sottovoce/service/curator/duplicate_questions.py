@@ -10,8 +10,6 @@ from typing import Any, Protocol
 
 from sottovoce.service.ledger import Budget, Entry, Ledger, State
 
-__all__ = ["AnsweredQuestions", "AskedQuestion", "entry_that_answers"]
-
 _LATEST = 100
 """Among how many entries a question is looked for that was asked before."""
 

@@ -7,8 +7,6 @@ from typing import Any
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.service.ledger.hash_chain import canonical
 
-__all__ = ["purpose_of", "told_of"]
-
 _LONGEST_PURPOSE = 300
 
 

@@ -11,8 +11,6 @@ from sottovoce.records.facts import Facts
 from sottovoce.service.curator.readable_records import Records
 from sottovoce.service.ledger import Budget
 
-__all__ = ["Protected"]
-
 _ROWS = "rows, not persons; say protect='rows' to go on with it, or open one for persons under another name"
 _PERSONS = "persons; name the Person in the facts, and leave protect= out"
 

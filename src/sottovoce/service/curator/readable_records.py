@@ -15,18 +15,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.records.facts import Facts
 from sottovoce.records.readings import Aggregate, ReadableRecords
 
-__all__ = [
-    "HeldTable",
-    "Reachable",
-    "Records",
-    "TableLooks",
-    "check_columns",
-    "next_tick",
-    "on_the_grid",
-    "open_known",
-    "open_records",
-]
-
 _log = logging.getLogger(__name__)
 
 

@@ -10,8 +10,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.service.ledger import Entry, Reservation
 from sottovoce.service.ledger.charging import Charge
 
-__all__ = ["Paid", "Quote", "RecordedRelease", "Unrecorded"]
-
 
 @dataclass(frozen=True)
 class RecordedRelease:

@@ -18,8 +18,6 @@ from sottovoce.service.curator.privacy_unit import Protected
 from sottovoce.service.ledger import Budget
 from sottovoce.service.ledger.charging import charged, price
 
-__all__ = ["UnopenedBudget"]
-
 _ANY = 1000
 """How many records are imagined where that is public: what keeps a promise costs the same of any number of them."""
 

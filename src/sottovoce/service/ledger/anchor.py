@@ -20,8 +20,6 @@ from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable
 from sottovoce.service.ledger.folder_watch import Folder, Stamp
 from sottovoce.service.ledger.hash_chain import EMPTY, Head, digest
 
-__all__ = ["Anchor", "Noting"]
-
 _LINE = re.compile(r" *(\d+):([0-9a-f]{64}) ([0-9a-f]{8})\n")
 _WIDTH = 100  # one short write of a fixed length, so that a note never keeps a tail of the one before
 _PWRITE = getattr(os, "pwrite", None)

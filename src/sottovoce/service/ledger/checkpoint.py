@@ -21,8 +21,6 @@ from typing import Any
 
 from sottovoce.service.ledger.hash_chain import EMPTY, Head, canonical, digest
 
-__all__ = ["STATE", "WORTHWHILE", "Checkpoints", "folder", "head_of"]
-
 WORTHWHILE = 10_000
 """How many events must have been verified for a checkpoint to be worth its while: fewer take less than a second."""
 

@@ -16,8 +16,6 @@ from typing import Any
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, SottovoceError
 from sottovoce.service.ledger.folder_watch import Folder, Stamp
 
-__all__ = ["Files", "Opened", "advised", "real_path"]
-
 _Place = tuple[Any, ...]
 """The inode and the device of a file: what stays the same when its names change."""
 _SUFFIXES = ("-wal", "-shm")

@@ -6,8 +6,6 @@ import os
 import time
 from pathlib import Path
 
-__all__ = ["Folder", "Stamp"]
-
 Stamp = tuple[int, int, int]
 """The inode, the device and the last change of a folder."""
 

@@ -18,8 +18,6 @@ from typing import Any
 from sottovoce.privacy.errors import LedgerUnavailable
 from sottovoce.service.ledger.transaction import HeadMoved, Transaction, is_drivers
 
-__all__ = ["About", "Change", "Group"]
-
 Change = Callable[[Transaction], Any]
 """What is to be done within a transaction that may hold other changes too."""
 

@@ -20,8 +20,6 @@ from sottovoce.service.ledger.files import advised
 from sottovoce.service.ledger.hash_chain import EMPTY
 from sottovoce.service.ledger.store import Store
 
-__all__ = ["is_there", "open_store"]
-
 _WINDOWS = os.name == "nt"
 _CREATION = 0x536F74746F  # the advisory lock that PostgreSQL's creators take
 

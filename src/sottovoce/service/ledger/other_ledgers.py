@@ -10,8 +10,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import quote
 
-__all__ = ["budgets_beside"]
-
 _FILES = 64
 """At most so many ledgers of a folder are looked into."""
 _PATIENCE = 0.1

@@ -27,8 +27,6 @@ from sottovoce.service.ledger.folder_watch import Folder
 from sottovoce.service.ledger.sqlite_write_lock import Turns
 from sottovoce.service.ledger.transaction import Kept, Transaction, leaves_it_sound
 
-__all__ = ["Store", "read_url", "told"]
-
 _LONGEST_NAME = 255
 """Bytes: the longest name that file systems give a file."""
 

@@ -11,8 +11,6 @@ from sottovoce.service.ledger.hash_chain import EMPTY, Head, unsealed
 from sottovoce.service.ledger.replay import Replay
 from sottovoce.service.ledger.transaction import Transaction
 
-__all__ = ["linked", "replay_all", "replay_since"]
-
 
 def replay_all(transaction: Transaction, anchors: Iterable[Head], *, forget: bool = False) -> Replay:
     """Return the ledger's state, rebuilt from its events, or raise `LedgerCorrupt` and say where it is wrong.
