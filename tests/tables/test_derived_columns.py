@@ -106,6 +106,9 @@ ORACLES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "change / cost": _total(lambda x, y: 0.0 if abs(x) < 2.0**-200 else x / y, "change", "cost"),
     "visits + dead": _total(lambda x, y: x + y, "visits", "dead"),
     "discharged - admitted": _total(lambda x, y: float((x - y).days), "discharged", "admitted"),
+    "clip(discharged - admitted, 0, 60)": _total(
+        lambda x, y: float(min(max((x - y).days, 0), 60)), "discharged", "admitted"
+    ),
     "admitted - '2024-01-01'": _total(lambda x: float((x - _DATE(2024, 1, 1)).days), "admitted"),
     "year(admitted)": _total(lambda x: x.year, "admitted"),
     "quarter(admitted)": _total(lambda x: (x.month + 2) // 3, "admitted"),
@@ -287,6 +290,15 @@ def test_moments_in_a_zone_and_clashing_names_are_refused_by_the_schema() -> Non
                 table.check(CategoryCounts((1, 2)), "month(day)")
         with pytest.raises(InvalidData, match="of its own"):
             table.check(ClippedSum(0, 1), "lc")
+
+
+def test_whole_numbers_from_zero_on_are_counts() -> None:
+    kinds = {"clip(discharged - admitted, 0, 60)": Count(60), "visits + dead": Count(10), "square(visits)": Count(81)}
+    kinds |= {"abs(visits - 4)": Count(5), "coalesce(visits, 12)": Count(12)}
+    assert {text: FACTS[text] for text in kinds} == kinds
+    assert isinstance(FACTS["visits / 2"], Number) and isinstance(FACTS["visits - dead"], Number)
+    stays = Facts({**FACTS.held, "los": Derived("discharged - admitted")})
+    assert stays["clip(los, 0, 60)"] == Count(60)
 
 
 def test_facts_tell_of_derived_columns_and_read_them_back() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.shares import in_hundred, percent
+from sottovoce.records.facts import Facts
 from sottovoce.service.answers.answer import Answer
 from sottovoce.service.answers.explanations import explain
 from sottovoce.service.answers.question_parser import parse_spend
@@ -31,6 +32,21 @@ _DO_NOT = (
     "do not add up or divide rows: ask for the total, the rate or the proportion itself",
     "do not conclude anything about one person",
 )
+
+
+_DERIVED = (
+    "log(1 + cost)",
+    "clip(left - came, 0, 60)",
+    "month(day)",
+    "bands(age, 18, 65)",
+    "recode(ward, 'A' = 'x', 'y')",
+)
+
+
+def _public(facts: Facts, name: str) -> dict[str, Any]:
+    """Return what is public of a column, and of a derived one what it is made of."""
+    spec = facts.derivation(name)
+    return facts[name].to_dict() | ({} if spec is None else {"of": spec.of})
 
 
 class NotApproved(InvalidValue):
@@ -70,7 +86,7 @@ class AgentAccess:
         return {
             "dataset": source.dataset,
             "n": "a secret" if source.n is None else source.n,
-            "columns": source.facts.to_dict(),
+            "columns": {name: _public(source.facts, name) for name in source.facts},
             "left": self.left()["left"],
             "questions": [
                 "proportion of COLUMN [by COLUMN] [where CONDITION]",
@@ -80,6 +96,7 @@ class AgentAccess:
                 "median of COLUMN ...",
                 "quantiles 25%, 75% of COLUMN ...",
             ],
+            "derived": "wherever a COLUMN stands, a function of columns may: " + ", ".join(_DERIVED),
             "formulas": "RESPONSE ~ TERM + TERM, with C(COLUMN), a:b, a*b: for regress and plan",
         }
 

@@ -18,7 +18,7 @@ from sottovoce.privacy.json_values import toml_file
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.privacy.relation import ADD_REMOVE
 from sottovoce.privacy.shares import read_share
-from sottovoce.records.facts import Category, Column, Facts, Person, read_facts
+from sottovoce.records.facts import Category, Column, Derived, Facts, Person, read_facts
 from sottovoce.service.curator.budget_opening import check_pays
 
 _MOST_CATEGORIES = 64
@@ -44,6 +44,13 @@ class ColumnConfig:
     fact: Column
     systems: tuple[str, ...]
     title: str = ""
+    derived: Derived | None = None
+    """How it is made of others, where the table does not have it."""
+
+    @property
+    def said(self) -> Column:
+        """The column as the configuration says it."""
+        return self.fact if self.derived is None else self.derived
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,7 @@ class DatasetConfig:
     @property
     def facts(self) -> Facts:
         """What is public of the columns."""
-        return Facts({name: column.fact for name, column in self.columns.items()})
+        return Facts({name: column.said for name, column in self.columns.items()})
 
     def names_for(self, system: Any) -> tuple[str, ...]:
         """Return the mechanisms that may be used for a system."""
@@ -298,17 +305,24 @@ def _mechanisms(section: Section) -> tuple[str, ...] | None:
 
 def _columns(section: Section) -> dict[str, ColumnConfig]:
     """Return the columns of the file of facts, if there is one, and those of the section."""
-    given = read_facts(section.path("facts")) if section.has("facts") else {}
+    given = read_facts(section.path("facts")).said if section.has("facts") else {}
     columns = {name: ColumnConfig(name, fact, _readers(fact), name) for name, fact in given.items()}
     for name, table in section.tables("columns").items():
         columns[name] = _column(name, table, columns[name].fact if name in columns else None)
+    facts = Facts({name: column.fact for name, column in columns.items()})
+    for name, column in columns.items():
+        if isinstance(column.fact, Derived):
+            kind = facts[name]
+            columns[name] = replace(column, fact=kind, systems=column.systems or _readers(kind), derived=column.fact)
     if len([column for column in columns.values() if isinstance(column.fact, Person)]) > 1:
         raise InvalidValue(f"[{section.where}] names more than one person; a record belongs to one")
     return columns
 
 
 def _readers(fact: Column) -> tuple[str, ...]:
-    """Return the systems that read such a column."""
+    """Return the systems that read such a column; of a derived one nothing is known before its facts are."""
+    if isinstance(fact, Derived):
+        return ()
     return tuple(word for word, kind in column_systems().items() if kind.usual(fact) is not None)
 
 

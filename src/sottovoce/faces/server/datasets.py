@@ -173,9 +173,11 @@ class Dataset:
                 {
                     "name": column.name,
                     "title": column.title,
-                    "type": self.curator.records.schema.get(column.name, "vector"),
+                    "type": self.curator.records.schema.get(
+                        column.name, "vector" if column.derived is None else "derived"
+                    ),
                     "systems": list(column.systems),
-                    "facts": column.fact.to_dict(),
+                    "facts": column.said.to_dict(),
                 }
                 for column in self.config.columns.values()
             ],
@@ -188,7 +190,7 @@ class Dataset:
 
 def _check_columns(config: DatasetConfig, schema: dict[str, str]) -> None:
     for column in config.columns.values():
-        for name in column.fact.columns(column.name):
+        for name in column.said.columns(column.name):
             if name not in schema:
                 raise InvalidValue(
                     f"[datasets.{config.name}.columns] names {name!r}, and {config.source} has no such column"

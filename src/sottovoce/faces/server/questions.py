@@ -218,7 +218,7 @@ def check_condition(where: str, dataset: DatasetConfig) -> None:
     facts = dataset.facts
     open_ = {part for name in facts if name != facts.person for part in facts[name].columns(name)}
     for name in columns_of(parse_predicate(where)):
-        if name not in open_:
+        if name not in open_ and (facts.derivation(name) is None or name not in facts):
             raise NotFound(f"{dataset.name} has no column {name!r}; it has {', '.join(sorted(open_))}")
 
 

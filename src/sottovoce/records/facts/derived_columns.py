@@ -29,8 +29,10 @@ _MOST = 1000
 """The most categories of a derived column, as of bands."""
 _HEAVIEST = 512
 """How often the columns of an expression may stand in its query: each function names its parts more than once."""
-_WEIGHTS = {"*": 2, "/": 2, "square": 3, "abs": 3, "log": 4, "sqrt": 1, "coalesce": 2}
+_WEIGHTS = {"*": 2, "/": 2, "square": 3, "abs": 3, "log": 4, "clip": 3, "sqrt": 1, "coalesce": 2}
 """How often a function names each of its parts in a query."""
+_KEEP_WHOLE = frozenset({"+", "-", "*", "abs", "square", "clip", "coalesce"})
+"""Functions that make whole numbers of whole numbers."""
 _ULPS = 4
 """Units in the last place by which a logarithm is rounded outward: engines' differ by one or two."""
 
@@ -71,7 +73,23 @@ def column_of(tree: Expression, facts: Mapping[str, Column]) -> Column | Said:
         return column
     if tree.word == "recode":
         return _recoded(tree, facts)
-    return _RANGES[tree.word](tree, [column_of(part, facts) for part in tree.parts])
+    parts = [column_of(part, facts) for part in tree.parts]
+    result = _RANGES[tree.word](tree, parts)
+    if isinstance(result, Number) and result.low == 0 and result.high <= 2**53 and _is_whole(tree, facts):
+        return Count(int(result.high))
+    return result
+
+
+def _is_whole(tree: Expression, facts: Mapping[str, Column]) -> bool:
+    """Say whether an expression of numbers is a whole number of every record."""
+    if isinstance(tree, Said):
+        return isinstance(tree.value, float) and tree.value.is_integer()
+    if isinstance(tree, Named):
+        column, spec = facts[tree.name], getattr(facts, "derivation", lambda _: None)(tree.name)
+        return isinstance(column, Count | Flag) or (spec is not None and _is_whole(parse_derived(spec.of), facts))
+    if tree.word == "-" and any(isinstance(column_of(part, facts), Day) for part in tree.parts):
+        return True
+    return tree.word in _KEEP_WHOLE and all(_is_whole(part, facts) for part in tree.parts)
 
 
 @dataclass(frozen=True)
@@ -164,6 +182,16 @@ def _absolute(tree: Call, parts: Sequence[Column | Said]) -> Column:
     least = Fraction(0) if of.low <= 0 <= of.high else min(abs(of.low), abs(of.high))
     most = max(abs(of.low), abs(of.high))
     return (_Interval(least, most) if tree.word == "abs" else _Interval(least**2, most**2)).number(tree)
+
+
+def _cut(tree: Call, parts: Sequence[Column | Said]) -> Column:
+    if len(parts) != 3 or not all(isinstance(part, Said) for part in parts[1:]):
+        raise InvalidValue("clip takes a column and two numbers, such as clip(discharged - admitted, 0, 60)")
+    of, *ends = (_interval("clip", part) for part in parts)
+    low, high = (end.low for end in ends)
+    if not low < high:
+        raise InvalidValue(f"{tree} takes the smaller number first")
+    return _Interval(min(max(of.low, low), high), max(min(of.high, high), low)).number(tree)
 
 
 def _root(tree: Call, parts: Sequence[Column | Said]) -> Column:
@@ -306,6 +334,7 @@ _RANGES: dict[str, Callable[[Call, Sequence[Column | Said]], Column]] = {
     **dict.fromkeys(("+", "-", "*", "/"), _arithmetic),
     **dict.fromkeys(("abs", "square"), _absolute),
     **dict.fromkeys(("year", "quarter", "month", "yearmonth", "weekday"), _calendar),
+    "clip": _cut,
     "sqrt": _root,
     "log": _logarithm,
     "bands": _bands,

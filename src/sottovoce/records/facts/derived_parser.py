@@ -20,6 +20,7 @@ __all__ = ["FUNCTIONS", "Call", "Expression", "Named", "Said", "call_at", "is_ex
 FUNCTIONS = (
     "abs",
     "bands",
+    "clip",
     "coalesce",
     "I",
     "log",

@@ -81,6 +81,11 @@ class Facts(Mapping[str, Column]):
         return list(result)
 
     @property
+    def said(self) -> dict[str, Column]:
+        """The columns as they were said: how a derived one is derived, instead of what is public of it."""
+        return dict(self._said)
+
+    @property
     def held(self) -> Facts:
         """The facts of the columns that the table has: those that are not derived."""
         return Facts({name: column for name, column in self._said.items() if not isinstance(column, Derived)})

@@ -266,6 +266,7 @@ _ARITHMETIC: dict[str, Callable[..., Any]] = {
     "/": _quotient,
     "square": _square,
     "abs": lambda a, _: ibis.cases((a < number(0.0), number(0.0) - a), else_=a),
+    "clip": lambda a, low, high, _: ibis.cases((a < low, low), (a > high, high), else_=a),
     "sqrt": lambda a, _: a.sqrt(),
     "log": _logarithm,
 }

@@ -95,6 +95,7 @@ def _one_row(asked: PlannedQuery, facts: Facts, names: Sequence[str], key: str) 
     """Return one row of every person, chosen by a hash of what the named columns hold; of those that count, if any."""
     engine, records, mine = asked.engine, asked.records, _columns(facts)
     named = list(dict.fromkeys(names))
+    mine |= {name: facts[name] for name in named if facts.derivation(name) is not None}
     if unknown := [name for name in named if name not in mine]:
         raise InvalidValue(
             f"one row a person is chosen by columns that the facts describe, and they do not name {unknown[0]!r}"
