@@ -236,7 +236,7 @@ class Client(Verbs):
         """Return the promise that costs a share of the token's budget, in the notion it is counted in."""
         return self._purse(None)[0].share(fraction)
 
-    def _share_left(self, part: Budget | None) -> float:
+    def _share_left(self, part: Budget | None, where: str | None = None) -> float:
         _own(part, {})
         return reach(self._budgets())[0]
 

@@ -37,6 +37,7 @@ from sottovoce.service.answers.excluded_records import left_out_note
 from sottovoce.service.answers.far_bounds import far_bounds_note
 from sottovoce.service.answers.forest import forest
 from sottovoce.service.answers.paper_table import PaperTable, estimate_cells, interval_name
+from sottovoce.service.answers.period_words import charged_note
 from sottovoce.service.answers.protection import nobody_note, protection_note
 from sottovoce.service.answers.repeated_question import repeat_note
 from sottovoce.service.answers.row_names import row_name, row_of
@@ -234,7 +235,8 @@ class Answer(PaperTable):
             nobody_note(asked.facts),
             bounds_note(self.posterior),
             far_bounds_note(self.posterior, self.rows),
-            protection_note(self.cost),
+            protection_note(self.cost, self.release.mechanism),
+            charged_note(self.release.mechanism),
             repeat_note(self.earlier),
         )
         return [note for note in (*said, *about) if note is not None]

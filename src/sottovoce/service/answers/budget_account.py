@@ -14,8 +14,10 @@ from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.privacy.relation import REPLACE_ONE, check_same
 from sottovoce.privacy.shares import percent
+from sottovoce.records.facts.periods import Periods
+from sottovoce.service.answers.period_words import left_in_words
 from sottovoce.service.answers.question_parser import parse_spend
-from sottovoce.service.ledger import Budget, Entry
+from sottovoce.service.ledger import Budget, Division, Entry
 
 if TYPE_CHECKING:  # opens a database
     from sottovoce.service.ledger import Ledger
@@ -44,6 +46,9 @@ class BudgetAccount(ABC):
     who: str
     person: str | None
     budget: Budget
+    periods: Periods | None = None
+    """The periods of the data, each with the budget's limit to itself; None where they have none, or nobody says."""
+    _division: Division | None = None
     _ledger: Ledger
 
     @abstractmethod
@@ -127,16 +132,31 @@ class BudgetAccount(ABC):
             raise InvalidValue(f"{part.dataset!r} is no part of the budget of {self.dataset!r}")
         return part
 
-    def share_left(self, part: Budget | None = None) -> float:
-        """Return the share of the budget, or of a part, that is not spent."""
+    def share_left(self, part: Budget | None = None, *, where: str | None = None) -> float:
+        """Return the share of the budget, or of a part, that is not spent.
+
+        Of data with periods, what the fullest has of those that a condition reads: of all, where it is not said.
+        """
         budget = self.budget if part is None else part
+        if self._division is not None:
+            shares = self.left_by_period(part)
+            return min(shares[name] for name in (shares if self.periods is None else self.periods.reached(where)))
         return 1 - float(self._ledger.spent(budget)) / budget.limit if budget.limit else 0.0
+
+    def left_by_period(self, part: Budget | None = None) -> dict[str, float]:
+        """Return the share of the budget, or of a part, that each period has left; nothing where there are none."""
+        budget = self.budget if part is None else part
+        spent = self._ledger.spent_by_period(budget)
+        return {name: 1 - float(total) / budget.limit if budget.limit else 0.0 for name, total in spent.items()}
 
     def left(self, part: Budget | None = None) -> str:
         """Return what is left of the budget, or of a part, in words: ``50 % left: about 10 more like the last``.
 
+        Of data with periods, what each has left: ``left: 50 % of 2024-01; 100 % of 2024-02 to no period``.
         `Budget.counted` says what is added up: ``curator.budget.counted``.
         """
+        if self._division is not None:
+            return left_in_words(self.left_by_period(part))
         budget = self.budget if part is None else part
         share = max(0.0, round(self.share_left(part), 9))  # a hair left is nothing
         last = self._ledger.last_cost(budget)

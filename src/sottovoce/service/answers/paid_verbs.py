@@ -153,9 +153,9 @@ class PaidVerbs(Verbs, BudgetAccount):
         repeated = repeat_note(self.answered_before(formula, part))
         return built if repeated is None else replace(built, cautions=(*built.cautions, repeated))
 
-    def _share_left(self, part: Budget | None) -> float:
+    def _share_left(self, part: Budget | None, where: str | None = None) -> float:
         self.refresh()
-        return self.share_left(part)
+        return self.share_left(part, where=where)
 
     def _purse(self, part: Budget | None) -> tuple[PrivacyFilter, int | None]:
         budget = self.budget if part is None else self._part(part)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from sottovoce.privacy.profile import Profile
 from sottovoce.records.facts import Facts
+from sottovoce.service.answers.period_words import within_one
 
 __all__ = ["nobody_note", "protection_note"]
 
 _ROW = "protected is a row, not a person: whoever has several rows is protected less"
 
 
-def protection_note(cost: Profile) -> str | None:
-    """Return that a row is protected and not a person, where that is so.
+def protection_note(cost: Profile, mechanism: Mapping[str, Any] | None = None) -> str | None:
+    """Return that a row is protected and not a person, or within one period alone, where that is so.
 
     >>> from sottovoce.privacy.pure import PureProfile
     >>> from sottovoce.privacy.relation import REPLACE_ONE
@@ -19,6 +23,8 @@ def protection_note(cost: Profile) -> str | None:
     'protected is a row, not a person: whoever has several rows is protected less'
     >>> protection_note(PureProfile(0.1, relation=REPLACE_ONE.of_person()))
     """
+    if (periods := (mechanism or {}).get("periods")) is not None:
+        return within_one(cost.relation, periods["by"])
     return _ROW if cost.relation.unit == "record" else None
 
 

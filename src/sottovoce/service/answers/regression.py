@@ -29,6 +29,7 @@ from sottovoce.service.answers.display import PART, footing, privacy_part
 from sottovoce.service.answers.forest import forest, view
 from sottovoce.service.answers.out_of_bounds_levels import beyond_note
 from sottovoce.service.answers.paper_table import NOT_KNOWN, PaperTable, estimate_cells, interval_name
+from sottovoce.service.answers.period_words import charged_note
 from sottovoce.service.answers.protection import nobody_note, protection_note
 from sottovoce.service.answers.ratios import FAR, Contrast, is_intercept, ratio_is_told, ratio_numbers, ratios_of
 from sottovoce.service.answers.repeated_question import repeat_note
@@ -255,7 +256,13 @@ class Regression(PaperTable):
         result += self._prior_note()
         if (beyond := beyond_note(self.posterior)) is not None:
             result.append(beyond)
-        closing = (question.whose, nobody_note(question.facts), protection_note(self.cost), repeat_note(self.earlier))
+        closing = (
+            question.whose,
+            nobody_note(question.facts),
+            protection_note(self.cost, self.release.mechanism),
+            charged_note(self.release.mechanism),
+            repeat_note(self.earlier),
+        )
         return [*result, *(note for note in closing if note is not None)]
 
     def _prior_note(self) -> list[str]:

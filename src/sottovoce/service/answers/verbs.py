@@ -303,7 +303,7 @@ class Verbs(ABC):
         for question in asked:
             check_levels(question.where, self.facts)
         certain, shares = checked_level(level), self._shares_of(asked, float(share), part)
-        if (remaining := self._share_left(part)) < share and not options.get("again"):
+        if (remaining := self._share_left(part, where)) < share and not options.get("again"):
             raise BudgetExceeded(
                 f"the description takes {percent(share)} of the budget, and {percent(remaining)} is left; "
                 "nothing was spent"
@@ -328,7 +328,7 @@ class Verbs(ABC):
         return equal_widths([width_of(item, n, purse, spend / len(questions)) for item in questions], spend)
 
     @abstractmethod
-    def _share_left(self, part: Budget | None) -> float:
+    def _share_left(self, part: Budget | None, where: str | None = None) -> float:
         """Return the share of the budget that is left."""
 
     def regress(

@@ -15,11 +15,14 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.filter import Order, PrivacyFilter
 from sottovoce.privacy.promises import ApproxDP, Promise
 from sottovoce.privacy.relation import ADD_REMOVE
+from sottovoce.records.facts import Facts
+from sottovoce.records.facts.bands import split_group
+from sottovoce.records.facts.periods import Periods, parse_periods
 from sottovoce.service.answers.explanations import is_weak
 from sottovoce.service.curator.data_source import DataSource, copied_budgets, origin_of, other_budgets, same_data
 from sottovoce.service.curator.privacy_unit import Protected
 from sottovoce.service.curator.readable_records import Records, check_columns
-from sottovoce.service.ledger import Budget, DataVersion, Ledger
+from sottovoce.service.ledger import Budget, DataVersion, Division, Ledger
 from sottovoce.service.ledger.opening import is_there
 from sottovoce.service.ledger.store import Store, read_url
 
@@ -43,6 +46,7 @@ def open_budget(
     who: str,
     named: bool,
     grows: bool | None,
+    period: str | None,
 ) -> tuple[Budget, DataSource, DataVersion | None]:
     """Return the budget of some data, opened now where there is none, where they lie, and their version if they grow.
 
@@ -58,6 +62,8 @@ def open_budget(
         Who asks, and whether the name was theirs.
     grows
         True where the data are declared to grow from now on; None to go on as it was declared.
+    period
+        What says the period of a record, where there is one: checked before a budget is opened.
     """
     secret = hides_n(promise, said)
     promise = None if promise is None else protected.meant(promise)
@@ -68,6 +74,8 @@ def open_budget(
     hidden = secret or (result is not None and result.n is None)
     if hidden and promise is not None:
         promise = promise.under(replace(promise.relation, kind=ADD_REMOVE.kind))
+    if period is not None:
+        check_period(period, protected.facts, table.schema, hidden=hidden)
     n = None if hidden else count()  # a secret is not even counted
     source = DataSource(origin_of(table), table.schema, is_frame=getattr(table, "is_frame", False))
     if result is None:
@@ -100,6 +108,40 @@ def open_budget(
     if grows or ledger.version(result) is not None:
         version = ledger.grow(result, n=n, schema=source.schema, who=who)
     return result, source, version
+
+
+def check_period(text: str, facts: Facts | None, schema: Mapping[str, str], *, hidden: bool) -> None:
+    """Refuse what names no periods of some data; how many records each has is public."""
+    if facts is None:
+        raise InvalidValue("periods are told by public facts of a column: Curator(data, facts=..., period=...)")
+    if hidden:
+        raise InvalidValue("periods need a public n: where it is a secret, every answer tells of all records")
+    parse_periods(text, facts).check_type(schema)
+
+
+def divided(
+    ledger: Ledger, budget: Budget, schema: Mapping[str, str], facts: Facts | None, period: str | None, who: str
+) -> tuple[Division | None, Periods | None]:
+    """Return the periods of a budget as the ledger names them, and as a condition is read by them.
+
+    They are named where `period` says so, and more of them where the facts name more. Without facts of the column every
+    question is charged to all.
+    """
+    before = ledger.division(budget)
+    if period is None and (before is None or facts is None or not _knows(facts, before.by)):
+        return before, None
+    known = () if before is None else before.names
+    periods = parse_periods(period or before.by, facts, known)  # type: ignore[union-attr, arg-type]
+    periods.check_type(schema)
+    return ledger.divide(budget, periods.by, periods.names, who=who), periods
+
+
+def _knows(facts: Facts, by: str) -> bool:
+    try:
+        split_group(by, facts)
+    except InvalidValue:
+        return False
+    return True
 
 
 def _grows(dataset: str, before: DataVersion | None, said: bool | None) -> bool:

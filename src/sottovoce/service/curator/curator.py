@@ -20,10 +20,11 @@ from sottovoce.records.facts import Facts, read_facts
 from sottovoce.service.answers.answer import Answer
 from sottovoce.service.answers.notebook_repr import curator_html
 from sottovoce.service.answers.paid_verbs import PaidVerbs
+from sottovoce.service.answers.period_words import within_one
 from sottovoce.service.answers.replayed_answer import answer_again, entry_of
 from sottovoce.service.answers.rows_per_person import RowsOfPersons
 from sottovoce.service.answers.together import told_together
-from sottovoce.service.curator.budget_opening import check_pays, hides_n, is_new, open_budget
+from sottovoce.service.curator.budget_opening import check_pays, divided, hides_n, is_new, open_budget
 from sottovoce.service.curator.data_source import DataSource, origin_of
 from sottovoce.service.curator.duplicate_questions import AnsweredQuestions, AskedQuestion
 from sottovoce.service.curator.privacy_unit import Protected
@@ -83,6 +84,11 @@ class Curator(ReleasePipeline, PaidVerbs, RowsOfPersons):
         Whether the data gain, lose and correct records while the budget goes on: True declares that they do, from now
         on and for good. Each answer is then about the data of its moment, and their number is public each time. A
         record must never decide whether others are there or what they hold; see *Tables that grow* in the docs.
+    period
+        What says the period of a record, such as ``"admitted: monthly"`` (weekly, quarterly, yearly), ``"ward"`` or
+        ``"age: under 18, 18-64, 65+"``: the promise is then about records of one period, each period has the budget to
+        itself, and a question is charged to those that its condition can reach. Fixed for good once it is said, and of
+        an open budget all that it spent counts in every period; see *A budget for each month* in the docs.
 
     Examples
     --------
@@ -118,6 +124,7 @@ class Curator(ReleasePipeline, PaidVerbs, RowsOfPersons):
         time_grid: float | None = None,
         protect: str | None = None,
         grows: bool | None = None,
+        period: str | None = None,
     ) -> None:
         budget = parse_promise(budget) if isinstance(budget, str) else budget
         self._time_grid = None if time_grid is None else real("time_grid", time_grid, above=0.0)
@@ -156,11 +163,14 @@ class Curator(ReleasePipeline, PaidVerbs, RowsOfPersons):
                 self._ledger = opened.enter_context(Ledger(ledger, create=budget is not None, anchor=anchor))
             self._answered = AnsweredQuestions(self._ledger)
             about: dict[str, Any] = {"promise": budget, "said": n, "order": order, "who": self.who}
-            about |= {"named": dataset is not None, "count": lambda: self._public_n, "grows": grows}
+            about |= {"named": dataset is not None, "count": lambda: self._public_n, "grows": grows, "period": period}
             self.budget, self._source, self.version = open_budget(
                 self._ledger, self.dataset, self._table, self._protected, **about
             )
             self.dataset = self.budget.dataset
+            self._division, self.periods = divided(
+                self._ledger, self.budget, self._table.schema, self.facts, period, self.who
+            )
             if self.budget.n is None and time_grid is None:
                 self._time_grid = _SECRET_GRID
             self._opened = opened.pop_all()
@@ -240,6 +250,8 @@ class Curator(ReleasePipeline, PaidVerbs, RowsOfPersons):
             raise InvalidData(f"{self.dataset!r} has no {self._protected.units} now")
         source = DataSource(origin_of(table), table.schema, is_frame=getattr(table, "is_frame", False))
         source = source if source.origin is None else replace(source, seen=source.state())
+        if self.periods is not None:
+            self.periods.check_type(table.schema)
         self.version = self._ledger.grow(self.budget, n=n, schema=table.schema, who=self.who)
         self._opened.callback(held.close)
         self._former, self._held, self._source = self._held, held, source
@@ -247,7 +259,10 @@ class Curator(ReleasePipeline, PaidVerbs, RowsOfPersons):
     @property
     def whom(self) -> str:
         """Who is protected: a sentence for whoever reads an answer."""
-        return self._protected.sentence
+        if self._division is None:
+            return self._protected.sentence
+        said = within_one(self.budget.relation, self._division.by)
+        return said[0].upper() + said[1:]
 
     def __repr__(self) -> str:
         n = "private" if self.n is None else f"{self.n:,}"
@@ -257,7 +272,7 @@ class Curator(ReleasePipeline, PaidVerbs, RowsOfPersons):
     def _repr_html_(self) -> str:
         n = "a secret" if self.n is None else f"{self.n:,}"
         public = [(self._protected.units, n), ("budget", str(self.budget.promise))]
-        public.append(("protected", "a person, with all rows of theirs" if self.person else "a row, not a person"))
+        public.append(("protected", self.whom.removeprefix("Protected is ").removeprefix("Protected are ")))
         if self.facts is not None:
             public.append(("columns", ", ".join(f"{name} ({column.word})" for name, column in self.facts.items())))
         return curator_html(self, public)

@@ -25,7 +25,6 @@ from sottovoce.service.curator.readable_records import HeldTable, Reachable, Rec
 from sottovoce.service.curator.release_stages import Paid, Quote, RecordedRelease, Unrecorded
 from sottovoce.service.ledger import Budget, DataVersion, Reservation
 from sottovoce.service.ledger.changes import committed, committing
-from sottovoce.service.ledger.charging import charged
 from sottovoce.service.ledger.group_commit import About
 from sottovoce.service.ledger.hash_chain import SealedText, canonical, digest
 
@@ -143,6 +142,7 @@ class ReleasePipeline(BudgetAccount):
         asked = priced.charge
         options: dict[str, Any] = {"who": self.who if who is None else who, "key": idempotency_key}
         options["accept_unproven"] = bool(question.get("accept_unproven"))
+        options |= {"periods": asked.periods, "division": asked.division}
         return priced.granted(self._ledger.reserve(asked.budget, asked.profile, asked.request, **options))
 
     def price(
@@ -175,7 +175,9 @@ class ReleasePipeline(BudgetAccount):
             question["data"] = data
         cost = self.claimed(mechanism.cost(draws))
         asked = shown | {"mechanism": mechanism.to_dict()} | question  # nobody talks over what is asked
-        charge = self._ledger.charge(budget, cost, asked, accept_unproven=accept_unproven)
+        known = self._charged_to(mechanism, where)
+        charge = self._ledger.charge(budget, cost, asked, accept_unproven=accept_unproven, **known)
+        noted = {} if self._division is None else {"periods": self._division.noted(known.get("periods"))}
 
         held, n = self._held, self.n  # data that grow may be opened anew before they are read
 
@@ -188,7 +190,7 @@ class ReleasePipeline(BudgetAccount):
                 built = mechanism.releases(looks, count, source, draws=draws, accept_unproven=accept_unproven)
             if any(release.reproducible for release in built):
                 raise UnprovenPrivacy("the mechanism used seeded randomness; its release is not let out")
-            charged = [replace(release, profile=cost) for release in built]
+            charged = [replace(release, profile=cost, mechanism={**release.mechanism, **noted}) for release in built]
             return charged if then is None else [then(release) for release in charged]
 
         return Quote(charge, make, mechanism.together)
@@ -240,9 +242,17 @@ class ReleasePipeline(BudgetAccount):
         """Raise what `reserve` would raise now, of the question, the table or the budgets. Nothing is spent."""
         charge = self.price(mechanism, where=where, part=part, accept_unproven=True).charge
         self.ensure_available()
-        for budget, cost in ((charge.budget, charge.cost), (charge.whole, charge.whole_cost)):
-            if budget is not None and cost is not None:
-                charged(budget, self._ledger.spent(budget), cost)
+        self._ledger.check_covered(charge)
+
+    def _charged_to(self, mechanism: Mechanism, where: str | None) -> dict[str, Any]:
+        """Return the periods that a question reads, by its condition; nothing where it may read any.
+
+        Of persons only readings of persons look at no row for which the condition does not hold.
+        """
+        first = self.person is None or getattr(getattr(mechanism, "reading", None), "persons", False)
+        if self.periods is None or self._division is None or not first:
+            return {}
+        return {"periods": self.periods.reached(where), "division": self._division.number}
 
     def reserving(self, priced: Quote, *, key: str | None = None, who: str | None = None) -> About:
         """Return the change that `reserve` makes, for `Ledger.write`, which returns what is paid or was told before."""

@@ -17,8 +17,7 @@ from sottovoce.service.ledger import queries
 from sottovoce.service.ledger.charging import Charge, Reservation, answered
 from sottovoce.service.ledger.group_commit import About, Change
 from sottovoce.service.ledger.hash_chain import Head, SealedText, canonical, commit_body, digest, reserve_body
-from sottovoce.service.ledger.period_queries import find_division, given_back, total_after
-from sottovoce.service.ledger.period_totals import charged_periods
+from sottovoce.service.ledger.period_queries import find_division, given_back, periods_charged, total_after
 from sottovoce.service.ledger.records import Budget, DataVersion, Division, Entry, State
 from sottovoce.service.ledger.schema import now
 from sottovoce.service.ledger.transaction import Transaction
@@ -122,9 +121,7 @@ def reserving(asked: Charge, *, who: str, key: str | None, again: Callable[[Tran
         if key is not None and (entry := queries.earlier_entry(transaction, budget, key)) is not None:
             again(transaction, entry)
             return answered(entry, asked)
-        division, periods, number = find_division(transaction, budget), None, transaction.head.count + 1
-        if division is not None or asked.periods is not None:
-            periods = charged_periods(division, asked.periods, asked.division)
+        periods, number = periods_charged(transaction, asked), transaction.head.count + 1
         total = total_after(transaction, budget, before, periods, asked.cost)
         if full is not None and asked.whole_cost is not None:
             so_far = queries.spent(transaction, full.id)

@@ -181,12 +181,14 @@ class Ledger(LedgerReading):
         key: str | None = None,
         accept_unproven: bool = False,
         periods: Sequence[str] | None = None,
+        division: int | None = None,
     ) -> Reservation | Entry:
         """Charge a profile to a budget, durably, before any data is read.
 
         Returns the right to release once; or, where `key` was used before for the very same request, the
         entry that was committed then, at no further cost. `periods` are those that the request can read, of data that
-        have any: it is charged to each of these, and to all where they are not said.
+        have any: it is charged to each of these, and to all where they are not said; `division` is the number
+        of the event that had named these.
 
         Raises
         ------
@@ -197,7 +199,8 @@ class Ledger(LedgerReading):
         EntryPending
             If the same request was reserved under `key` and never ended.
         """
-        asked = self.charge(budget, profile, request, accept_unproven=accept_unproven, periods=periods)
+        known: dict[str, Any] = {"periods": periods, "division": division}
+        asked = self.charge(budget, profile, request, accept_unproven=accept_unproven, **known)
         return self.write(self.reserving(asked, who=who, key=key))  # type: ignore[no-any-return]
 
     def charge(

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from sottovoce.privacy.errors import LedgerCorrupt
 from sottovoce.service.ledger import queries
-from sottovoce.service.ledger.charging import charged
+from sottovoce.service.ledger.charging import Charge, charged
 from sottovoce.service.ledger.hash_chain import ChainEvent
-from sottovoce.service.ledger.period_totals import Spending, begun, moved
+from sottovoce.service.ledger.period_totals import Spending, begun, charged_periods, moved
 from sottovoce.service.ledger.records import Budget, Division, named_division
 from sottovoce.service.ledger.transaction import Transaction
 
@@ -29,14 +30,27 @@ def find_division(transaction: Transaction, budget: Budget) -> Division | None:
     """Return the periods that a budget has, or its whole; None where it has none."""
     divided = budget.id if budget.whole is None else budget.whole
     queries.spent(transaction, divided)
-    known = transaction.periods
-    if (number := known.divided.get(divided)) is None:
+    number = transaction.periods.divided.get(divided)
+    return None if number is None else _numbered(transaction, number)
+
+
+def _numbered(transaction: Transaction, number: int) -> Division:
+    known = transaction.periods.divisions
+    if number not in known:
+        event = transaction.event("WHERE sequence = ? AND kind = 'periods'", number)
+        if event is None:
+            raise LedgerCorrupt(f"event {number} names no periods")
+        known[number] = named_division(event, queries.sealed(transaction, event))
+    return known[number]
+
+
+def periods_charged(transaction: Transaction, asked: Charge) -> tuple[str, ...] | None:
+    """Return the periods that a request is charged to; None where its data have none."""
+    division = find_division(transaction, asked.budget)
+    if division is None and asked.periods is None:
         return None
-    if number not in known.divisions:
-        event = transaction.event("WHERE sequence = ?", number)
-        assert event is not None  # its number was read from it
-        known.divisions[number] = named_division(event, queries.sealed(transaction, event))
-    return known.divisions[number]
+    before = None if asked.division is None else _numbered(transaction, asked.division)
+    return charged_periods(division, asked.periods, before)
 
 
 def by_period(transaction: Transaction, budget: Budget) -> Mapping[str, Fraction]:

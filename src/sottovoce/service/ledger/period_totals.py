@@ -73,19 +73,24 @@ def moved(totals: Mapping[str, Fraction], periods: Iterable[str] | None, cost: F
     return {**totals, **{name: totals[name] + cost for name in (totals if periods is None else periods)}}
 
 
-def charged_periods(division: Division | None, periods: tuple[str, ...] | None, number: int | None) -> tuple[str, ...]:
+def charged_periods(
+    division: Division | None, periods: tuple[str, ...] | None, before: Division | None
+) -> tuple[str, ...]:
     """Return the periods that a question is charged to: all, where it was priced without any.
 
-    Raises
-    ------
-    InvalidValue
-        If they are none of the budget's, or were named anew since the question was priced.
+    Parameters
+    ----------
+    division
+        The periods that there are.
+    periods, before
+        Those that the question reads, and those that there were when it was priced: what was in none of them then may
+        be in one that was named since.
     """
     if division is None:
         raise InvalidValue("this budget has no periods, so a question reads none of them")
     if periods is None:
         return division.names
-    if number is not None and number != division.number:
-        raise InvalidValue("the periods of this budget were named anew a moment ago; ask again")
+    if before is not None and before != division and division.others in periods:
+        return tuple(name for name in division.names if name in periods or name not in before.names)
     division.check(periods)
     return periods

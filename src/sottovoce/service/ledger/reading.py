@@ -14,10 +14,10 @@ from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt
 from sottovoce.privacy.promises import Promise
 from sottovoce.service.ledger import queries
 from sottovoce.service.ledger.anchor import Noting
-from sottovoce.service.ledger.charging import what_is_left
+from sottovoce.service.ledger.charging import Charge, what_is_left
 from sottovoce.service.ledger.checkpoint import WORTHWHILE, Checkpoints, head_of
 from sottovoce.service.ledger.hash_chain import EMPTY, Head
-from sottovoce.service.ledger.period_queries import by_period, find_division
+from sottovoce.service.ledger.period_queries import by_period, find_division, periods_charged, total_after
 from sottovoce.service.ledger.period_totals import Spending
 from sottovoce.service.ledger.records import Budget, DataVersion, Division, Entry, State
 from sottovoce.service.ledger.replay import Replay
@@ -132,6 +132,14 @@ class LedgerReading:
         """Return exactly what was spent of each period of a budget; nothing where it has none."""
         with self._looking() as transaction:
             return {} if find_division(transaction, budget) is None else dict(by_period(transaction, budget))
+
+    def check_covered(self, asked: Charge) -> None:
+        """Raise what charging a request would raise now. Nothing is spent."""
+        with self._looking() as transaction:
+            periods = periods_charged(transaction, asked)
+            for budget, cost in ((asked.budget, asked.cost), (asked.whole, asked.whole_cost)):
+                if budget is not None and cost is not None:
+                    total_after(transaction, budget, queries.spent(transaction, budget.id), periods, cost)
 
     def entries(self, dataset: str | None = None) -> list[Entry]:
         """Return the entries of one data set and of its parts, or of all, oldest first."""

@@ -155,6 +155,10 @@ class Division:
         """The period of the records that are in no other."""
         return self.names[-1]
 
+    def noted(self, charged: Sequence[str] | None) -> dict[str, Any]:
+        """Return what a release says of the periods that it is charged to, in plain values."""
+        return {"by": self.by, "charged": list(self.names if charged is None else charged), "of": len(self.names)}
+
     def check_extended(self, by: str, names: Sequence[str]) -> None:
         """Refuse other periods in place of these; there may be more, of records that were in none."""
         if by != self.by:
