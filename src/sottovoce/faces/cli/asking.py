@@ -35,6 +35,7 @@ def ask(
     n: shared.SecretN = None,
     protect: shared.Protect = None,
     grows: shared.Grows = None,
+    period: shared.Period = None,
     spend: shared.Spend = "5%",
     verb: Annotated[
         str | None, typer.Option(help="proportion, mean, total, sd, rate, counts, quantiles or survival.")
@@ -107,6 +108,7 @@ def ask(
         return with_records
 
     options: dict[str, Any] = {"dataset": dataset, "n": n, "protect": protect, "who": who, "grows": grows}
+    options["period"] = period
     with shared.curator_beside(data, facts, ledger, budget, check, **options) as curator:
         asking = asking_of(curator.facts or Facts({}))
         named: dict[str, Any] = {"idempotency_key": idempotency_key, "purpose": purpose, "again": again}

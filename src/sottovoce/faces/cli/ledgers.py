@@ -19,6 +19,7 @@ from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.filter import GAUSSIAN, Order
 from sottovoce.privacy.promises import ApproxDP, parse_promise
 from sottovoce.privacy.shares import percent
+from sottovoce.service.answers.period_words import left_in_words
 from sottovoce.service.ledger import Budget, DataVersion, Entry, Ledger
 from sottovoce.service.ledger.hash_chain import EMPTY
 
@@ -40,6 +41,7 @@ def open_budget(
     facts: shared.PublicFacts = None,
     protect: shared.Protect = None,
     grows: shared.Grows = None,
+    period: shared.Period = None,
     dataset: shared.DatasetName = None,
     n: shared.SecretN = None,
     types: Annotated[str | None, typer.Option(help="The types of a CSV file's columns, such as age=int64.")] = None,
@@ -57,6 +59,7 @@ def open_budget(
         "facts": near if facts is None and near.is_file() else facts,
         "protect": protect,
         "grows": grows,
+        "period": period,
         "dataset": dataset,
         "n": n,
         "types": parse_types(types),
@@ -91,6 +94,11 @@ def show(place: Place, anchor: Elsewhere = None, as_json: AsJson = False) -> Non
         versions = {b.id: ledger.versions(b) for b in budgets}
         remaining = {b.id: ledger.remaining(b) for b in budgets}
         shares = {b.id: max(0.0, 1 - b.share(float(ledger.spent(b)))) for b in budgets}
+        divisions = {b.id: ledger.division(b) for b in budgets}
+        periods = {
+            b.id: {name: max(0.0, 1 - b.share(float(total))) for name, total in ledger.spent_by_period(b).items()}
+            for b in budgets
+        }
     if as_json:
         emit(
             {
@@ -99,6 +107,11 @@ def show(place: Place, anchor: Elsewhere = None, as_json: AsJson = False) -> Non
                     | {"remaining": str(remaining[b.id]), "left": shares[b.id]}
                     | {"filter": dict(b.filter), "counted": b.counted}
                     | {"versions": [asdict(version) for version in versions[b.id]]}
+                    | (
+                        {}
+                        if (division := divisions[b.id]) is None
+                        else {"period": division.by, "periods": periods[b.id]}
+                    )
                     for b in budgets
                 ],
                 "entries": [entry.to_dict() for entry in entries],
@@ -109,6 +122,9 @@ def show(place: Place, anchor: Elsewhere = None, as_json: AsJson = False) -> Non
         (b.dataset, _budget(b, budgets), percent(shares[b.id]), _n(b, versions[b.id]), _minute(b.at)) for b in budgets
     ]
     console.print(table("Budgets", ("data set", "budget", "left", "n", "opened"), rows, left=3))
+    for b in budgets:
+        if (division := divisions[b.id]) is not None:
+            console.print(f"{escape(b.dataset)} by {escape(division.by)}: {escape(left_in_words(periods[b.id]))}")
     ways = dict.fromkeys(b.counted for b in budgets)
     console.print(f"counted: {', '.join(ways)}")
     console.print()

@@ -37,6 +37,7 @@ def regress(
     n: shared.SecretN = None,
     protect: shared.Protect = None,
     grows: shared.Grows = None,
+    period: shared.Period = None,
     spend: shared.Spend = "5%",
     where: Annotated[str | None, typer.Option(help="Only records for which this holds.")] = None,
     prior: Annotated[float | None, typer.Option(help="Prior standard deviation of the linear predictor.")] = None,
@@ -74,6 +75,7 @@ def regress(
     asked: dict[str, Any] = {"family": family, "where": where, "prior": prior, "misses": misses}
     said = {name: value for name, value in asked.items() if value is not None}
     options: dict[str, Any] = {"dataset": dataset, "n": n, "protect": protect, "who": who, "grows": grows}
+    options["period"] = period
 
     def check(whom: Protected) -> Callable[[Records], Callable[[PaidVerbs], Mechanism]]:
         known = whom.facts or Facts({})

@@ -57,6 +57,7 @@ def release(
     ] = None,
     protect: shared.Protect = None,
     grows: shared.Grows = None,
+    period: shared.Period = None,
     missing: Annotated[str | None, typer.Option(help="What a missing value counts as.")] = None,
     draws: Annotated[int, typer.Option(help="How many samples; each costs as much as the first.")] = 1,
     idempotency_key: shared.Key = None,
@@ -148,6 +149,7 @@ def release(
                 n=secret,
                 protect=option("protect", protect),
                 grows=option("grows", grows),
+                period=option("period", period),
                 who=option("who", who),
                 anchor=option("anchor", anchor),
             )

@@ -45,6 +45,10 @@ Grows = Annotated[
         "--grows", help="The data gain and correct records while their budget goes on; declared once, for good."
     ),
 ]
+Period = Annotated[
+    str | None,
+    typer.Option(help="Gives each period a budget of its own: 'admitted: monthly', a category, bands; for good."),
+]
 Spend = Annotated[str, typer.Option(help="A share of the budget such as 5%, or a promise.")]
 Level = Annotated[str, typer.Option(help="How often intervals are to hold the truth, such as 80%.")]
 Baseline = Annotated[str, typer.Option(help="How often a guess comes true without it, such as 1%.")]

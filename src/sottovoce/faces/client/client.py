@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html
 import secrets
 import ssl
@@ -10,7 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sottovoce.faces.client.errors import NotAllowed, NotFound, ServerUnreachable
-from sottovoce.faces.client.reach import LIMITED, covers, reach
+from sottovoce.faces.client.reach import LIMITED, covers, of_periods, reach
 from sottovoce.faces.client.wire import Wire
 from sottovoce.inference.cells.cell_mechanisms import mechanism_kind
 from sottovoce.inference.cells.intervals import checked_level
@@ -23,6 +24,7 @@ from sottovoce.privacy.relation import REPLACE_ONE
 from sottovoce.privacy.shares import percent
 from sottovoce.records.facts import Facts
 from sottovoce.records.facts.assumed_distribution import AssumedDistribution, imagined_of
+from sottovoce.records.facts.periods import Periods, parse_periods
 from sottovoce.service.answers.answer import Answer
 from sottovoce.service.answers.budget_account import Spend
 from sottovoce.service.answers.catalogue import CATALOGUE, Verb, spend_of
@@ -181,6 +183,7 @@ class Client(Verbs):
         purse = PrivacyFilter.from_dict(budgets["yours"]["filter"])
         n = None if offer.promise.relation.hides_n else self.n
         mechanism = mechanism_kind(asked).calibrate(asked, n, offer.promise, price=purse.cost)
+        budgets = of_periods(budgets, self._reached(asked.where, mechanism))
         if not covers(budgets, mechanism.profile):
             raise _uncovered(offer.share, *reach(budgets))
         return offer
@@ -238,7 +241,21 @@ class Client(Verbs):
 
     def _share_left(self, part: Budget | None, where: str | None = None) -> float:
         _own(part, {})
-        return reach(self._budgets())[0]
+        return reach(of_periods(self._budgets(), self._reached(where)))[0]
+
+    @functools.cached_property
+    def periods(self) -> Periods | None:
+        """The periods of the data, each with a budget of its own; None where they have none."""
+        by = self._about.get("period")
+        return None if by is None else parse_periods(by, self.facts, self._about["periods"])
+
+    def left_by_period(self) -> dict[str, float]:
+        """Return the share of the token's budget that each period has left; nothing where there are none."""
+        return {name: 1 - spent for name, spent in (self._budget().get("periods") or {}).items()}
+
+    def _reached(self, where: str | None, mechanism: Any = None) -> tuple[str, ...] | None:
+        """Return the periods that a question is charged to; None where it may be all, or there are none."""
+        return None if self.periods is None else self.periods.read_by(mechanism, where, self.facts.person)
 
     def _purse(self, part: Budget | None) -> tuple[PrivacyFilter, int | None]:
         _own(part, {})

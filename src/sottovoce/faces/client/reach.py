@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sottovoce.privacy.filter import PrivacyFilter
@@ -37,6 +37,17 @@ def reach(remaining: Mapping[str, Any]) -> tuple[float, bool]:
     most = _left(full) * everyone.limit
     shared = _largest(part, everyone, most) / part.limit
     return (shared, True) if shared < yours_left * (1 - _HAIR) else (yours_left, False)
+
+
+def of_periods(remaining: Mapping[str, Any], periods: Iterable[str] | None) -> dict[str, Any]:
+    """Return what is left of the fullest of some periods, or of all; the same where the data have none."""
+
+    def narrowed(status: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        if status is None or (each := status.get("periods")) is None:
+            return status
+        return {**status, "spent": max(each[name] for name in (each if periods is None else periods))}
+
+    return {word: narrowed(status) for word, status in remaining.items()}
 
 
 def covers(remaining: Mapping[str, Any], profile: Profile) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -63,10 +64,11 @@ def balance(service: Service, caller: Caller, name: str, text: str, imagining: I
     dataset.curator.check(mechanism, mechanism.columns, where=question.where)
     n = _IMAGINED if dataset.curator.n is None else dataset.curator.n
     purses = [canonical(dict(item.filter)) for item in (budget, dataset.budget)]
+    periods = dataset.curator.charged_to(mechanism, question.where).get("periods")
     curve = json.loads(_curve(canonical(question.to_dict()), n, *purses, imagining))
     for offer in curve["curve"]:
         costs = zip((budget, dataset.budget), offer.pop("costs"), strict=True)
-        offer["covered"] = all(_covers(service, item, cost) for item, cost in costs)
+        offer["covered"] = all(_covers(service, item, cost, periods) for item, cost in costs)
     return {
         "question": question.describe() + ("" if dataset.curator.n is not None else f", of {n:,} imagined records"),
         "parameter": question.parameter,
@@ -102,7 +104,7 @@ def regression_plan(
         "yours": part is not None,
         "share": budget.share(price(budget, claimed)),
         **_left(service, caller, dataset),
-        "covered": _paid(service, mechanism, dataset, part),
+        "covered": _paid(service, mechanism, dataset, part, asked.where),
     }
 
 
@@ -110,19 +112,20 @@ def covered(service: Service, caller: Caller, name: str, question: VerbQuestion)
     """Return whether what is left pays for a question: of the caller's part, where they have one, and of the whole."""
     dataset = service._dataset(caller, "ask", name)
     part = dataset.parts.get(caller.analyst)
-    _, mechanism = question.built(dataset.config, dataset.curator, part)
-    return _paid(service, mechanism, dataset, part)
+    asked, mechanism = question.built(dataset.config, dataset.curator, part)
+    return _paid(service, mechanism, dataset, part, asked.where)
 
 
-def _paid(service: Service, mechanism: Mechanism, dataset: Dataset, part: Budget | None) -> bool:
+def _paid(service: Service, mechanism: Mechanism, dataset: Dataset, part: Budget | None, where: str | None) -> bool:
     claimed = dataset.curator.claimed(mechanism.profile)
     budgets = [dataset.budget] if part is None else [part, dataset.budget]
-    return all(_covers(service, item, price(item, claimed)) for item in budgets)
+    periods = dataset.curator.charged_to(mechanism, where).get("periods")
+    return all(_covers(service, item, price(item, claimed), periods) for item in budgets)
 
 
-def _covers(service: Service, budget: Budget, cost: float) -> bool:
+def _covers(service: Service, budget: Budget, cost: float, periods: Iterable[str] | None) -> bool:
     """Return whether what is left of a budget covers a cost: the sum is exact, as it is where it is charged."""
-    return math.isfinite(cost) and service.ledger.spent(budget) + Fraction(cost) <= Fraction(budget.limit)
+    return math.isfinite(cost) and service.ledger.spent(budget, periods) + Fraction(cost) <= Fraction(budget.limit)
 
 
 def _left(service: Service, caller: Caller, dataset: Dataset) -> dict[str, Any]:

@@ -70,6 +70,8 @@ class DatasetConfig:
     """Who is protected: persons where a column says whose a row is, unless ``"rows"`` is said."""
     grows: bool = False
     """Whether the data gain, lose and correct records while their budget goes on."""
+    period: str | None = None
+    """What says the period of a record, where each has a budget of its own, such as ``admitted: monthly``."""
     order: Order | None = None
     types: Mapping[str, str] = field(default_factory=dict)
     title: str = ""
@@ -263,6 +265,7 @@ def _dataset(name: str, section: Section) -> DatasetConfig:
         n=n,
         protect=_protect(section),
         grows=section.flag("grows", default=False),
+        period=section.text("period", "") or None,
         order=float(order) if numbered else order,
         types=_types(section),
         title=section.text("title", name),

@@ -113,7 +113,7 @@ class Dataset:
             _check_columns(config, table.schema)
             options: dict[str, Any] = {"dataset": config.dataset or config.name, "order": config.order, "who": "server"}
             options |= {"facts": config.facts, "n": config.n, "protect": config.protect}
-            options["grows"] = True if config.grows else None
+            options |= {"grows": True if config.grows else None, "period": config.period}
             self.curator = opened.enter_context(Curator(table, ledger, config.budget, **options))
             self.parts = {
                 analyst.name: self._open_part(analyst) for analyst in analysts if config.name in analyst.budgets
@@ -160,6 +160,8 @@ class Dataset:
             "description": self.config.description,
             "n": self.curator.n,
             "grows": self.curator.grows,
+            "period": None if self.curator.periods is None else self.curator.periods.by,
+            "periods": None if self.curator.periods is None else list(self.curator.periods.names),
             "unit": self.budget.relation.unit,
             "rows_of_persons": self.curator.protects_rows_of_persons,
             "budget": self.budget.promise.to_dict(),

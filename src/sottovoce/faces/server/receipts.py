@@ -96,7 +96,7 @@ def receipt_of(entry: Entry, part: Budget, whole: Budget, *, issuer: str, analys
         "share": {"yours": part.share(entry.cost), "whole": whole.share(of_whole)},
         "budget": {"yours": part.promise.to_dict(), "whole": whole.promise.to_dict()},
         "value_hash": entry.value_hash,
-    }
+    } | ({} if entry.periods is None else {"periods": list(entry.periods)})
 
 
 def verify_receipt(

@@ -6,7 +6,7 @@ written around it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -16,6 +16,9 @@ from sottovoce.faces.server.receipts import Signer, receipt_of
 from sottovoce.service.ledger import Budget, Entry
 from sottovoce.service.ledger.charging import what_is_left
 from sottovoce.service.ledger.hash_chain import SealedText, canonical, canonical_object
+
+Spent = Fraction | Mapping[str, Fraction]
+"""What was spent of a budget, or of each period of one."""
 
 
 class ResponseBuilder:
@@ -48,7 +51,7 @@ class ResponseBuilder:
         statement = {"entry": entry.id, "at": entry.at, "value_hash": entry.value_hash, "state": str(entry.state)}
         return self._signer.sign(self._receipt | statement)
 
-    def told(self, entry: Entry, release: str, spent: Sequence[Fraction]) -> dict[str, Any]:
+    def told(self, entry: Entry, release: str, spent: Sequence[Spent]) -> dict[str, Any]:
         """Return all that is said of an answer; what is JSON already stays so (`SealedText`).
 
         `spent` is what is spent of the part and of the whole.
@@ -70,9 +73,9 @@ class _Left:
         self._budget = budget
         fixed = left_of(budget, Fraction(0))
         self._fixed: dict[str, Any] = {name: SealedText(canonical(fixed[name])) for name in ("budget", "filter")}
-        self._last: tuple[Fraction | None, SealedText] = None, SealedText("")
+        self._last: tuple[Spent | None, SealedText] = None, SealedText("")
 
-    def text(self, spent: Fraction) -> SealedText:
+    def text(self, spent: Spent) -> SealedText:
         known, text = self._last
         if known is None or spent != known:
             text = SealedText(canonical_object(self._fixed | _changing(self._budget, spent)))
@@ -80,12 +83,15 @@ class _Left:
         return text
 
 
-def left_of(budget: Budget, spent: Fraction) -> dict[str, Any]:
-    """Return what is left of a budget, in plain values."""
+def left_of(budget: Budget, spent: Spent) -> dict[str, Any]:
+    """Return what is left of a budget, in plain values; of one with periods, of the one that has most, and of each."""
     fixed: dict[str, Any] = {"budget": budget.promise.to_dict(), "filter": dict(budget.filter)}
     return fixed | _changing(budget, spent)
 
 
-def _changing(budget: Budget, spent: Fraction) -> dict[str, Any]:
+def _changing(budget: Budget, spent: Spent) -> dict[str, Any]:
+    if not isinstance(spent, Fraction):
+        each = {name: float(total) / budget.limit if budget.limit else 1.0 for name, total in spent.items()}
+        return _changing(budget, min(spent.values())) | {"periods": each}
     share = float(spent) / budget.limit if budget.limit else 1.0
     return {"remaining": what_is_left(budget, spent).to_dict(), "spent": share}

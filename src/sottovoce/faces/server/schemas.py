@@ -204,6 +204,8 @@ class DatasetBody(BaseModel):
     title: str
     description: str
     n: int | None
+    period: str | None
+    periods: list[str] | None
     budget: dict[str, Any]
     mechanisms: list[str]
     conditions: bool
@@ -212,12 +214,16 @@ class DatasetBody(BaseModel):
 
 
 class BudgetBody(BaseModel):
-    """A budget, what is left of it, and the share that is spent."""
+    """A budget, what is left of it, and the share that is spent; by period where the data have any.
+
+    What is left is then that of the period that has most.
+    """
 
     budget: dict[str, Any]
     filter: dict[str, Any]
     remaining: dict[str, Any]
     spent: float
+    periods: dict[str, float] | None = None
 
 
 class RemainingBody(BaseModel):

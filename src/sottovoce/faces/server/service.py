@@ -206,13 +206,14 @@ class Service(PaidAnswers):
         target = target_of(question.target)
         imagined = imagined_mean(model.system) if mean is None else mean
         budgets = {"yours": dataset.parts.get(caller.analyst), "whole": dataset.budget}
-        spent = {word: self.ledger.spent(budget) for word, budget in budgets.items() if budget is not None}
         choices = []
         for mechanism in (m for m in dataset.config.names_for(model.system) if only is None or m in only):
             choice, built = choice_of(mechanism, model.system, dataset.curator.n, target, imagined)
             if built is not None:
+                periods = dataset.curator.charged_to(built, question.where).get("periods")
                 choice["price"] = {
-                    word: budget and priced(built.profile, budget, spent[word]) for word, budget in budgets.items()
+                    word: budget and priced(built.profile, budget, self.ledger.spent(budget, periods))
+                    for word, budget in budgets.items()
                 }
             choices.append(choice)
         choices.sort(key=_expected)
@@ -268,6 +269,10 @@ class Service(PaidAnswers):
             for analyst, budget in [("", dataset.budget), *dataset.parts.items()]:
                 share = float(self.ledger.spent(budget)) / budget.limit if budget.limit else 1.0
                 gauges.append(("spent_share", "Share of a budget spent.", {"dataset": name, "analyst": analyst}, share))
+                for period, total in self.ledger.spent_by_period(budget).items():
+                    labels = {"dataset": name, "analyst": analyst, "period": period}
+                    share = float(total) / budget.limit if budget.limit else 1.0
+                    gauges.append(("period_spent_share", "Share of a period's budget spent.", labels, share))
         return self.metrics.text(gauges)
 
     def problem(self) -> str | None:

@@ -244,6 +244,15 @@ class Periods:
             raise InvalidValue(f"the condition holds in no period of {self.by!r}: {where}")
         return result
 
+    def read_by(self, mechanism: Any, where: str | None, person: str | None) -> tuple[str, ...]:
+        """Return the periods that a mechanism reads.
+
+        Of persons only readings of persons look at no row for which the condition does not hold; others are charged to
+        all periods.
+        """
+        first = person is None or getattr(getattr(mechanism, "reading", None), "persons", False)
+        return self.reached(where) if first else self.names
+
     def check_type(self, schema: Mapping[str, str]) -> None:
         """Refuse a column that is not there, or of days that are kept as something else."""
         kind = schema.get(self.column)

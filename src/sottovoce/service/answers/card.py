@@ -130,6 +130,11 @@ def card(
         {"topic": first["topic"], "answer": first["answer"].format(**numbers), "covered": first.get("covered", True)}
         for first in words["card"]["questions"]
     ]
+    division = result.division(budget)
+    if division is not None:
+        numbers["by"] = division.by
+    said = words["card"]["periods"]
+    periods = () if division is None else (said[budget.relation.unit], said["stays"])
     content = {
         "card": VERSION,
         "language": language,
@@ -155,11 +160,15 @@ def card(
         "releases": releases,
         "unanswered": unanswered,
         "given_up": len(entries) - len(counted),
-        "assumptions": [text.format(**numbers) for text in words["card"]["assumptions"].values()],
+        "assumptions": [text.format(**numbers) for text in [*words["card"]["assumptions"].values(), *periods]],
         "never": [text.format(**numbers) for text in words["card"]["never"].values()],
         "questions": questions,
         "head": {"count": head.count, "hash": head.hash},
     }
+    if division is not None:
+        spent = result.spent_by_period(budget)
+        each = {name: min(1.0, float(total) / budget.limit) if budget.limit else 1.0 for name, total in spent.items()}
+        content["periods"] = {"by": division.by, "spent": each}
     return Card(content)
 
 

@@ -130,6 +130,8 @@ def divided(
     before = ledger.division(budget)
     if period is None and (before is None or facts is None or not _knows(facts, before.by)):
         return before, None
+    if before is not None and period is not None and parse_periods(period, facts).by != before.by:  # type: ignore[arg-type]
+        raise InvalidValue(f"the periods of {budget.dataset!r} were named by {before.by!r}, for good. Got {period!r}")
     known = () if before is None else before.names
     periods = parse_periods(period or before.by, facts, known)  # type: ignore[union-attr, arg-type]
     periods.check_type(schema)

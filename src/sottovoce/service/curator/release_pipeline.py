@@ -175,7 +175,7 @@ class ReleasePipeline(BudgetAccount):
             question["data"] = data
         cost = self.claimed(mechanism.cost(draws))
         asked = shown | {"mechanism": mechanism.to_dict()} | question  # nobody talks over what is asked
-        known = self._charged_to(mechanism, where)
+        known = self.charged_to(mechanism, where)
         charge = self._ledger.charge(budget, cost, asked, accept_unproven=accept_unproven, **known)
         noted = {} if self._division is None else {"periods": self._division.noted(known.get("periods"))}
 
@@ -244,15 +244,11 @@ class ReleasePipeline(BudgetAccount):
         self.ensure_available()
         self._ledger.check_covered(charge)
 
-    def _charged_to(self, mechanism: Mechanism, where: str | None) -> dict[str, Any]:
-        """Return the periods that a question reads, by its condition; nothing where it may read any.
-
-        Of persons only readings of persons look at no row for which the condition does not hold.
-        """
-        first = self.person is None or getattr(getattr(mechanism, "reading", None), "persons", False)
-        if self.periods is None or self._division is None or not first:
+    def charged_to(self, mechanism: Mechanism, where: str | None) -> dict[str, Any]:
+        """Return the periods that a question reads; nothing where there are none, or it may read any."""
+        if self.periods is None or self._division is None:
             return {}
-        return {"periods": self.periods.reached(where), "division": self._division.number}
+        return {"periods": self.periods.read_by(mechanism, where, self.person), "division": self._division.number}
 
     def reserving(self, priced: Quote, *, key: str | None = None, who: str | None = None) -> About:
         """Return the change that `reserve` makes, for `Ledger.write`, which returns what is paid or was told before."""

@@ -17,7 +17,7 @@ from sottovoce.service.ledger import queries
 from sottovoce.service.ledger.charging import Charge, Reservation, answered
 from sottovoce.service.ledger.group_commit import About, Change
 from sottovoce.service.ledger.hash_chain import Head, SealedText, canonical, commit_body, digest, reserve_body
-from sottovoce.service.ledger.period_queries import find_division, given_back, periods_charged, total_after
+from sottovoce.service.ledger.period_queries import find_division, given_back, periods_charged, spending, total_after
 from sottovoce.service.ledger.records import Budget, DataVersion, Division, Entry, State
 from sottovoce.service.ledger.schema import now
 from sottovoce.service.ledger.transaction import Transaction
@@ -192,9 +192,7 @@ def committed(reservation: Reservation, content: Mapping[str, Any], value: str |
 
 def totalling(change: About, budgets: Sequence[Budget]) -> About:
     """Make a change; what it returns comes back with what is spent of some budgets after it."""
-    return change.then(
-        lambda found, transaction: (found, [queries.spent(transaction, budget.id) for budget in budgets])
-    )
+    return change.then(lambda found, transaction: (found, [spending(transaction, budget) for budget in budgets]))
 
 
 def voiding(reservation: Reservation, note: str, known: Callable[[int], Budget]) -> Change:

@@ -67,6 +67,12 @@ def by_period(transaction: Transaction, budget: Budget) -> Mapping[str, Fraction
     return known.totals
 
 
+def spending(transaction: Transaction, budget: Budget) -> Fraction | Mapping[str, Fraction]:
+    """Return exactly what is spent of a budget; of one with periods, what of each is."""
+    divided = find_division(transaction, budget) is not None
+    return by_period(transaction, budget) if divided else queries.spent(transaction, budget.id)
+
+
 def total_after(
     transaction: Transaction, budget: Budget, spent: Fraction, periods: Sequence[str] | None, cost: float
 ) -> Fraction:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from sottovoce.service.ledger.anchor import Noting
 from sottovoce.service.ledger.charging import Charge, what_is_left
 from sottovoce.service.ledger.checkpoint import WORTHWHILE, Checkpoints, head_of
 from sottovoce.service.ledger.hash_chain import EMPTY, Head
-from sottovoce.service.ledger.period_queries import by_period, find_division, periods_charged, total_after
+from sottovoce.service.ledger.period_queries import find_division, periods_charged, spending, total_after
 from sottovoce.service.ledger.period_totals import Spending
 from sottovoce.service.ledger.records import Budget, DataVersion, Division, Entry, State
 from sottovoce.service.ledger.replay import Replay
@@ -130,8 +130,8 @@ class LedgerReading:
 
     def spent_by_period(self, budget: Budget) -> dict[str, Fraction]:
         """Return exactly what was spent of each period of a budget; nothing where it has none."""
-        with self._looking() as transaction:
-            return {} if find_division(transaction, budget) is None else dict(by_period(transaction, budget))
+        (result,) = self.totals([budget])
+        return {} if isinstance(result, Fraction) else dict(result)
 
     def check_covered(self, asked: Charge) -> None:
         """Raise what charging a request would raise now. Nothing is spent."""
@@ -173,14 +173,17 @@ class LedgerReading:
         """Return what was reserved and has not ended: under way now, or left by a process that died."""
         return [entry for entry in self.entries(dataset) if entry.state is State.PENDING]
 
-    def spent(self, budget: Budget) -> Fraction:
-        """Return exactly what was spent, in the filter's units; of a budget with periods, of the fullest."""
-        return self.totals([budget])[0]
+    def spent(self, budget: Budget, periods: Iterable[str] | None = None) -> Fraction:
+        """Return exactly what was spent, in the filter's units; of a budget with periods, of the fullest of these."""
+        (result,) = self.totals([budget])
+        if isinstance(result, Fraction):
+            return result
+        return max(result[name] for name in (result if periods is None else periods))
 
-    def totals(self, budgets: Sequence[Budget]) -> list[Fraction]:
-        """Return exactly what was spent of each budget, at one moment."""
+    def totals(self, budgets: Sequence[Budget]) -> list[Fraction | Mapping[str, Fraction]]:
+        """Return exactly what was spent of each budget, at one moment; of one with periods, of each of these."""
         with self._looking() as transaction:
-            return [queries.spent(transaction, budget.id) for budget in budgets]
+            return [spending(transaction, budget) for budget in budgets]
 
     def last_cost(self, budget: Budget) -> float | None:
         """Return what the last entry that was not given up cost a budget; a whole is charged what its parts are."""

@@ -47,6 +47,10 @@ def gauges(remaining: Mapping[str, Any], words: Mapping[str, str | None] | None 
                 "label": label,
                 "left": (words or {}).get(word) or f"{percent(share_left)} left{why}",
                 "picture": rail(share_left, (), label, about, kind=kind),
+                "periods": [
+                    {"name": name, "left": max(1.0 - spent, 0.0), "percent": percent(max(1.0 - spent, 0.0))}
+                    for name, spent in (status.get("periods") or {}).items()
+                ],
             }
         )
     return shown
