@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
@@ -14,6 +17,9 @@ import pytest
 import sottovoce as sv
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
 from sottovoce.service.answers.description import equal_widths
+from sottovoce.service.answers.word_table import word_document
+
+WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 
 N = 4000
 FACTS = sv.Facts(
@@ -82,7 +88,7 @@ def test_one_price_is_split_and_every_question_has_an_entry(curator: sv.Curator)
     assert again.entries == described.entries and curator.share_left() == pytest.approx(0.8, abs=1e-6)
     assert again.rows == described.rows
     head, body = described.paper_lines()
-    assert head == ["", "A", "B"]
+    assert head == ["", "A", "B", "B less A", "P(sign)"]
     assert [line[0] for line in body] == [
         "age, mean (SD)",
         "age, median [IQR]",
@@ -96,6 +102,62 @@ def test_one_price_is_split_and_every_question_has_an_entry(curator: sv.Curator)
     assert "age, mean (SD)" in described.to_markdown() and r"\toprule" in described.to_latex(label="t")
     assert "<table>" in described._repr_html_() and "entries" in described.summary()
     json.dumps(described.to_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize("curator", [sv.PureDP(300.0)], indirect=True)
+def test_groups_are_compared_and_it_is_said_how_many_differences_were(curator: sv.Curator) -> None:
+    described = curator.describe(["age", "smoker", "grade"], by="ward", spend=0.9)
+    apart = {(row["column"], row["value"]): row for row in described.differences}
+    assert list(apart) == [("age", None), ("smoker", True), ("grade", "mild"), ("grade", "severe")]
+    frame = patients()
+    means, shares = (
+        frame.groupby("ward")["age"].mean(),
+        frame.groupby("ward")["grade"].agg(lambda g: np.mean(g == "mild")),
+    )
+    age, mild = apart["age", None], apart["grade", "mild"]
+    assert age["group"] == "B" and age["beside"] == "A" and age["probability"] > 0.999
+    assert age["estimate"] == pytest.approx(means["B"] - means["A"], abs=0.3)
+    assert mild["estimate"] == pytest.approx(shares["B"] - shares["A"], abs=0.01)
+    assert mild["low"] < mild["estimate"] < mild["high"]
+    assert mild["probability"] == pytest.approx(apart["grade", "severe"]["probability"], abs=1e-9)
+    assert any("4 differences between groups were compared" in note for note in described.notes)
+    line = next(line for line in described.paper_lines()[1] if line[0] == "age, mean (SD)")
+    assert line[3].startswith("-") and line[4] == ">0.999"
+    assert described.to_dict()["differences"] == described.differences
+
+
+def test_more_than_two_groups_are_set_beside_the_first(curator: sv.Curator) -> None:
+    described = curator.describe("grade", by=["ward", "age: under 50, 50+"], spend=0.2)
+    groups = [row["group"] for row in described.differences if row["value"] == "mild"]
+    assert groups == ["A / 50 and over", "B / under 50", "B / 50 and over"]
+    assert "P(sign)" not in described.paper_lines()[0]
+    assert curator.describe("grade", spend=0.1).differences == []
+
+
+def test_the_table_is_written_for_word_and_for_great_tables(curator: sv.Curator, tmp_path: Path) -> None:
+    described = curator.describe(["age", "grade"], by="ward", spend=0.2)
+    described.to_docx(tmp_path / "t.docx")
+    with zipfile.ZipFile(tmp_path / "t.docx") as archive:
+        assert archive.testzip() is None
+        tree = ElementTree.fromstring(archive.read("word/document.xml"))
+    cells = ["".join(cell.itertext()) for cell in tree.iter(f"{WORD}tc")]
+    head, body = described.paper_lines()
+    assert cells == [cell for line in [head, *body] for cell in line]
+    gt = pytest.importorskip("great_tables")
+    typeset = described.as_gt()
+    assert isinstance(typeset, gt.GT) and "age, mean (SD)" in typeset.as_raw_html()
+    regression = curator.regress("smoker ~ age", spend=0.2)
+    assert "odds ratio" in regression.as_gt().as_raw_html()
+    regression.to_docx(tmp_path / "r.docx")
+    assert zipfile.is_zipfile(tmp_path / "r.docx")
+
+
+def test_a_word_document_holds_whatever_a_name_may_be() -> None:
+    document = word_document("a & <b>\x00", ["\ud800", "n"], [["]]>", "1"]], ["note"], 1)
+    with zipfile.ZipFile(io.BytesIO(document)) as archive:
+        text = "".join(ElementTree.fromstring(archive.read("word/document.xml")).itertext())
+    assert text == "a & <b>n]]>1Note."
+    assert document == word_document("a & <b>\x00", ["\ud800", "n"], [["]]>", "1"]], ["note"], 1)
 
 
 def test_nothing_is_asked_unless_all_is_covered_and_a_part_that_was_charged_is_said(
@@ -125,7 +187,7 @@ def test_without_groups_and_with_a_condition(curator: sv.Curator) -> None:
     missing = next(row for row in bare.rows if (row["column"], row["statistic"]) == ("age", "missing"))
     assert missing["low"] <= patients()["age"].isna().sum() <= missing["high"]
     some = curator.describe("smoker", by="age: under 50, 50+", where="grade = 'mild'", spend=0.1)
-    assert some.paper_lines()[0] == ["", "under 50", "50 and over"]
+    assert some.paper_lines()[0] == ["", "under 50", "50 and over", "50 and over less under 50", "P(sign)"]
     one = curator.describe("grade", by="ward", where="ward = 'A'", spend=0.05)
     assert one.paper_lines()[0] == ["", "A"]
 

@@ -62,10 +62,19 @@ class SurvivalPosterior(CellsPosterior):
         return np.where(self.unknown(level).reshape(-1, 1), self.public_range, ends)
 
     def unknown(self, level: float = 0.95) -> NDArray[np.bool_]:
-        """Return at which cuts of each group nothing is known, (groups, cells): perhaps nobody was followed so far."""
-        least = central(self.at_risk.reshape(len(self.at_risk), -1), max(checked_level(level), 0.8))[:, 0]
-        hidden = (least < _ANYBODY).reshape(self.at_risk.shape[1:])
-        return np.asarray(np.logical_or.accumulate(hidden, axis=1))
+        """Return at which cuts of each group nothing is known, (groups, cells): perhaps nobody was followed so far.
+
+        So it is where perhaps nobody is at risk as the cell begins, and where surely somebody is censored in it and
+        perhaps nobody stays to its end: how far events went on after the last was censored, nothing says.
+        """
+        certain = max(checked_level(level), 0.8)
+
+        def least(counts: Floats) -> Floats:
+            return central(counts.reshape(len(counts), -1), certain)[:, 0].reshape(counts.shape[1:])
+
+        staying = self.at_risk - self.events - self.censored
+        ended = (least(self.censored) >= _ANYBODY) & (least(staying) < _ANYBODY)
+        return np.asarray(np.logical_or.accumulate((least(self.at_risk) < _ANYBODY) | ended, axis=1))
 
     @property
     def at_risk(self) -> Floats:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,10 +27,11 @@ from sottovoce.records.facts import Category, Cells, Count, Facts, Flag, Number
 from sottovoce.records.facts.column_names import quoted
 from sottovoce.records.facts.excluded_groups import groups_kept
 from sottovoce.service.answers.answer import Answer
-from sottovoce.service.answers.digits import formatted
+from sottovoce.service.answers.digits import formatted, sure
 from sottovoce.service.answers.display import footing, shown
-from sottovoce.service.answers.paper_table import in_latex, in_markdown, latex_words
+from sottovoce.service.answers.paper_table import in_great_tables, in_latex, in_markdown, latex_words
 from sottovoce.service.answers.trade_off import TradeOff
+from sottovoce.service.answers.word_table import word_document
 
 __all__ = ["Description", "equal_widths", "table_questions", "width_of"]
 
@@ -44,6 +47,11 @@ _NORMAL = 1.96
 """So many standard deviations are half of an interval of 95 %."""
 _QUARTILES = (0.25, 0.5, 0.75)
 _ALL = "all"
+_BESIDE = 2
+"""Of so many groups the table has a column of differences; of more `differences` has them."""
+_COMPARED = (
+    "{:,} differences between groups were compared: of so many that are none, about {:.2g} intervals leave out zero"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,26 +185,80 @@ class Description:
         posterior: Any = self._answer("counts", _last(self.by, self.facts)).posterior
         return posterior  # type: ignore[no-any-return]
 
+    @cached_property
+    def _shares(self) -> dict[str, tuple[list[Any], list[Floats], list[Floats]]]:
+        """Of each column of values: the values, and for every group draws of their shares and of the counts."""
+        result = {}
+        for name in self.columns:
+            if not isinstance(self.facts[name], Flag | Category):
+                continue
+            posterior: Any = self._answer("counts", name).posterior
+            cells = posterior.question.cells
+            shape = [axis.size - axis.missing for axis in cells.axes[:-1]]
+            draws = posterior.draws.reshape(len(posterior.draws), *cells.shape)
+            for place, size in enumerate(shape):  # without the cells of records whose group is missing
+                draws = np.take(draws, range(size), axis=place + 1)
+            draws = draws.reshape(len(draws), -1, cells.shape[-1])
+            axis = cells.axes[-1]
+            values = list(axis.labels[: axis.size - axis.missing])
+            shares, counts, rng = [], [], seeded_rng(_SEED)
+            for place in self._kept:
+                counts.append(draws[:, place])
+                parts = rng.standard_gamma(draws[:, place, : len(values)] + _PRIOR / len(values)) + 1e-300
+                shares.append(parts / parts.sum(axis=1, keepdims=True))
+            result[name] = values, shares, counts
+        return result
+
     def _of_values(self, name: str) -> list[dict[str, Any]]:
-        posterior: Any = self._answer("counts", name).posterior
-        cells = posterior.question.cells
-        shape = [axis.size - axis.missing for axis in cells.axes[:-1]]
-        draws = posterior.draws.reshape(len(posterior.draws), *cells.shape)
-        for place, size in enumerate(shape):  # without the cells of records whose group is missing
-            draws = np.take(draws, range(size), axis=place + 1)
-        draws = draws.reshape(len(draws), -1, cells.shape[-1])
-        axis, rows = cells.axes[-1], []
-        values = axis.labels[: axis.size - axis.missing]
-        for group, place in zip(self._groups, self._kept, strict=True):
-            counts = draws[:, place]
-            parts = seeded_rng(_SEED).standard_gamma(counts[:, : len(values)] + _PRIOR / len(values)) + 1e-300
-            shares = parts / parts.sum(axis=1, keepdims=True)
+        values, every, counted = self._shares[name]
+        rows = []
+        for group, shares, counts in zip(self._groups, every, counted, strict=True):
             for k, value in enumerate(values):
                 rows.append(self._row(name, "count", value, group, _ends(counts[:, [k]], self.level)))
                 rows.append(self._row(name, "share", value, group, _ends(shares[:, [k]], self.level)))
-            if axis.missing:
+            if counts.shape[1] > len(values):
                 rows.append(self._row(name, "missing", None, group, _ends(counts[:, [-1]], self.level)))
         return rows
+
+    # The groups beside each other.
+
+    @cached_property
+    def differences(self) -> list[dict[str, Any]]:
+        """How each group differs from the first, of means and of shares: the interval, and how sure its sign is.
+
+        Rows are plain values: the column, the statistic, the value, the two groups in words, estimate, low, high and
+        the probability of the sign. Nothing where there is one group. An estimate is None where noise hides a group.
+        """
+        first, *others = self._groups
+        rows: list[dict[str, Any]] = []
+        for name in self.columns:
+            values = self._values_of(name)
+            for group in others:
+                for value in values:
+                    statistic = "mean" if value is None else "share"
+                    numbers = self._apart(name, value, group, first)
+                    said = {"column": name, "statistic": statistic, "value": value}
+                    rows.append(said | {"group": _named(group), "beside": _named(first)} | numbers)
+        return rows
+
+    def _values_of(self, name: str) -> list[Any]:
+        column = self.facts[name]
+        if isinstance(column, Flag):
+            return [True]
+        return list(column.categories) if isinstance(column, Category) else [None]
+
+    def _apart(self, name: str, value: Any, group: tuple[Any, ...], other: tuple[Any, ...]) -> dict[str, Any]:
+        if value is None:
+            apart = self._answer("mean", name).difference(group, other)
+            draws, known = apart.draws, apart.told
+            ends = {"estimate": apart.estimate if known else None, "low": apart.low, "high": apart.high}
+        else:
+            place = list(self._shares[name][0]).index(value)
+            shares = [self._shares[name][1][self._groups.index(item)][:, place] for item in (group, other)]
+            draws, known = shares[0] - shares[1], True
+            ends = _ends(draws[:, None], self.level)
+        above = float(np.mean(draws > 0) + np.mean(draws == 0) / 2) if known else None
+        return ends | {"probability": None if above is None else max(above, 1 - above)}
 
     # As text.
 
@@ -206,13 +268,18 @@ class Description:
         by_key: dict[tuple[Any, ...], Mapping[str, Any]] = {}
         for row in self.rows:
             by_key[row["column"], row["statistic"], row["value"], *(row[name] for name in self._names)] = row
-        head = ["", *(" / ".join(map(shown, group)) or _ALL for group in groups)]
+        head = ["", *(_named(group) or _ALL for group in groups)]
+        two = len(groups) == _BESIDE
+        head += [f"{_named(groups[1])} less {_named(groups[0])}", "P(sign)"] if two else []
+        apart = {(row["column"], row["statistic"], row["value"]): row for row in self.differences} if two else {}
         body = []
         for name in self.columns:
             for title, statistics, value in self._lines_of(name):
                 cells = [[by_key.get((name, said, value, *group)) for said in statistics] for group in groups]
                 if any(cell[0] is not None for cell in cells):
-                    body.append([title, *(_cell(statistics[0], cell) for cell in cells)])
+                    line = [title, *(_cell(statistics[0], cell) for cell in cells)]
+                    which = "share" if statistics[0] == "count" else statistics[0]
+                    body.append(line + (_apart_cells(apart.get((name, which, value))) if two else []))
         return head, body
 
     def _lines_of(self, name: str) -> list[tuple[str, tuple[str, ...], Any]]:
@@ -234,6 +301,8 @@ class Description:
         said += ["percentages are of those with a value"]
         if self.by:
             said += [f"whoever has no {' or '.join(self._names)} is left out"]
+        if (compared := len(self.differences)) > 1:
+            said += [_COMPARED.format(compared, compared * (1 - self.level))]
         every = [note for answer in self.answers for note in answer.notes if "protected is" in note]
         return [*said, *every[:1]]
 
@@ -268,6 +337,14 @@ class Description:
         title = latex_words(self.describe()) if caption is None else caption
         return in_latex(title, *self.paper_lines(), self.notes, 1, label)
 
+    def as_gt(self) -> Any:
+        """Return the table as a `great_tables.GT`, to be styled and saved as HTML, PNG or LaTeX."""
+        return in_great_tables(self.describe(), *self.paper_lines(), self.notes, 1)
+
+    def to_docx(self, path: str | Path) -> None:
+        """Write the table into a Word document."""
+        Path(path).write_bytes(word_document(self.describe(), *self.paper_lines(), self.notes, 1))
+
     def _repr_html_(self) -> str:
         head, body = self.paper_lines()
         top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
@@ -280,6 +357,7 @@ class Description:
     def to_dict(self) -> dict[str, Any]:
         """Return the description as plain values, its rows and the answers it was made of among them."""
         state = {"question": self.describe(), "level": self.level, "share": self.share, "entries": self.entries}
+        state["differences"] = self.differences
         return state | {"table": self.rows, "answers": [answer.to_dict() for answer in self.answers]}
 
 
@@ -374,6 +452,21 @@ def _count_row(draws: Floats, level: float) -> dict[str, Any]:
 def _ends(draws: Floats, level: float) -> dict[str, Any]:
     low, high = central(draws, level)[0].tolist()
     return {"estimate": float(np.median(draws)), "low": low, "high": high}
+
+
+def _named(group: tuple[Any, ...]) -> str:
+    return " / ".join(map(shown, group))
+
+
+def _apart_cells(row: Mapping[str, Any] | None) -> list[str]:
+    """Return a difference with its interval, of shares in percent, and how sure its sign is, as cells."""
+    if row is None:
+        return ["", ""]
+    if row["estimate"] is None:
+        return ["not known", ""]
+    scale, unit = (100, " %") if row["statistic"] == "share" else (1, "")
+    middle, low, high = formatted({key: scale * row[key] for key in ("estimate", "low", "high")})
+    return [f"{middle}{unit}; {low} to {high}{unit}", sure(row["probability"])]
 
 
 def _cell(first: str, rows: Sequence[Mapping[str, Any] | None]) -> str:

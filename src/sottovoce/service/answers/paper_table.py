@@ -5,12 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from importlib import metadata
+from pathlib import Path
 from typing import Any, Protocol
 
 from sottovoce.mechanisms.release import Release, cost_in_words
+from sottovoce.privacy.errors import NotInstalled
 from sottovoce.privacy.shares import percent
+from sottovoce.service.answers.word_table import word_document
 
-__all__ = ["NOT_KNOWN", "PaperTable", "estimate_cells", "in_latex", "in_markdown", "interval_name", "latex_words"]
+__all__ = [
+    "NOT_KNOWN",
+    "PaperTable",
+    "estimate_cells",
+    "in_great_tables",
+    "in_latex",
+    "in_markdown",
+    "interval_name",
+    "latex_words",
+]
 
 _LATEX = {c: rf"\{c}" for c in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
@@ -77,6 +89,17 @@ class PaperTable:
         title = _in_latex(self.question.describe()) if caption is None else caption
         return in_latex(title, head, body, self.notes, head.index("estimate"), label)
 
+    def as_gt(self: _Printed) -> Any:
+        """Return the table as a `great_tables.GT`, to be styled and saved as HTML, PNG or LaTeX."""
+        head, body = self.paper_lines()
+        return in_great_tables(self.question.describe(), head, body, self.notes, head.index("estimate"))
+
+    def to_docx(self: _Printed, path: str | Path) -> None:
+        """Write the table into a Word document, the question above it and the notes below."""
+        head, body = self.paper_lines()
+        words = head.index("estimate")
+        Path(path).write_bytes(word_document(self.question.describe(), head, body, self.notes, words))
+
     def to_polars(self: _Printed) -> Any:
         """Return the rows of `table` as a polars frame."""
         import polars as pl  # noqa: PLC0415 - whoever asks for it has it
@@ -139,6 +162,26 @@ def in_latex(
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def in_great_tables(
+    title: str, head: Sequence[str], body: Sequence[Sequence[str]], notes: Sequence[str], words: int
+) -> Any:
+    """Return a table as a `great_tables.GT`; so many of its first columns are words."""
+    try:
+        import great_tables as gt  # noqa: PLC0415 - an extra
+    except ImportError:
+        said = "typeset tables need the tables extra: pip install 'sottovoce[tables]'"
+        raise NotInstalled(said, name="great_tables") from None
+    import pandas as pd  # noqa: PLC0415 - an extra
+
+    names = [f"c{place}" for place in range(len(head))]  # two columns may be called alike
+    frame = pd.DataFrame([list(line) for line in body], columns=names, dtype=str)
+    table = gt.GT(frame).tab_header(title=title).cols_label(dict(zip(names, head, strict=True)))
+    table = table.cols_align("left", columns=names[:words]).cols_align("right", columns=names[words:])
+    for note in notes:
+        table = table.tab_source_note(f"{note[:1].upper()}{note[1:]}.")
+    return table
 
 
 def interval_name(level: float) -> str:
