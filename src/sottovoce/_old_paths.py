@@ -37,21 +37,9 @@ ROOMS = {
 }
 """Where each room is now."""
 
-_FILES = {
-    "answers.bin_quantiles": "inference.cells.bin_quantiles",
-    "answers.cell_noise": "inference.cells.cell_noise",
-    "answers.cells_posterior": "inference.cells.cells_posterior",
-    "answers.crossed_centres": "inference.cells.crossed_centres",
-    "answers.crossed_factors": "inference.cells.crossed_factors",
-    "answers.groups": "inference.cells.groups",
-    "answers.intervals": "inference.cells.intervals",
-    "answers.latent_cells": "inference.cells.latent_cells",
-    "answers.moments": "inference.cells.moments",
-    "answers.noisy_cells": "inference.cells.noisy_cells",
-    "answers.pooling": "inference.cells.pooling",
-    "answers.questions": "inference.cells.questions",
-    "answers.style": "inference.figures",
-}
+_CELLS = ("bin_quantiles", "cell_noise", "cells_posterior", "crossed_centres", "crossed_factors", "groups", "intervals")
+_CELLS += ("latent_cells", "moments", "noisy_cells", "pooling", "questions")
+_FILES = {f"answers.{name}": f"inference.cells.{name}" for name in _CELLS} | {"answers.style": "inference.figures"}
 """Files of the old ``answers`` that are now among the cells of inference."""
 
 _PREFIX = "sottovoce."

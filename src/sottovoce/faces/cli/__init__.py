@@ -21,63 +21,45 @@ from sottovoce.faces.cli.plain_words import take_plainly
 __all__ = ["COMMANDS", "application", "main"]
 
 COMMANDS = {
-    "facts": ("sottovoce.faces.cli.facts:facts", "Write a template of the public facts of a table, to be filled in."),
-    "plan": (
-        "sottovoce.faces.cli.planning:plan",
-        "Compare the mechanisms that keep a promise, or say what an accuracy costs.",
-    ),
-    "ask": ("sottovoce.faces.cli.asking:ask", "Answer a question with an interval in every row."),
+    "facts": ("facts:facts", "Write a template of the public facts of a table, to be filled in."),
+    "plan": ("planning:plan", "Compare the mechanisms that keep a promise, or say what an accuracy costs."),
+    "ask": ("asking:ask", "Answer a question with an interval in every row."),
     "describe": (
-        "sottovoce.faces.cli.describing:describe",
+        "describing:describe",
         "Describe columns by group, as the Table 1 of a paper: means, medians, shares, and what is missing.",
     ),
-    "regress": (
-        "sottovoce.faces.cli.regressing:regress",
-        "Print a regression table with an interval in every row.",
-    ),
+    "regress": ("regressing:regress", "Print a regression table with an interval in every row."),
     "again": (
-        "sottovoce.faces.cli.again:again",
+        "again:again",
         "Tell an answer that was paid for again, and what follows from it: nothing is read, and nothing spent.",
     ),
-    "release": ("sottovoce.faces.cli.releasing:release", "Release a posterior from a table."),
-    "ledger": ("sottovoce.faces.cli.ledgers:app", "Open, show, verify and export a ledger."),
+    "release": ("releasing:release", "Release a posterior from a table."),
+    "ledger": ("ledgers:app", "Open, show, verify and export a ledger."),
     "profile-graph": (
-        "sottovoce.faces.cli.profile_graph:app",
+        "profile_graph:app",
         "Hide which distribution a record came from: plan a mechanism, or release a column.",
     ),
-    "explain": (
-        "sottovoce.faces.cli.explaining:explain",
-        "Say what a promise means, in words that a patient understands.",
-    ),
-    "card": (
-        "sottovoce.faces.cli.carding:card",
-        "Write the privacy card of a data set: its budget, every release, what it means.",
-    ),
-    "balance": (
-        "sottovoce.faces.cli.balancing:balance",
-        "Say what share of a budget an accuracy or a risk takes, and what it brings.",
-    ),
+    "explain": ("explaining:explain", "Say what a promise means, in words that a patient understands."),
+    "card": ("carding:card", "Write the privacy card of a data set: its budget, every release, what it means."),
+    "balance": ("balancing:balance", "Say what share of a budget an accuracy or a risk takes, and what it brings."),
     "audit": (
-        "sottovoce.faces.cli.auditing:audit",
+        "auditing:audit",
         "Attack a mechanism on its worst pair of data sets; exit code 8 if its claim is violated.",
     ),
     "check": (
-        "sottovoce.faces.cli.checking:check",
+        "checking:check",
         "Check this very installation: densities, samplers, noise, spending, randomness; exit code 8 if one fails.",
     ),
-    "serve": ("sottovoce.faces.cli.serving:serve", "Answer questions over HTTP until stopped."),
-    "mcp": (
-        "sottovoce.faces.cli.agents:mcp",
-        "Let an agent ask, within a part of the budget, over standard input or HTTP.",
-    ),
-    "tokens": ("sottovoce.faces.cli.serving:tokens_app", "Create, list and revoke the tokens of a server."),
-    "receipt": ("sottovoce.faces.cli.serving:receipt_app", "Check a receipt that a server signed."),
+    "serve": ("serving:serve", "Answer questions over HTTP until stopped."),
+    "mcp": ("agents:mcp", "Let an agent ask, within a part of the budget, over standard input or HTTP."),
+    "tokens": ("serving:tokens_app", "Create, list and revoke the tokens of a server."),
+    "receipt": ("serving:receipt_app", "Check a receipt that a server signed."),
     "demo": (
-        "sottovoce.faces.cli.demo:demo",
+        "demo:demo",
         "Ask three questions by group, be refused a fourth, and write a report, on 95,821 real road collisions.",
     ),
 }
-"""Every command: where it lives, and what the help says of it. A command is imported when it is run."""
+"""Every command: where it lives here, and what the help says of it. A command is imported when it is run."""
 
 _PAYING = ("ask", "describe", "regress", "release")
 """Commands that charge a budget: whoever interrupts one is told that it may have."""
@@ -107,7 +89,7 @@ def application(word: str | None = None) -> typer.Typer:
             continue
         module, _, attribute = place.partition(":")
         _postpone("numpy", "f2py", "testing")
-        result: Any = getattr(import_module(module), attribute)
+        result: Any = getattr(import_module(f"{__name__}.{module}"), attribute)
         if isinstance(result, typer.Typer):
             app.add_typer(result, name=name)
         else:
