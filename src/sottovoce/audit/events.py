@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from sottovoce.audit.bounds import Counts, Excess, Measure, noise
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Integers
 from sottovoce.privacy.profile import Profile
 
 _CANDIDATES = 240
@@ -106,7 +105,7 @@ class Pilot:
 
 
 @lru_cache
-def _places(size: int, count: int) -> NDArray[np.int64]:
+def _places(size: int, count: int) -> Integers:
     """Return which of so many scores in order are thresholds."""
     far = np.geomspace(1, size / 2, count // 4).astype(np.int64)
     even = np.linspace(0, size - 1, count // 2).astype(np.int64)

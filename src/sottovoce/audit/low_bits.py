@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Mask
 
 _GRID = 2.0**53
 _NEAR = 8
@@ -31,7 +30,7 @@ def naive_laplace(value: float, scale: float, size: int, rng: np.random.Generato
     return np.asarray(value + sign * (scale * np.log(uniform)))
 
 
-def possible(outputs: Any, value: float, scale: float) -> NDArray[np.bool_]:
+def possible(outputs: Any, value: float, scale: float) -> Mask:
     """Say of each output whether any uniform at all turns `value` into it under `naive_laplace`.
 
     Where it says no, the value was another: a proof, not a likelihood.

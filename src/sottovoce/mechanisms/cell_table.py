@@ -27,7 +27,7 @@ from sottovoce.mechanisms.ball_arithmetic import Ball, BallFunction, ball, ball_
 from sottovoce.mechanisms.conjugate.exact_posteriors import BetaLaw, GammaLaw, NormalLaw
 from sottovoce.mechanisms.lazy_uniform import BitSource, LazyUniform, find_cell
 from sottovoce.mechanisms.rounding_cells import RoundingCells, nearest_double
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Integers, Mask
 
 __all__ = ["CellTable"]
 
@@ -66,7 +66,7 @@ class _Pieces:
     starts: Floats
     """F at the lower end of each, about."""
 
-    def at(self, places: NDArray[np.int64], x: Floats) -> tuple[Floats, Floats]:
+    def at(self, places: Integers, x: Floats) -> tuple[Floats, Floats]:
         """Return F and the density at x by the polynomials of these places."""
         t = (x - self.centres[places]) / self.units[places]
         value, slope = np.zeros_like(t), np.zeros_like(t)
@@ -75,7 +75,7 @@ class _Pieces:
             value = value * t + self.coefficients[places, j]
         return value, slope / self.units[places]
 
-    def error(self, places: NDArray[np.int64], x: Floats) -> Floats:
+    def error(self, places: Integers, x: Floats) -> Floats:
         """Return how far F by a polynomial may be off at x; infinite beyond its reach."""
         inside = np.abs(x - self.centres[places]) <= self.reaches[places]
         return np.where(inside, self.errors[places], np.inf)
@@ -106,7 +106,7 @@ class CellTable:
             middles[i], complements[i] = self._cells.value(k), nearest_double(1 - self._cells.middle(k))
         return middles, complements
 
-    def _found(self, words: NDArray[np.uint64]) -> tuple[Floats, NDArray[np.bool_]]:
+    def _found(self, words: NDArray[np.uint64]) -> tuple[Floats, Mask]:
         """Return a number within the cell of each draw, where the cell is certain."""
         if self._pieces is None:
             return np.zeros(words.size), np.zeros(words.size, dtype=bool)

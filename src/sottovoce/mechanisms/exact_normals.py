@@ -15,12 +15,11 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce.mechanisms.ball_arithmetic import Ball, ball, precision
 from sottovoce.mechanisms.rounding_cells import EvenCells, exact
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Integers, Mask
 from sottovoce.privacy.randomness import is_secure
 
 _BITS = 52
@@ -48,12 +47,12 @@ class _Uniforms:
     mirrored or not, with a part (1 + angle_words·2⁻⁵²)·2^-angle_exponents and on of one.
     """
 
-    low: NDArray[np.bool_]
-    words: NDArray[np.int64]
-    exponents: NDArray[np.int64]
-    octants: NDArray[np.int64]
-    angle_words: NDArray[np.int64]
-    angle_exponents: NDArray[np.int64]
+    low: Mask
+    words: Integers
+    exponents: Integers
+    octants: Integers
+    angle_words: Integers
+    angle_exponents: Integers
 
     @classmethod
     def draw(cls, rng: Any, pairs: int) -> _Uniforms:
@@ -115,7 +114,7 @@ class _Pair:
             self.refine()
 
 
-def _leading_zeros(rng: Any, count: int) -> NDArray[np.int64]:
+def _leading_zeros(rng: Any, count: int) -> Integers:
     """Return how many fair coins fell on tails before the first head, as often as it takes."""
     out, waiting = np.zeros(count, dtype=np.int64), np.arange(count)
     while waiting.size:

@@ -16,14 +16,12 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, real
+from sottovoce.privacy.numbers import Floats, Integers, real
 from sottovoce.privacy.randomness import is_secure
 
 NoiseKind = Literal["laplace", "gaussian"]
-Integers = NDArray[np.int64]
 
 _MANY = 4096
 """More seeded noise than this is drawn at once rather than one by one in whole-number arithmetic."""

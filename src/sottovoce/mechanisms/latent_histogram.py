@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.mechanisms.sum_tree import SumForest, trimmed
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Integers
 
 __all__ = ["CountLaws", "LatentHistogram", "polished", "tabulate"]
 
-Places = slice | NDArray[np.int64]
+Places = slice | Integers
 
 _NEGLIGIBLE = 36.0
 """e^-36 of the largest weight is dropped."""

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
-from sottovoce.privacy.numbers import Floats, log_gamma_gap, log_gamma_step, real, whole
+from sottovoce.privacy.numbers import Floats, Mask, log_gamma_gap, log_gamma_step, real, whole
 from sottovoce.privacy.pair_curves import PLAIN, ThresholdPairs, log_tail, slack
 from sottovoce.privacy.tail_integrals import BetaTail, Linear, log_integral
 
@@ -138,7 +137,7 @@ def _beta_log_delta(a: Floats, b: Floats, w: float, epsilon: Floats, floor: floa
         error = np.where(down, error * np.exp(-log_p), error)
     trusted = (up & (log_p > -50.0)) | (down & (log_p > -4.0) & (epsilon < 4.0))
 
-    def integral(at: NDArray[np.bool_]) -> Floats:
+    def integral(at: Mask) -> Floats:
         tail = BetaTail.of(*shapes, x[..., None]).take(at)
         return log_integral(tail, Linear(np.full(tail.p.shape, w)), np.broadcast_to(floor, at.shape)[at])
 

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, log1pmx, log_gamma_gap, log_gamma_step, mixed, slip
+from sottovoce.privacy.numbers import Floats, Mask, log1pmx, log_gamma_gap, log_gamma_step, mixed, slip
 from sottovoce.privacy.pair_curves import PLAIN, ThresholdPairs, log_tail, slack
 from sottovoce.privacy.tail_integrals import Curved, GammaTail, Gap, Linear, log_integral
 
@@ -118,7 +117,7 @@ def _gamma_log_delta(k: float, j: float, x: Floats, y: Floats, epsilon: Floats, 
         log_p, log_q = np.log(beyond(k, np.exp(x))), np.log(beyond(j, np.exp(y)))
     error = np.maximum(_incomplete_error(k, x), _incomplete_error(j, y))
 
-    def integral(at: NDArray[np.bool_]) -> Floats:
+    def integral(at: Mask) -> Floats:
         return log_integral(GammaTail.of(np.array(k), x[at][:, None], sign), gap.take(at))
 
     return log_tail(log_p, log_q, epsilon, trusted & (log_p > -50.0), error, integral)

@@ -19,6 +19,8 @@ from scipy import special
 from sottovoce.privacy.errors import InvalidValue
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(7)  # for functions with their pole ten half-widths away
 _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2

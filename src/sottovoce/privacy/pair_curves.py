@@ -8,11 +8,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, real
+from sottovoce.privacy.numbers import Floats, Mask, real
 
 PLAIN = 1e3
 """The largest shape for which the incomplete functions are fast, and right to what `log_tail` is told."""
@@ -82,7 +81,7 @@ def log_tail(
     log_p: Floats,
     log_q: Floats,
     epsilon: Floats,
-    trusted: NDArray[np.bool_],
+    trusted: Mask,
     error: Floats,
     integral: Callable[[Any], Floats],
 ) -> Floats:

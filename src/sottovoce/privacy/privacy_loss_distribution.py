@@ -20,7 +20,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Integers
 from sottovoce.privacy.profile import Profile
 
 _U = 2.0**-53
@@ -44,7 +44,7 @@ _FARTHEST = 600.0
 class Losses:
     """A privacy loss on a grid: mass `exp(log_mass)` at `step * index`, and `infinity` at infinity."""
 
-    index: NDArray[np.int64] | Floats
+    index: Integers | Floats
     log_mass: Floats
     infinity: float
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Integers, Mask
 
 _EVEN = (0.3, 40.0)
 """How evenly records are taken to lie within a bin: as many of them as this would say, at least and at most."""
@@ -25,9 +24,7 @@ _ENDS = 12.0
 and so do bounds."""
 
 
-def in_bins(
-    heights: Floats, p: float, rng: np.random.Generator
-) -> tuple[NDArray[np.int64], Floats, Floats, NDArray[np.bool_]]:
+def in_bins(heights: Floats, p: float, rng: np.random.Generator) -> tuple[Integers, Floats, Floats, Mask]:
     """Return in which bin each cumulative curve reaches p, where in it (0 to 1), how far it climbs, if it stands out.
 
     Nobody knows how records lie within a bin: about evenly, where its neighbours are like it. How evenly is the
@@ -42,7 +39,7 @@ def in_bins(
     return index[..., 0], _inside_bin(_unevenly(level, even, rng), before, here, after), here, even < _ALONE
 
 
-def are_heaped(noisy: Floats, variance: float) -> NDArray[np.bool_]:
+def are_heaped(noisy: Floats, variance: float) -> Mask:
     """Return of each group whether its noisy bins, a row each, tell of round values: many are far from smooth.
 
     A smooth law has next to no third differences; round numbers lie now in one bin, now in the next. A peak or two,
@@ -65,7 +62,7 @@ def are_heaped(noisy: Floats, variance: float) -> NDArray[np.bool_]:
     return np.asarray((jumps & full).sum(axis=-1) > _OFTEN * np.maximum(full.sum(axis=-1), len(weights)))
 
 
-def whole_values(edges: Floats, index: NDArray[np.int64], inside: Floats) -> Floats:
+def whole_values(edges: Floats, index: Integers, inside: Floats) -> Floats:
     """Return the whole number at a place of a bin, each of those in it being as long as another.
 
     >>> whole_values(np.array([0.0, 2.5, 5.0]), np.array([0, 0, 1, 1]), np.array([0.1, 0.9, 0.1, 0.99])).tolist()
@@ -83,7 +80,7 @@ def _unevenly(level: Floats, even: Floats, rng: np.random.Generator) -> Floats:
     """
     end = 1 / (_ENDS + even)
 
-    def before(part: NDArray[np.int64]) -> Floats:
+    def before(part: Integers) -> Floats:
         inner = end + (part - 1) * (1 - 2 * end) / _PARTS
         return np.where(part == 0, 0.0, np.where(part == _PARTS + 2, 1.0, inner))
 
@@ -99,14 +96,14 @@ def _unevenly(level: Floats, even: Floats, rng: np.random.Generator) -> Floats:
     return np.asarray(np.clip((part - 1 + rng.random(part.shape)) / _PARTS, 0.0, 1.0))
 
 
-def _steps_at(heights: Floats, index: NDArray[np.int64]) -> list[Floats]:
+def _steps_at(heights: Floats, index: Integers) -> list[Floats]:
     """Return how far cumulative curves climb in a bin's neighbour below, in it, and above; at an end, in it twice."""
     last = heights.shape[-1] - 2
     places = [np.clip(index + k, 0, last) for k in (-1, 0, 1)]
     return [(np.take_along_axis(heights, k + 1, -1) - np.take_along_axis(heights, k, -1))[..., 0] for k in places]
 
 
-def _evenness(index: NDArray[np.int64], last: int, before: Floats, here: Floats, after: Floats) -> Floats:
+def _evenness(index: Integers, last: int, before: Floats, here: Floats, after: Floats) -> Floats:
     """Return how evenly records lie in a bin: less so where it is a peak or a valley beside its two neighbours.
 
     Of an exponential law a bin is the geometric mean of its neighbours, of a smooth one nearly so. A hill that is

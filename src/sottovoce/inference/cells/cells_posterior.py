@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from sottovoce.inference.cells.bin_quantiles import are_heaped, in_bins, whole_values
@@ -26,7 +25,7 @@ from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.intervals import reaching
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.json_values import restoring
-from sottovoce.privacy.numbers import Floats, whole
+from sottovoce.privacy.numbers import Floats, Integers, whole
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.registry import Registry
 from sottovoce.records.readings.group_moments import STEPS
@@ -80,7 +79,7 @@ class CellsPosterior:
     n: int | None
     noise: NoiseKind
     scale: float
-    cells: NDArray[np.int64]
+    cells: Integers
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cells", np.asarray(self.cells, dtype=np.int64))
@@ -536,7 +535,7 @@ class CellsPosterior:
 
 
 def cells_posterior(
-    question: Question, n: int | None, noise: NoiseKind, scale: float, cells: NDArray[np.int64]
+    question: Question, n: int | None, noise: NoiseKind, scale: float, cells: Integers
 ) -> CellsPosterior:
     """Return the posterior of noisy cells, of the kind that goes with the question."""
     if question.verb not in _OF_VERBS:

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize, special, stats
 
 from sottovoce.mechanisms.integer_noise import IntegerNoise
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Mask
 
 __all__ = ["EXCESS", "CumulativeCounts", "RoundCounts", "stretch"]
 
@@ -158,7 +157,7 @@ class CumulativeCounts:
         excess = np.append(self.excess * p**4 * fourth[4, 0], fourths) / np.maximum(noise**4, 1e-300)
         return self.rising - p * self.size, noise, np.minimum(excess, self.excess)  # a sum has no more than its parts
 
-    def accepted(self, p: float, level: float) -> NDArray[np.bool_]:
+    def accepted(self, p: float, level: float) -> Mask:
         """Return of each cell [l, r) whether the p-quantile may lie in it.
 
         It does not where F(l) is too large for at most np records below l, or F(r) too small for at least np below r.

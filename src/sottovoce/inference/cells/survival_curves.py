@@ -12,10 +12,9 @@ cell, it falls to between 1 - e/R (every event before every censoring) and 1 - e
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce.mechanisms.integer_noise import NoiseKind
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Mask
 
 __all__ = ["cell_falls", "curve_draws", "free_counts", "greenwood"]
 
@@ -62,9 +61,7 @@ def rising(free: Floats) -> Floats:
     return np.diff(middle, axis=-1, prepend=0.0)
 
 
-def cell_falls(
-    parts: tuple[Floats, Floats, Floats], order: Floats | float, single: NDArray[np.bool_] | None = None
-) -> Floats:
+def cell_falls(parts: tuple[Floats, Floats, Floats], order: Floats | float, single: Mask | None = None) -> Floats:
     """Return the log of the fall in each cell from the shares of events, censorings and records that stay.
 
     Parameters
@@ -90,7 +87,7 @@ def cell_falls(
 
 
 def curve_draws(
-    counts: Floats, edges: Floats, single: NDArray[np.bool_], rng: np.random.Generator
+    counts: Floats, edges: Floats, single: Mask, rng: np.random.Generator
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Return draws of the curve at every cut, of how many are at risk as each cell begins, of events and censorings.
 

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Integers, Mask
 
 _SHAPES = np.array([-0.4, -0.2, -0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.05, 1.2, 1.4, 1.6])
 """ξ; never 0 or 1, where the closed forms of the law and of its integral end."""
@@ -42,7 +41,7 @@ class _Lumps:
 
     octave: int | None
     log: Floats
-    laws: NDArray[np.int64]
+    laws: Integers
     added: Floats
     heights: Floats
 
@@ -185,7 +184,7 @@ class TailModel:
         return np.asarray(np.interp(ranks, np.cumsum(weight) - weight / 2, value)), shown
 
     @cached_property
-    def _by_counts(self) -> tuple[NDArray[np.bool_], Floats, Floats]:
+    def _by_counts(self) -> tuple[Mask, Floats, Floats]:
         """Which laws are likely by counts alone, how likely, and the expected square of a lump in each octave."""
         weighed = self._weighed(None, None, 1.0, 0.0)
         top = max(item.log.max() for item in weighed)

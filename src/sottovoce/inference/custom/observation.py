@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.json_values import restoring
+from sottovoce.privacy.numbers import Integers
 from sottovoce.records.facts.cells import Cells
 
 _KINDS = ("counts", "proportion", "quantiles")
@@ -46,7 +46,7 @@ class Observed:
     3
     """
 
-    counts: NDArray[np.int64]
+    counts: Integers
     n: int
     noise: NoiseKind
     scale: float
@@ -81,7 +81,7 @@ class Observed:
         return IntegerNoise(self.noise, float(self.scale))
 
     @property
-    def all(self) -> NDArray[np.int64]:
+    def all(self) -> Integers:
         """The noisy counts of all records: the cells, and those in none where there can be some."""
         return self.counts if self.outside is None else np.append(self.counts, np.int64(self.outside))
 

@@ -11,15 +11,13 @@ from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce.inference.latent.noised_poisson import NODES, NoisedPoisson
 from sottovoce.mechanisms.integer_noise import IntegerNoise
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Integers
 
 __all__ = ["CellLikelihood"]
 
-Integers = NDArray[np.int64]
 
 _LAST_BITS = 1.5 * 2.0**52
 """A whole number added to this is the last bits of the sum."""

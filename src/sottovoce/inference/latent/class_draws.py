@@ -9,18 +9,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from sottovoce.inference.latent.conditional_sums import Parts
 from sottovoce.inference.latent.gibbs_sampler import draw_dirichlet
 from sottovoce.inference.latent.latent_classes import ClassDraws, LatentClasses
 from sottovoce.mechanisms.integer_noise import IntegerNoise
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Integers
 
 __all__ = ["draw_classes"]
 
-Integers = NDArray[np.int64]
 
 _NATS = 60.0
 """How far below its largest a weight counts, before the prior's own range is added."""

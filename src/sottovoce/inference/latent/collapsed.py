@@ -7,13 +7,10 @@ leaves the same posterior and moves farther in a sweep; this is the sampler that
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Integers
 
 __all__ = ["collapsed_states"]
-
-Integers = NDArray[np.int64]
 
 
 def collapsed_states(

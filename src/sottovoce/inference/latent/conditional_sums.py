@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import fft, ndimage, optimize
 
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Integers
 
 __all__ = ["Parts"]
 
-Integers = NDArray[np.int64]
 
 _SHORT = 64
 """Sums with a list no longer than this are worked out in logarithms, and none of their weights is too small."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce.inference.latent.count_forecast import forecast_proportions
 from sottovoce.inference.latent.fields import ChainGrid, Field, field_from
@@ -22,7 +21,7 @@ from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.noisy_statistics import NoisyStatistics
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.json_values import mapping, restoring
-from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.numbers import Floats, Integers, as_floats
 from sottovoce.privacy.promises import Promise
 from sottovoce.records.facts import Facts
 from sottovoce.records.readings import CrossCounts, Statistics
@@ -30,8 +29,6 @@ from sottovoce.records.readings.base import checked_n
 from sottovoce.records.readings.grid import exact_sum
 
 __all__ = ["CountTables", "NoisyTables", "OverTables", "columns_by_name"]
-
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Integers
 
 __all__ = ["Guide", "slice_step"]
 
-Integers = NDArray[np.int64]
 
 _TRIES, _AHEAD = 100, 6
 """Rounds of tries at most, and tries of a chain in one round at most."""

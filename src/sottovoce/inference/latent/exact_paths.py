@@ -17,15 +17,13 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce.mechanisms.ball_arithmetic import Ball, ball, precision
 from sottovoce.mechanisms.lazy_uniform import BitSource, LazyUniform
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Integers
 
 __all__ = ["Misfits", "exact_path", "whole_misfits"]
 
-Integers = NDArray[np.int64]
 
 _FINE = 40
 """Steps of 2⁻⁴⁰, or coarser where there are so many records that sums would not fit into 62 bits."""

@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, real
+from sottovoce.privacy.numbers import Floats, Integers, real
 from sottovoce.records.facts import Category, Column, Count, Facts, Flag, Number
 from sottovoce.records.readings.class_moments import centred
 from sottovoce.records.readings.columns import as_codes
@@ -20,7 +19,6 @@ from sottovoce.records.readings.grid import check_span
 
 __all__ = ["Bounded", "ChainGrid", "Field", "field_from", "field_of", "fields_of", "settings_of"]
 
-Integers = NDArray[np.int64]
 _SHORT = 1000
 """Counts below this are a list that can be written down."""
 

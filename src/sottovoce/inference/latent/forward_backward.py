@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce.inference.latent.array_backend import NUMPY, ArrayBackend, compiled, has_jax
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Integers
 
 __all__ = ["OFTEN", "forward_filter", "paths", "sample_paths"]
 
-Integers = NDArray[np.int64]
 
 _TINY = 1e-300
 _LONG, _MANY = 24, 4096

@@ -15,11 +15,10 @@ from sottovoce.inference.latent.collapsed import collapsed_states
 from sottovoce.inference.latent.forward_backward import paths, sample_paths
 from sottovoce.inference.latent.latent_cell_moves import by_state, moved_probabilities, moved_sizes
 from sottovoce.inference.latent.latent_counts import CellSizes, LatentCounts
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Integers, Mask
 
 __all__ = ["ChainState", "Prior", "draw_dirichlet", "gibbs_sweep", "noisy_sweep", "stack_draws"]
 
-Integers = NDArray[np.int64]
 
 _TINY = 1e-300
 
@@ -146,7 +145,7 @@ def noisy_sweep(
     state: ChainState,
     sizes: CellSizes,
     latent: LatentCounts,
-    seen: NDArray[np.bool_],
+    seen: Mask,
     rng: np.random.Generator,
     collapsed: bool = False,
 ) -> tuple[ChainState, CellSizes]:

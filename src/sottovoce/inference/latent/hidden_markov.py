@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce.inference.latent.count_tables import CountTables, NoisyTables, OverTables
 from sottovoce.inference.latent.fields import ChainGrid, Field, field_from, settings_of
@@ -20,15 +19,13 @@ from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.mechanisms.progress import progress_bar
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.json_values import mapping, restoring
-from sottovoce.privacy.numbers import Floats, whole
+from sottovoce.privacy.numbers import Floats, Integers, Mask, whole
 from sottovoce.privacy.randomness import secure_rng
 from sottovoce.records.facts import Facts
 from sottovoce.records.readings import Statistics
 
 __all__ = ["HiddenMarkovModel"]
 
-Mask = NDArray[np.bool_]
-Integers = NDArray[np.int64]
 
 _SEARCH = 30
 """Sweeps of each of several starts before the likeliest goes on."""

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from sottovoce.inference.latent.diagnostics import Convergence
@@ -19,12 +18,10 @@ from sottovoce.inference.latent.gibbs_sampler import ChainState
 from sottovoce.inference.latent.label_switching import common_labels
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.json_values import restoring
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Integers
 
 __all__ = ["HiddenMarkovPosterior"]
 
-Integers = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 _BLOCK = 2_000_000
 

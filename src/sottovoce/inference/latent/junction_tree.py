@@ -13,9 +13,8 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Integers
 
 __all__ = ["BucketTree"]
 
@@ -225,10 +224,10 @@ class BucketTree:
             covariance[subset] = mean[subset, :, None] * (after - mean[subset, None, :])
         return mean, (covariance + covariance.transpose(0, 2, 1)) / 2
 
-    def sample(self, potentials: Floats, count: int, rng: np.random.Generator) -> dict[int, NDArray[np.int64]]:
+    def sample(self, potentials: Floats, count: int, rng: np.random.Generator) -> dict[int, Integers]:
         """Draw records under one draw's potentials (cells,): the codes of every variable, last summed out first."""
         tables, _, _ = self._gather(potentials[None])
-        codes: dict[int, NDArray[np.int64]] = {}
+        codes: dict[int, Integers] = {}
         for table, scope in zip(reversed(tables), reversed(self.scopes), strict=True):
             rows = table[0][(slice(None), *(codes[v] for v in scope[1:]))]
             rows = np.broadcast_to(rows[:, None] if rows.ndim == 1 else rows, (len(rows), count))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize
 
-__all__ = ["common_labels"]
+from sottovoce.privacy.numbers import Integers
 
-Integers = NDArray[np.int64]
+__all__ = ["common_labels"]
 
 
 def common_labels(states: Integers, size: int) -> Integers:

@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from sottovoce.inference.latent.diagnostics import Convergence
@@ -19,11 +19,10 @@ from sottovoce.inference.latent.gibbs_sampler import draw_dirichlet
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.mechanisms.progress import Bar, progress_bar
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Integers
 
 __all__ = ["ClassDraws", "LatentClasses"]
 
-Integers = NDArray[np.int64]
 
 _CHAINS, _THIN = 64, 5
 _LEAST, _MOST = 200, 3200

@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from sottovoce.inference.latent.array_backend import NUMPY, compiled, has_jax
@@ -19,11 +18,10 @@ from sottovoce.inference.latent.cell_likelihood import CellLikelihood
 from sottovoce.inference.latent.latent_cell_moves import by_state, moved_probabilities, moved_sizes
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Integers
 
 __all__ = ["CellSizes", "LatentCounts"]
 
-Integers = NDArray[np.int64]
 
 _SHAPES = tuple(2.0 ** (k / 2) for k in range(-4, 21))
 _ROUNDS = 5

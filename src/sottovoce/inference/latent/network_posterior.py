@@ -15,7 +15,7 @@ from sottovoce.inference.latent.draws import lone_from, lone_state
 from sottovoce.inference.latent.fields import Field, field_from
 from sottovoce.inference.latent.variable_elimination import Factor, eliminate
 from sottovoce.privacy.json_values import restoring
-from sottovoce.privacy.numbers import Floats, whole
+from sottovoce.privacy.numbers import Floats, Integers, whole
 from sottovoce.privacy.randomness import secure_rng
 
 
@@ -106,7 +106,7 @@ class NetworkPosterior(QueriedDraws):
         whole("count", count, 1)
         rng = secure_rng() if rng is None else rng
         draw = int(rng.integers(len(self)))
-        codes: dict[str, NDArray[np.int64]] = {}
+        codes: dict[str, Integers] = {}
         waiting = list(range(len(self.fields)))
         while waiting:
             ready = next(i for i in waiting if all(parent in codes for parent in self.parents[i][1]))

@@ -9,15 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from sottovoce.mechanisms.integer_noise import IntegerNoise
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Integers
 
 __all__ = ["NODES", "NoisedPoisson", "log_noised_poisson"]
 
-Integers = NDArray[np.int64]
 
 NODES = 80
 """How many nodes a row of the table has."""

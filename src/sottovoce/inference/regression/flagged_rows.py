@@ -16,11 +16,10 @@ import functools
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce.inference.regression.eigenvalues import floored
 from sottovoce.inference.regression.skewed_rows import skewed
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Mask
 
 _MOST = 64
 """Entries that are drawn as flags at most, the rarest: with more of them too few rows would have each."""
@@ -38,7 +37,7 @@ _ALIKE = 1e-3
 def flagged_rows(
     means: Floats,
     covariances: Floats,
-    ones: NDArray[np.bool_],
+    ones: Mask,
     noise: Floats,
     skews: Floats,
     guesses: Sequence[int] = (),

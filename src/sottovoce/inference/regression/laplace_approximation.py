@@ -12,12 +12,11 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce.inference.regression.eigenvalues import lifted
 from sottovoce.inference.regression.pseudo_row_moments import PseudoRowMoments, axes
 from sottovoce.inference.regression.sampler_settings import SamplerSettings
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Mask
 
 _FARTHEST = 1.0
 """How far the linear predictor may move in one step, on average over imagined rows."""
@@ -65,7 +64,7 @@ class LaplaceMode:
     care: SamplerSettings
     directions: tuple[Floats, Floats] | None = None
 
-    def some(self, kept: NDArray[np.bool_]) -> Self:
+    def some(self, kept: Mask) -> Self:
         """Return the way of some of the guesses."""
         arrays = {part.name: getattr(self, part.name) for part in fields(self)[2:-2]}
         imagined, other = (rows and rows.some(kept) for rows in (self.imagined, self.other))
@@ -155,7 +154,7 @@ class _Step:
         fit = (pull * moved).sum(axis=1) - (score * inside[:, :, D]).sum(axis=1)
         return cls(theta, seems, turn, V, times(way.along, moved), remaining, P, fit)
 
-    def evidence(self, some: NDArray[np.bool_] | slice) -> Floats:
+    def evidence(self, some: Mask | slice) -> Floats:
         """Return the log of the evidence of some of the guesses."""
         P, V = self.precision[some], self.V[some]
         return np.asarray((self.fit[some] - np.linalg.slogdet(P)[1] - np.linalg.slogdet(V)[1]) / 2)
@@ -176,7 +175,7 @@ class _Step:
             V = V + squares(times(H, way.other.seems(self.theta) - self.seems))
         return np.asarray(V)
 
-    def still(self, way: LaplaceMode, theta: Floats, V: Floats, before: Floats) -> NDArray[np.bool_]:
+    def still(self, way: LaplaceMode, theta: Floats, V: Floats, before: Floats) -> Mask:
         """Say which guesses have come to rest: the next step would lead to where this one and the last do."""
         sd = np.sqrt(np.maximum(((way.along @ self.left) * way.along).sum(axis=2), 0.0))
         was, now = (np.diagonal(item, axis1=1, axis2=2) for item in (self.V, V))

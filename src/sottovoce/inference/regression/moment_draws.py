@@ -17,12 +17,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce.inference.regression.moment_gibbs_sampler import NARROWEST, MomentGibbsSampler, turns
 from sottovoce.inference.regression.noisy_score_information import NoisyScoreInformation, know
 from sottovoce.inference.regression.sampler_settings import RELEASED, SamplerSettings
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Mask
 
 _TOGETHER = 192
 """So many guesses are worked on together: of more the numbers would not stay near the processor."""
@@ -53,9 +52,9 @@ class MomentSamples:
     mean: Floats
     middle: Floats | None
     spread: Floats
-    hidden: NDArray[np.bool_]
+    hidden: Mask
 
-    def untold(self, weights: Floats) -> NDArray[np.bool_]:
+    def untold(self, weights: Floats) -> Mask:
         """Say of which columns nobody knows how far they spread, by how much each guess is believed."""
         logs = np.log(np.maximum(self.spread, NARROWEST))
         apart = np.sqrt(weights @ (logs - weights @ logs) ** 2)
@@ -95,7 +94,7 @@ class MomentSamples:
         glance: NoisyScoreInformation,
         known: Floats,
         average: Floats,
-        hidden: NDArray[np.bool_],
+        hidden: Mask,
         stretch: Floats | None,
         several: bool,
         count: int,
@@ -127,7 +126,7 @@ class MomentSamples:
 def _stretches(
     glances: Sequence[NoisyScoreInformation],
     averages: Sequence[Floats],
-    hidden: Sequence[NDArray[np.bool_]],
+    hidden: Sequence[Mask],
     count: int,
     fewer: int,
 ) -> dict[int, Floats]:
@@ -155,7 +154,7 @@ def _weight(glance: NoisyScoreInformation, average: Floats) -> float:
     return float(whole_weight(average[None], back[glance.constant])[0])
 
 
-def out_of_sight(glance: NoisyScoreInformation) -> NDArray[np.bool_]:
+def out_of_sight(glance: NoisyScoreInformation) -> Mask:
     """Say which columns have little information beside its noise.
 
     Of a number counts what the other columns do not explain of it. Of a level, which its column's other levels may

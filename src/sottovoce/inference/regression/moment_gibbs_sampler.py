@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.inference.regression.noisy_score_information import NoisyScoreInformation
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Mask
 
 POWER = 0.25
 """P(spread < s) = s to this power."""
@@ -71,7 +71,7 @@ class MomentGibbsSampler:
     """
 
     constant: int | None
-    hidden: Sequence[NDArray[np.bool_]]
+    hidden: Sequence[Mask]
     fewer: int
     shape: Floats
     metric: Floats
@@ -86,7 +86,7 @@ class MomentGibbsSampler:
     def over(
         cls,
         seen: Sequence[tuple[NoisyScoreInformation, Floats, float]],
-        hidden: Sequence[NDArray[np.bool_]],
+        hidden: Sequence[Mask],
         count: int,
         fewer: int = 1,
     ) -> Self:
@@ -144,7 +144,7 @@ class MomentGibbsSampler:
         return np.asarray(self.shape[:, None] @ self.rows @ np.linalg.inv(self.shape)[:, None])
 
 
-def turns(hidden: NDArray[np.bool_]) -> int:
+def turns(hidden: Mask) -> int:
     """Return how often a look that hides these columns draws one of them."""
     return int(hidden.sum()) * _times(int(hidden.sum()))
 
@@ -293,9 +293,7 @@ def _sound(covariances: Floats, constant: int | None) -> Floats:
     return np.asarray(result)
 
 
-def _parted(
-    covariances: Floats, apart: Floats, means: Floats, alone: NDArray[np.bool_], constant: int | None
-) -> Floats:
+def _parted(covariances: Floats, apart: Floats, means: Floats, alone: Mask, constant: int | None) -> Floats:
     """Return by what rows are multiplied that have other covariances then, of some columns alone."""
     order = [k for k in np.argsort(alone, kind="stable") if k != constant]
     subset = np.ix_(order, order)

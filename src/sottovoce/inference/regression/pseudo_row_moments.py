@@ -9,14 +9,13 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce.inference.regression.eigenvalues import lifted
 from sottovoce.inference.regression.flagged_rows import flagged_rows
 from sottovoce.inference.regression.moment_draws import whole_weight
 from sottovoce.inference.regression.noisy_score_information import NoisyScoreInformation
 from sottovoce.inference.regression.skewed_rows import more_skewed, skewness
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Mask
 from sottovoce.records.readings import Look
 from sottovoce.records.readings.families import Family
 
@@ -144,7 +143,7 @@ class PseudoRowMoments:
             for family, count, end in zip(self.families, self.counts, ends, strict=True)
         ]
 
-    def some(self, kept: NDArray[np.bool_]) -> Self:
+    def some(self, kept: Mask) -> Self:
         """Return the rows of some of the guesses."""
         arrays = {name: getattr(self, name)[kept] for name in ("rows", "weights", "total", "centre")}
         counts = [int(part.sum()) for part in np.split(kept, np.cumsum(self.counts)[:-1])]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Integers
 
 __all__ = ["Metric", "minimise"]
 
@@ -19,7 +18,7 @@ _ARMIJO, _CUTS = 1e-4, 30
 _NOTHING = 1e-300
 """Curvature below this is none."""
 
-Rows = NDArray[np.int64]
+Rows = Integers
 Objective = Callable[[Floats, Rows], tuple[Floats, Floats]]
 Metric = Callable[[Floats], Floats]
 _Pair = tuple[Floats, Floats, Floats]

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce.privacy.errors import InvalidData
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Integers
 
 __all__ = ["NoisyMarginal"]
 
@@ -37,7 +36,7 @@ class NoisyMarginal:
     """
 
     clique: tuple[str, ...]
-    place: NDArray[np.int64]
+    place: Integers
     counts: Floats
     variance: Floats
     source: str = ""

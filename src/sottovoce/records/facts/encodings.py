@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import mapping, restoring
+from sottovoce.privacy.numbers import Mask
 from sottovoce.records.facts.columns import Category, Column, Count, Flag, Number
 
 __all__ = ["LEAST", "Encoding", "Scale", "levels_of", "scale_of"]
@@ -104,7 +105,7 @@ class Encoding:
         return len(self.entries)
 
     @cached_property
-    def ones(self) -> NDArray[np.bool_]:
+    def ones(self) -> Mask:
         """Which entries are zero in some rows and one in all others: flags, levels and products of them."""
         flags = [levels_of(column) is not None for column in self.columns]
         return np.array([bool(entry) and all(flags[place] for place, _ in entry) for entry in self.entries])
@@ -129,7 +130,7 @@ class Encoding:
         return ones[1:] - ones[:1] if len(ones) > 1 else np.zeros((0, self.size))
 
     @cached_property
-    def numbers(self) -> NDArray[np.bool_]:
+    def numbers(self) -> Mask:
         """Which entries have a number in them."""
         return np.array([any(level < 0 for _, level in entry) for entry in self.entries])
 
@@ -162,7 +163,7 @@ class Encoding:
             return None
         return float(column.categories.index(missing)) if isinstance(column, Category) else float(missing)
 
-    def rows(self, values: Sequence[Floats], n: int | None = None) -> tuple[Floats, NDArray[np.bool_]]:
+    def rows(self, values: Sequence[Floats], n: int | None = None) -> tuple[Floats, Mask]:
         """Return the n rows and which of them are known, from one array a column.
 
         Numbers are NaN where missing, the places of categories −1.

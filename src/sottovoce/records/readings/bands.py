@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Integers
 from sottovoce.records.readings.columns import as_codes, as_numbers
 
 
@@ -38,7 +38,7 @@ class Bands:
     def __len__(self) -> int:
         return len(self.edges) + 1
 
-    def places(self, values: Any, other: int) -> NDArray[np.int64]:
+    def places(self, values: Any, other: int) -> Integers:
         """Return the band of each value; `other` where it is no number."""
         numbers = as_numbers(values)
         result = np.searchsorted(np.array(self.edges, dtype=np.float64), numbers, side="right")
@@ -54,7 +54,7 @@ class Bands:
         return {"edges": list(self.edges)}
 
 
-def places_of(values: Any, kind: Any, other: int) -> NDArray[np.int64]:
+def places_of(values: Any, kind: Any, other: int) -> Integers:
     """Return the place of each value among the categories, or the bands, of a group."""
     return kind.places(values, other) if isinstance(kind, Bands) else as_codes(values, kind, other)
 

@@ -9,15 +9,12 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.json_values import mapping, restoring
-from sottovoce.privacy.numbers import Floats, any_floats, as_floats, whole
+from sottovoce.privacy.numbers import Floats, Integers, any_floats, as_floats, whole
 from sottovoce.privacy.registry import Registry
 from sottovoce.privacy.relation import REPLACE_ONE, Relation
-
-Integers = NDArray[np.int64]
 
 MOST_RECORDS = 2**32
 """Where the number of records is a secret, sums are laid out for so many: a public number."""

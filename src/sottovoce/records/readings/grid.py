@@ -13,10 +13,9 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, real
+from sottovoce.privacy.numbers import Floats, Integers, real
 
 PLACES = 51
 """Integers to 2⁵¹ survive a double, with room for half a step and a sign."""
@@ -68,7 +67,7 @@ class Grid:
         """Return the first and last step within [low, high]: rounding takes no record out of its bounds."""
         return math.ceil(Fraction(low) * self.unit), math.floor(Fraction(high) * self.unit)
 
-    def steps(self, values: Floats, first: int, last: int) -> NDArray[np.int64]:
+    def steps(self, values: Floats, first: int, last: int) -> Integers:
         """Return the step nearest to each value, ties to even, cut to first..last (at most 2⁵³ in size)."""
         with np.errstate(over="ignore", under="ignore"):
             scaled = np.ldexp(values, self.bits)
@@ -79,7 +78,7 @@ class Grid:
         return float(steps / self.unit)
 
 
-def exact_sum(steps: NDArray[np.int64]) -> int:
+def exact_sum(steps: Integers) -> int:
     """Return the sum of whole numbers, none of which can overflow: halves of their bits are added apart.
 
     >>> exact_sum(np.full(5, 2**62)) == 5 * 2**62
@@ -88,7 +87,7 @@ def exact_sum(steps: NDArray[np.int64]) -> int:
     return exact_sums(steps[:, None])[0]
 
 
-def exact_sums(steps: NDArray[np.int64]) -> list[int]:
+def exact_sums(steps: Integers) -> list[int]:
     """Return the sum of each column, as `exact_sum` does."""
     high, low = (part.sum(axis=0).tolist() for part in (steps >> _HALF, steps & ((1 << _HALF) - 1)))
     return [(above << _HALF) + below for above, below in zip(high, low, strict=True)]

@@ -20,10 +20,9 @@ from itertools import islice, product
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, real
+from sottovoce.privacy.numbers import Floats, Mask, real
 from sottovoce.privacy.relation import REPLACE_ONE, Relation
 from sottovoce.records.facts.columns import Column, Flag, Number
 from sottovoce.records.facts.encodings import Encoding
@@ -273,7 +272,7 @@ class Look(LookMoves):
             total = total + self.of_rows(*self.encoding.rows(subset, len(last)), self.model.outcome(last))
         return Statistics(n, total)
 
-    def of_rows(self, rows: Floats, known: NDArray[np.bool_], y: Floats) -> Floats:
+    def of_rows(self, rows: Floats, known: Mask, y: Floats) -> Floats:
         """Return the sum over encoded rows and outcomes, NaN where missing."""
         known = known & ~np.isnan(y)
         rows, y = np.where(known, rows.T, 0.0).T, np.where(known, y, 0.0)

@@ -7,9 +7,9 @@ from typing import Any
 
 import ibis
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Integers
 from sottovoce.records.readings import ClassMoments, CrossCounts, Statistics
 from sottovoce.records.readings.class_moments import STEPS
 from sottovoce.records.tables.categories import category_code
@@ -18,7 +18,7 @@ from sottovoce.records.tables.query_plans import PlannedQuery, QueryPlan
 
 __all__ = ["class_moments", "cross_counts"]
 
-Cells = NDArray[np.int64]
+Cells = Integers
 
 _MISSING = "each list of categories says itself what a missing value counts as"
 

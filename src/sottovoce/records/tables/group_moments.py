@@ -11,8 +11,8 @@ from typing import Any
 
 import ibis
 import numpy as np
-from numpy.typing import NDArray
 
+from sottovoce.privacy.numbers import Integers
 from sottovoce.records.readings import CellCounts, GroupMoments, Statistics
 from sottovoce.records.readings.bands import Bands
 from sottovoce.records.readings.group_moments import STEPS
@@ -114,7 +114,7 @@ def _rows_by_cell(
         zeros = {name: ibis.literal("0") for name in sums}
         query = query.union(full.select(**ends, records=full.records, **zeros))
 
-    def decode(rows: NDArray[np.int64]) -> Statistics:
+    def decode(rows: Integers) -> Statistics:
         rows = rows.reshape(-1, len(query.columns))
         codes, mark, records = rows[:, : len(shown)], rows[:, len(shown)], rows[:, len(shown) + 1]
         n = int(records[mark < 0].sum() if apart else records.sum())
@@ -152,7 +152,7 @@ def by_cell(engine: Engine, placed: Any, reading: GroupMoments | CellCounts) -> 
     """Plan one row a cell from records that are in one, or in none (-1)."""
     query = placed.group_by("cell").aggregate(records=placed.count(), **_sums(engine, placed, reading))
 
-    def decode(rows: NDArray[np.int64]) -> Statistics:
+    def decode(rows: Integers) -> Statistics:
         rows = rows.reshape(-1, 2 + reading.moments)
         table, placed = np.zeros((1 + reading.moments, reading.cells)), rows[rows[:, 0] >= 0]
         table[:, placed[:, 0]] = placed[:, 1:].T
@@ -176,7 +176,7 @@ class Key:
     """
 
     value: Any
-    place: Callable[[NDArray[np.int64]], NDArray[np.int64]]
+    place: Callable[[Integers], Integers]
     least: int
     most: int
 
@@ -247,7 +247,7 @@ def _binned(asked: PlannedQuery, name: str, inner: tuple[float, ...], missing: i
         there = ibis.greatest(ibis.least(number, last), first).cast("int32") - first
         value = ibis.cases((number.notnull(), there), else_=beyond)
 
-        def place(found: NDArray[np.int64]) -> NDArray[np.int64]:
+        def place(found: Integers) -> Integers:
             bin_ = np.searchsorted(inner, (found + first).astype(np.float64), side="right")
             return np.where(found < 0, -1, np.where(found < beyond, bin_, none))
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import ibis
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.numbers import Integers
 from sottovoce.records.readings import BallSum, CategoryCounts, ClippedSum, Statistics
 from sottovoce.records.tables.ball import Ball
 from sottovoce.records.tables.categories import category_code, category_literals
@@ -156,7 +156,7 @@ def _by_value(table: Any, column: Any) -> Any:
     return table.select(value=column).group_by("value").aggregate(records=lambda t: t.count())
 
 
-def _tallied(rows: NDArray[np.int64], size: int) -> Statistics:
+def _tallied(rows: Integers, size: int) -> Statistics:
     counts = np.zeros(size)
     counts[rows[:, 0]] = rows[:, 1]
     return Statistics(int(rows[:, 1].sum()), counts)

@@ -12,7 +12,6 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from sottovoce.inference.cells.cell_mechanisms import CellMechanism, mechanism_kind
@@ -26,7 +25,7 @@ from sottovoce.inference.cells.survival_question import SurvivalQuestion
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.filter import PrivacyFilter
-from sottovoce.privacy.numbers import Floats, real, whole
+from sottovoce.privacy.numbers import Floats, Integers, real, whole
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import seeded_rng
@@ -390,7 +389,7 @@ def _spread(least: float, points: int) -> list[float]:
     return [*np.geomspace(least, 1.0, points)[:-1].tolist(), 1.0]
 
 
-def _cells(imagined: AssumedDistribution, mechanism: NoisyCells, n: int) -> NDArray[np.int64]:
+def _cells(imagined: AssumedDistribution, mechanism: NoisyCells, n: int) -> Integers:
     """Return noisy counts and sums of imagined records, in whole steps: such as the question would see.
 
     Groups are imagined alike, but chance and noise make what is seen of them stray, by which a pooled answer tells how
