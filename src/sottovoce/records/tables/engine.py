@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,8 +19,8 @@ except ModuleNotFoundError as missing:
     raise ModuleNotFoundError("reading tables needs Ibis: pip install 'sottovoce[data]'", name="ibis") from missing
 
 __all__ = [
+    "ENGINES",
     "Engine",
-    "check_exact",
     "engine_of",
     "fetch_batches",
     "fetch_row",
@@ -146,23 +145,6 @@ def engine_of(connection: Any, untyped: frozenset[str] = frozenset()) -> Engine:
     return dataclasses.replace(ENGINES.get(connection.name, Engine()), untyped=untyped)
 
 
-def check_exact(connection: Any, name: str) -> None:
-    """Raise `InvalidData` where an engine that we do not know adds other sums than ours, by numbers that are public.
-
-    SQLite, for one, adds decimals as doubles and ends a query whose sum has more than 64 bits.
-    """
-    if connection.name in ENGINES:
-        return
-    engine, numbers = engine_of(connection), (2**62, 2**62, 2**62, 1, -(2**40))
-    rows = ibis.union(*(ibis.literal(each, "int64").name("whole").as_table() for each in numbers))
-    near = ibis.cases((rows.whole.cast("float64").isnan(), number(0.0)), else_=number(2.5))
-    query = rows.aggregate(total=engine.total(rows.whole), even=engine.total(engine.integer(near)))
-    with contextlib.suppress(InvalidData):
-        if fetch_row(connection, query, name) == (sum(numbers), 2 * len(numbers)):
-            return
-    raise InvalidData(f"{name} cannot be asked: its engine cannot add whole numbers exactly; write it as Parquet")
-
-
 def number(value: float) -> Any:
     """Return a double literal with every bit intact.
 
@@ -205,9 +187,9 @@ def fetch_row(connection: Any, query: Any, name: str) -> tuple[int, ...]:
     def row() -> list[Any]:
         if connection.name == "pyspark":  # straight from the driver: Ibis would go through pandas
             return list(_by_spark(connection, query).collect()[0])
-        if isinstance(query, str):
+        if isinstance(query, str) and connection.name in ENGINES:
             return _told(connection, query, lambda found: list(found.fetchone()))
-        return list(connection.to_pyarrow_batches(query).read_all().to_pylist()[0].values())
+        return list(_arrow(connection, query).to_pylist()[0].values())
 
     # What is no whole number stays in here too: a complaint of it would quote a sum that no noise has met.
     return guarded(lambda: tuple(0 if cell is None else int(cell) for cell in row()), _COMPLAINT.format(name))
@@ -231,6 +213,19 @@ def _told(connection: Any, text: str, fetch: Callable[[Any], T]) -> T:
         result.close()
 
 
+def _arrow(connection: Any, query: Any) -> Any:
+    """Return all rows of an expression, or of words, which Ibis takes for one of any engine that it knows."""
+    if isinstance(query, str) and connection.name == "datafusion":  # of whose words Ibis would make a view first
+        return connection.raw_sql(query).to_arrow_table()
+    asked = connection.sql(query) if isinstance(query, str) else query
+    return connection.to_pyarrow_batches(asked).read_all()
+
+
+def _rows_of(cursor: Any) -> Any:
+    """Return all rows of DuckDB's cursor, by the name that its release has for it."""
+    return (getattr(cursor, "to_arrow_table", None) or cursor.fetch_arrow_table)()
+
+
 def run_empty(connection: Any, records: Any, name: str) -> None:
     """Run a query of all columns and no rows: it fails where a table is gone or may not be read."""
     query = records.limit(0)
@@ -247,10 +242,10 @@ def fetch_rows(connection: Any, query: Any, name: str) -> NDArray[np.int64]:
         if connection.name == "pyspark":
             rows = _by_spark(connection, query).collect()
             return np.array([[int(cell) for cell in row] for row in rows], dtype=np.int64)
-        if isinstance(query, str):
-            result = _told(connection, query, lambda cursor: cursor.fetch_arrow_table())
+        if isinstance(query, str) and connection.name in ENGINES:
+            result = _told(connection, query, _rows_of)
         else:
-            result = connection.to_pyarrow_batches(query).read_all()
+            result = _arrow(connection, query)
         return np.stack([column.cast("int64").to_numpy() for column in result.columns], axis=1)
 
     return guarded(run, _COMPLAINT.format(name))

@@ -20,7 +20,8 @@ from sottovoce.records.tables.availability import Link
 from sottovoce.records.tables.columns import field, is_text
 from sottovoce.records.tables.conditions import condition
 from sottovoce.records.tables.derived_columns import with_derived
-from sottovoce.records.tables.engine import check_exact, engine_of, fetch_batches, fetch_row, fetch_rows, guarded
+from sottovoce.records.tables.engine import ENGINES, engine_of, fetch_batches, fetch_row, fetch_rows, guarded
+from sottovoce.records.tables.engine_trial import check_engine
 from sottovoce.records.tables.named_columns import as_named, compared_as_doubles, named_types
 from sottovoce.records.tables.persons import person_of
 from sottovoce.records.tables.query_plans import PLANS, KeptPlans, PlannedQuery, QueryPlan
@@ -87,7 +88,7 @@ class Table:
         # A caller's table is of a connection, and may hold records.
         shared = all(isinstance(each, ops.UnboundTable) for each in records.op().find(ops.PhysicalTable))
         self._plans = _SHARED if shared and self._plain else KeptPlans(_PLANS)
-        self._closed = threading.Event()
+        self._closed, self._tried = threading.Event(), set[Any]()
 
     @property
     def schema(self) -> dict[str, str]:
@@ -205,12 +206,34 @@ class Table:
         missing: Any = None,
         persons: Facts | None = None,
     ) -> None:
-        """Raise what `read` would raise for this request, from the schema alone: no record is read."""
+        """Raise what `read` would raise for this request, from the schema alone: no record is read.
+
+        An engine that we do not know is asked the same of no records, which it may have no words for.
+        """
         self._plan(reading, column, where, missing, persons)
+        if self._connection.name not in ENGINES:
+            self._of_no_records(reading, column, where, missing, persons)
+
+    def _of_no_records(self, reading: Any, *asked: Any) -> None:
+        key = None if asked[-1] is not None else self._told_apart(reading, *asked[:-1])
+        if key is not None and key in self._tried:
+            return
+        empty = copy.copy(self)
+        empty._records = empty._texts = self._records.limit(0)
+        empty._plans, empty._counted, empty._batches = KeptPlans(1), None, None
+        as_they_come: Any = list
+        plan = replace(empty._plan(reading, *asked), decode=as_they_come)
+        try:
+            empty._carry_out(plan)
+        except InvalidData as error:
+            lost = str(error).startswith(f"{self.name} could not")  # which says of files what is not meant here
+            refusal = _COMPLAINT.format(self.name) if lost else error
+            raise InvalidData(f"{refusal}; nothing was spent. Write the table as Parquet") from None
+        self._tried.add(key)
 
     def check_engine(self) -> None:
         """Raise where the engine adds other sums than ours; no record is read."""
-        check_exact(self._connection, self.name)
+        check_engine(self)
 
     def close(self) -> None:
         """Let go of the engine; what the caller opened (an Ibis table, a Spark session) stays open."""
