@@ -81,8 +81,9 @@ def total_after(
         return charged(budget, spent, cost)
     totals = by_period(transaction, budget)
     fullest = max(periods, key=totals.__getitem__)
-    charged(budget, totals[fullest], cost, fullest)
-    return _noted(transaction, budget, moved(totals, periods, Fraction(cost)))
+    most = charged(budget, totals[fullest], cost, fullest)
+    _note(transaction, budget, moved(totals, periods, Fraction(cost)))
+    return max(most, spent)
 
 
 def given_back(transaction: Transaction, budget: Budget, entry: int, cost: Fraction) -> Fraction:
@@ -90,13 +91,14 @@ def given_back(transaction: Transaction, budget: Budget, entry: int, cost: Fract
     if find_division(transaction, budget) is None:
         return queries.spent(transaction, budget.id) - cost
     totals = by_period(transaction, budget)
-    return _noted(transaction, budget, moved(totals, _content(transaction, entry).get("periods"), -cost))
+    after = moved(totals, _content(transaction, entry).get("periods"), -cost)
+    _note(transaction, budget, after)
+    return max(after.values())
 
 
-def _noted(transaction: Transaction, budget: Budget, totals: Mapping[str, Fraction]) -> Fraction:
-    """Remember what is spent with the event that comes next; return what of the fullest period is."""
+def _note(transaction: Transaction, budget: Budget, totals: Mapping[str, Fraction]) -> None:
+    """Remember what is spent with the event that comes next."""
     transaction.periods.spent[budget.id] = Spending(transaction.head.count + 1, totals)
-    return max(totals.values())
 
 
 def _added_up(

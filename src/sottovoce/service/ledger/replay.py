@@ -255,9 +255,12 @@ class Replay:
         if totals is None:
             self.spent[budget.id] += cost
         else:
-            for name in totals if periods is None else periods:
+            charged = totals if periods is None else periods
+            for name in charged:
                 totals[name] += cost
-            self.spent[budget.id] = max(totals.values())
+            # The fullest of all is looked for only where it may have become less full.
+            most = max(totals[name] for name in charged) if cost >= 0 else Fraction(0)
+            self.spent[budget.id] = max(most, self.spent[budget.id]) if cost >= 0 else max(totals.values())
         _require(event.spent == str(self.spent[budget.id]), "the running total is wrong")
 
 
