@@ -37,9 +37,13 @@ ROOMS = {
 }
 """Where each room is now."""
 
-_CELLS = ("bin_quantiles", "cell_noise", "cells_posterior", "crossed_centres", "crossed_factors", "groups", "intervals")
-_CELLS += ("latent_cells", "moments", "noisy_cells", "pooling", "questions")
-_FILES = {f"answers.{name}": f"inference.cells.{name}" for name in _CELLS} | {"answers.style": "inference.figures"}
+_CELLS = (
+    "bin_quantiles cell_noise cells_posterior crossed_centres crossed_factors groups intervals latent_cells moments "
+    "noisy_cells pooling questions"
+)
+_FILES = {f"answers.{name}": f"inference.cells.{name}" for name in _CELLS.split()} | {
+    "answers.style": "inference.figures"
+}
 """Files of the old ``answers`` that are now among the cells of inference."""
 
 _PREFIX = "sottovoce."

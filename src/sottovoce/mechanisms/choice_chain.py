@@ -26,7 +26,6 @@ convergence.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -38,7 +37,7 @@ from sottovoce.mechanisms.ball_arithmetic import ball, precision
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.exponential_choice import Outcomes, choose
 from sottovoce.mechanisms.lazy_uniform import LazyUniform
-from sottovoce.mechanisms.mechanism import Mechanism
+from sottovoce.mechanisms.mechanism import Choices, Mechanism
 from sottovoce.privacy.composition import compose
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats, ceil_float, whole
@@ -88,7 +87,7 @@ class ChoiceChain(Mechanism):
     """
 
     word: ClassVar[str] = "chain of choices"
-    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    choices: ClassVar[Choices] = {}
     forecasts: ClassVar[bool] = False
     system: Outcomes
     windows: tuple[float, ...]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.conjugate.beta_bernoulli import BetaBernoulli
 from sottovoce.mechanisms.conjugate.system import System
+from sottovoce.mechanisms.mechanism import Choices
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.privacy.numbers import real
 from sottovoce.privacy.promises import Promise
@@ -30,7 +30,7 @@ class ConcentratedPosterior(PosteriorSample):
     """
 
     word: ClassVar[str] = "concentrated posterior"
-    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"concentrated": {}}
+    choices: ClassVar[Choices] = {"concentrated": {}}
     prior_weight: float
 
     def __post_init__(self) -> None:

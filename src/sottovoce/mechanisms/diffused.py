@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.conjugate.beta_bernoulli import BetaBernoulli
 from sottovoce.mechanisms.conjugate.system import System
+from sottovoce.mechanisms.mechanism import Choices
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import real
@@ -30,7 +30,7 @@ class DiffusedPosterior(PosteriorSample):
     """
 
     word: ClassVar[str] = "diffused posterior"
-    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"diffused": {}}
+    choices: ClassVar[Choices] = {"diffused": {}}
     data_weight: float
 
     def __post_init__(self) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.conjugate.beta_bernoulli import BetaBernoulli
 from sottovoce.mechanisms.conjugate.system import System
+from sottovoce.mechanisms.mechanism import Choices
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.privacy.promises import Promise
 
@@ -27,7 +27,7 @@ class DirectPosterior(PosteriorSample):
     """
 
     word: ClassVar[str] = "direct posterior"
-    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"direct": {}}
+    choices: ClassVar[Choices] = {"direct": {}}
 
     @classmethod
     def example(cls) -> Self:

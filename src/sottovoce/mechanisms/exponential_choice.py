@@ -24,7 +24,7 @@ import numpy as np
 from sottovoce.mechanisms.ball_arithmetic import Ball, ball, precision
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.lazy_uniform import BitSource, LazyUniform
-from sottovoce.mechanisms.mechanism import Mechanism
+from sottovoce.mechanisms.mechanism import Choices, Mechanism
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import mapping, restoring
 from sottovoce.privacy.numbers import Floats, as_floats, real
@@ -176,7 +176,7 @@ class ExponentialChoice(Mechanism):
     """
 
     word: ClassVar[str] = "exponential choice"
-    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"exponential": {}}
+    choices: ClassVar[Choices] = {"exponential": {}}
     forecasts: ClassVar[bool] = False
     system: Outcomes
     window: float

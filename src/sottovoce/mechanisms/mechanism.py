@@ -66,6 +66,10 @@ MECHANISMS = Registry(
 """Every kind of mechanism by its word."""
 
 
+Choices = Mapping[str, Mapping[str, Any]]
+"""The short names under which a mechanism is chosen, each with what it sets."""
+
+
 @dataclass(frozen=True, eq=False)
 class Mechanism(ABC):
     """A mechanism for n records of a system. Built without data; `release` meets data once and keeps nothing of it.
@@ -78,7 +82,7 @@ class Mechanism(ABC):
     """
 
     word: ClassVar[str]
-    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    choices: ClassVar[Choices] = {}
     """The short names under which it is asked for, each with what `calibrate` takes beside system, n and target."""
     forecasts: ClassVar[bool] = True
     """Whether `forecast` has an answer; a chain of updates has none in closed form."""

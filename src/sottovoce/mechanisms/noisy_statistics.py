@@ -18,7 +18,7 @@ from sottovoce.mechanisms.conjugate.distributions.mixtures import Mixtures
 from sottovoce.mechanisms.conjugate.system import ClippedSystem
 from sottovoce.mechanisms.forecast import Forecast, mean_width
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
-from sottovoce.mechanisms.mechanism import Mechanism, check_system
+from sottovoce.mechanisms.mechanism import Choices, Mechanism, check_system
 from sottovoce.mechanisms.noise_aware import latent_total, latent_totals
 from sottovoce.mechanisms.noisy_posterior import NoisyPosterior
 from sottovoce.mechanisms.release import Release
@@ -89,7 +89,7 @@ class NoisyStatistics(Mechanism):
     """
 
     word: ClassVar[str] = "noisy statistics"
-    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+    choices: ClassVar[Choices] = {
         "laplace": {"noise": "laplace"},
         "gaussian": {"noise": "gaussian"},
     }

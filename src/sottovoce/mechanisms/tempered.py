@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -16,7 +16,7 @@ from sottovoce.mechanisms.conjugate.beta_bernoulli import BetaBernoulli
 from sottovoce.mechanisms.conjugate.distributions import ScalarDistribution
 from sottovoce.mechanisms.conjugate.exact_posteriors import law_of
 from sottovoce.mechanisms.forecast import Forecast, mean_width
-from sottovoce.mechanisms.mechanism import Mechanism
+from sottovoce.mechanisms.mechanism import Choices, Mechanism
 from sottovoce.mechanisms.worst_pair import worst_of
 from sottovoce.privacy.numbers import Floats, ceil_float, real
 from sottovoce.privacy.profile import Profile
@@ -56,7 +56,7 @@ class TemperedPosterior(Mechanism):
     """
 
     word: ClassVar[str] = "tempered posterior"
-    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"tempered": {}}
+    choices: ClassVar[Choices] = {"tempered": {}}
     system: Any
     temperature: float
     truncation: Any = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Self
@@ -15,7 +15,7 @@ from sottovoce.inference.cells.cells_posterior import CellsPosterior, cells_post
 from sottovoce.inference.cells.questions import Question
 from sottovoce.mechanisms.calibrate import largest_keeping, quietest
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
-from sottovoce.mechanisms.mechanism import Mechanism
+from sottovoce.mechanisms.mechanism import Choices, Mechanism
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.laplace import DiscreteLaplaceProfile
@@ -82,7 +82,7 @@ class NoisyCells(Mechanism):
     """
 
     word: ClassVar[str] = "noisy cells"
-    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+    choices: ClassVar[Choices] = {
         "laplace": {"noise": "laplace"},
         "gaussian": {"noise": "gaussian"},
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -17,7 +17,7 @@ from sottovoce.inference.cells.quantile_search import first_edges, limited, merg
 from sottovoce.inference.cells.questions import Question
 from sottovoce.mechanisms.calibrate import largest_keeping, quietest
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
-from sottovoce.mechanisms.mechanism import Mechanism
+from sottovoce.mechanisms.mechanism import Choices, Mechanism
 from sottovoce.privacy.composition import compose
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.errors import InvalidData, InvalidValue
@@ -78,7 +78,7 @@ class SearchedQuantiles(Mechanism):
     """
 
     word: ClassVar[str] = "quantile search"
-    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+    choices: ClassVar[Choices] = {
         "laplace": {"noise": "laplace"},
         "gaussian": {"noise": "gaussian"},
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -17,7 +17,7 @@ from sottovoce.inference.cells.smooth_mean_posterior import SmoothMeanPosterior,
 from sottovoce.inference.cells.tail_windows import CELLS, FAR, FREE, POSITION, octave_edges
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
-from sottovoce.mechanisms.mechanism import Mechanism
+from sottovoce.mechanisms.mechanism import Choices, Mechanism
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
@@ -83,7 +83,7 @@ class SmoothMeans(Mechanism):
     """
 
     word: ClassVar[str] = "smooth means"
-    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"gaussian": {"noise": "gaussian"}}
+    choices: ClassVar[Choices] = {"gaussian": {"noise": "gaussian"}}
     forecasts: ClassVar[bool] = False
     system: Question
     scale: float

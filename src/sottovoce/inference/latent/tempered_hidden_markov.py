@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -19,7 +19,7 @@ from sottovoce.inference.latent.hidden_markov_posterior import HiddenMarkovPoste
 from sottovoce.inference.latent.tempered import TemperedUpdates, draw_floored_dirichlet, log_ratio_bound
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.conjugate.named_systems import system_from
-from sottovoce.mechanisms.mechanism import Mechanism
+from sottovoce.mechanisms.mechanism import Choices, Mechanism
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, floor_float, whole
@@ -77,7 +77,7 @@ class TemperedHiddenMarkov(Mechanism):
     """
 
     word: ClassVar[str] = "tempered hidden Markov chain"
-    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"tempered": {}}
+    choices: ClassVar[Choices] = {"tempered": {}}
     forecasts: ClassVar[bool] = False
     system: Any
     temperature: float

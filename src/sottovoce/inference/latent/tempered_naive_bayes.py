@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -13,7 +13,7 @@ from sottovoce.inference.latent.class_posterior import ClassPosterior
 from sottovoce.inference.latent.fields import Field
 from sottovoce.inference.latent.naive_bayes import NaiveBayesModel
 from sottovoce.inference.latent.tempered import TemperedUpdates, log_ratio_bound, released_tables
-from sottovoce.mechanisms.mechanism import Mechanism, check_draws
+from sottovoce.mechanisms.mechanism import Choices, Mechanism, check_draws
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
@@ -55,7 +55,7 @@ class TemperedNaiveBayes(Mechanism):
     """
 
     word: ClassVar[str] = "tempered naive Bayes"
-    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"tempered": {}}
+    choices: ClassVar[Choices] = {"tempered": {}}
     forecasts: ClassVar[bool] = False
     system: Any
     temperature: float

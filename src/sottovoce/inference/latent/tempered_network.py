@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -14,7 +14,7 @@ from sottovoce.inference.latent.fields import Field
 from sottovoce.inference.latent.network import BayesianNetwork
 from sottovoce.inference.latent.network_posterior import NetworkPosterior
 from sottovoce.inference.latent.tempered import TemperedUpdates, log_ratio_bound, released_tables
-from sottovoce.mechanisms.mechanism import Mechanism
+from sottovoce.mechanisms.mechanism import Choices, Mechanism
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
@@ -54,7 +54,7 @@ class TemperedNetwork(Mechanism):
     """
 
     word: ClassVar[str] = "tempered network"
-    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"tempered": {}}
+    choices: ClassVar[Choices] = {"tempered": {}}
     forecasts: ClassVar[bool] = False
     system: Any
     temperature: float

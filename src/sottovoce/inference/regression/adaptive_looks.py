@@ -20,7 +20,7 @@ from sottovoce.inference.regression.look_posterior import LookPosterior, believe
 from sottovoce.inference.regression.sampler_settings import RELEASED, SamplerSettings
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.integer_noise import IntegerNoise
-from sottovoce.mechanisms.mechanism import Mechanism
+from sottovoce.mechanisms.mechanism import Choices, Mechanism
 from sottovoce.mechanisms.observation_model import infer
 from sottovoce.mechanisms.single_threaded import one_thread
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
@@ -79,7 +79,7 @@ class AdaptiveLooks(Mechanism):
     """
 
     word: ClassVar[str] = "adaptive looks"
-    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"looks": {}}
+    choices: ClassVar[Choices] = {"looks": {}}
     forecasts: ClassVar[bool] = False
     hides_n: ClassVar[bool] = True
     system: Formula

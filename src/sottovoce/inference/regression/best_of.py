@@ -27,7 +27,7 @@ from sottovoce.inference.regression.sums import LARGEST_MU, steps_in_one
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.conjugate.named_systems import system_from
 from sottovoce.mechanisms.exact_normals import exact_normals
-from sottovoce.mechanisms.mechanism import Mechanism
+from sottovoce.mechanisms.mechanism import Choices, Mechanism
 from sottovoce.mechanisms.release import POSTERIORS
 from sottovoce.privacy.best_of import BestOfProfile, RandomStopping
 from sottovoce.privacy.errors import InvalidValue
@@ -140,7 +140,7 @@ class BestRegression(RegressionMechanism):
     """
 
     word: ClassVar[str] = "best regression"
-    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    choices: ClassVar[Choices] = {}
     many_classes: ClassVar[bool] = True
     candidates: tuple[Mechanism, ...]
     mu: float

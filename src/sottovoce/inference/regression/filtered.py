@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -24,6 +24,7 @@ from sottovoce.inference.regression.softmax import SoftmaxPosterior, contrasts
 from sottovoce.inference.regression.sums import LARGEST_MU, Steps, ask, log_ratio, steps_in_one, total_mu
 from sottovoce.inference.regression.unit_rows import UnitRows, mean_row
 from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.mechanism import Choices
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, whole
@@ -101,7 +102,7 @@ class FilteredRegression(RegressionMechanism):
     """
 
     word: ClassVar[str] = "filtered regression"
-    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"filtered": {}}
+    choices: ClassVar[Choices] = {"filtered": {}}
     many_classes: ClassVar[bool] = True
     mu: float
     prior_precision: float = 0.3

@@ -15,6 +15,7 @@ from sottovoce.inference.regression.losses import Logistic
 from sottovoce.inference.regression.posterior import DiffusedRegression, RegressionMechanism, check_precision
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.conjugate.named_systems import system_from
+from sottovoce.mechanisms.mechanism import Choices
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, whole
@@ -93,7 +94,7 @@ class LocalisedRegression(RegressionMechanism):
     """
 
     word: ClassVar[str] = "localised regression"
-    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"localised": {}}
+    choices: ClassVar[Choices] = {"localised": {}}
     phases: tuple[DiffusedRegression, ...]
     draws: int = 1
 

@@ -7,7 +7,7 @@ On a bounded linear predictor the loss is close to a quadratic (Huggins, Adams a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, ClassVar, Self
@@ -23,6 +23,7 @@ from sottovoce.inference.regression.posterior import RegressionMechanism, prior_
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.exact_normals import exact_normals
 from sottovoce.mechanisms.jax_compilation import compiler_options
+from sottovoce.mechanisms.mechanism import Choices
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, above_diagonal
@@ -111,7 +112,7 @@ class NoisyMoments(RegressionMechanism):
     """
 
     word: ClassVar[str] = "noisy moments"
-    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"noisy-moments": {}}
+    choices: ClassVar[Choices] = {"noisy-moments": {}}
     mu: float
     prior_precision: float
     fit_reach: float = 2.0

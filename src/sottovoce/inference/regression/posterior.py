@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -18,7 +18,7 @@ from sottovoce.inference.regression.legacy_json import renewed
 from sottovoce.inference.regression.losses import Logistic, positive
 from sottovoce.inference.regression.rounding import step_error
 from sottovoce.mechanisms.calibrate import largest_keeping
-from sottovoce.mechanisms.mechanism import Mechanism
+from sottovoce.mechanisms.mechanism import Choices, Mechanism
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, whole
@@ -268,7 +268,7 @@ class DiffusedRegression(_Chains):
     """
 
     word: ClassVar[str] = "diffused regression"
-    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"diffused": {}}
+    choices: ClassVar[Choices] = {"diffused": {}}
 
     @classmethod
     def calibrate(
@@ -316,7 +316,7 @@ class ConcentratedRegression(_Chains):
     """
 
     word: ClassVar[str] = "concentrated regression"
-    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"concentrated": {}}
+    choices: ClassVar[Choices] = {"concentrated": {}}
 
     @classmethod
     def calibrate(

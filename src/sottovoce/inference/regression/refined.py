@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -24,6 +24,7 @@ from sottovoce.inference.regression.posterior import (
 from sottovoce.inference.regression.row_maps import Flattening, RowMap, shape_by
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.conjugate.named_systems import system_from
+from sottovoce.mechanisms.mechanism import Choices
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats
@@ -82,7 +83,7 @@ class RefinedRegression(RegressionMechanism):
     """
 
     word: ClassVar[str] = "refined regression"
-    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"refined": {}}
+    choices: ClassVar[Choices] = {"refined": {}}
     flattening: Flattening
     statistics: NoisyMoments | None
     phases: tuple[DiffusedRegression, ...]

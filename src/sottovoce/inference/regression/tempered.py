@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -13,6 +12,7 @@ from sottovoce.inference.regression.design import Design, check_design
 from sottovoce.inference.regression.losses import Logistic, positive
 from sottovoce.inference.regression.posterior import DiffusedRegression, RegressionMechanism, prior_of
 from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.mechanism import Choices
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Basis, Profile
@@ -39,7 +39,7 @@ class TemperedRegression(RegressionMechanism):
     """
 
     word: ClassVar[str] = "tempered regression"
-    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"tempered": {}}
+    choices: ClassVar[Choices] = {"tempered": {}}
     prior_precision: float
     data_weight: float
     n_steps: int | None = None

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.exact_normals import exact_normals
-from sottovoce.mechanisms.mechanism import Mechanism
+from sottovoce.mechanisms.mechanism import Choices, Mechanism
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.json_values import mapping
@@ -112,7 +112,7 @@ class OrnsteinUhlenbeck(Mechanism):
     """
 
     word: ClassVar[str] = "Ornstein-Uhlenbeck diffusion"
-    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"ornstein-uhlenbeck": {}}
+    choices: ClassVar[Choices] = {"ornstein-uhlenbeck": {}}
     forecasts: ClassVar[bool] = False
     system: BoundedMean
     time: float

@@ -13,11 +13,10 @@ doubles in both data sets is what a device must keep to: a row's products do not
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import jax
 import numpy as np
@@ -29,6 +28,7 @@ from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.exact_normals import exact_normals, noise_cells
 from sottovoce.mechanisms.grid import to_grid
 from sottovoce.mechanisms.jax_compilation import compiled
+from sottovoce.mechanisms.mechanism import Choices
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, ceil_float, real, whole
 from sottovoce.privacy.profile import Profile
@@ -72,7 +72,7 @@ class MinibatchSGD(RegressionMechanism):
 
     word: ClassVar[str] = "minibatch SGD"
     any_loss: ClassVar[bool] = True
-    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    choices: ClassVar[Choices] = {}
     noise: float
     batch: int
     steps: int

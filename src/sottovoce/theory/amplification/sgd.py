@@ -8,7 +8,6 @@ most 2ηBc apart at step i; the later steps are (1−ηρ)-contractions for η �
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -25,6 +24,7 @@ from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.conjugate.named_systems import system_from
 from sottovoce.mechanisms.exact_normals import CoupledNormals, exact_normals
 from sottovoce.mechanisms.jax_compilation import compiled
+from sottovoce.mechanisms.mechanism import Choices
 from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachable
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, real, whole
@@ -84,7 +84,7 @@ class NoisyProjectedSGD(RegressionMechanism):
 
     word: ClassVar[str] = "noisy projected SGD"
     any_loss: ClassVar[bool] = True
-    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"sgd": {}}
+    choices: ClassVar[Choices] = {"sgd": {}}
     noise: float
     learning_rate: float | None = None
     regularisation: float = 0.1
