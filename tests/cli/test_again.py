@@ -82,7 +82,9 @@ def test_rows_are_compared_as_in_python(data: Path, asked: dict) -> None:
         [answer.probability("A > B"), answer.probability("A < 0.3")]
     )
     said = run("again", data.with_suffix(".ledger"), 3, "--compare", "B", "A", *claims)
-    assert "B less A: " in said and "A < 0.3: probability 0." in said
+    assert "B less A: " in said and "A < 0.3: probability 0." in said and "Bayes factor" in said
+    with pytest.raises(InvalidValue, match="--trend is for an answer with rows"):
+        run("again", data.with_suffix(".ledger"), 5, "--trend")
 
 
 def test_terms_are_combined_and_rows_expected_as_in_python(data: Path, asked: dict) -> None:

@@ -34,6 +34,12 @@ def again(
         list[str] | None,
         typer.Option(metavar="CLAIM", help="Also say how likely a claim is: 'A > B', 'A >= 0.3'; repeat for several."),
     ] = None,
+    trend: Annotated[
+        bool, typer.Option(help="Also say how rows go on from group to group, with a Bayes factor against no trend.")
+    ] = False,
+    independence: Annotated[
+        bool, typer.Option(help="Also say whether the two columns of counts go together (Cramér's V, Bayes factor).")
+    ] = False,
     predict: shared.Predicting = None,
     contrast: shared.Contrasts = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw the answer into this file (PNG, SVG, PDF).")] = None,
@@ -58,6 +64,12 @@ def again(
         others = [_found(ledger, number, None, budget.dataset) for number in also or ()]
     answer = told_together([(result, budget), *others], certain) if others else answer_again(result, budget, certain)
     beside = _beside(answer, compare, probability or (), predict or (), contrast or ())
+    wanted = [name for name, asked in (("trend", trend), ("independence", independence)) if asked]
+    if wanted and not hasattr(answer, wanted[0]):
+        raise InvalidValue(f"--{wanted[0]} is for an answer with rows, and this is a regression")
+    said = {name: getattr(answer, name)().sentences() for name in wanted}
+    lines = [*beside.lines, *(" ".join(sentences) for sentences in said.values())]
+    beside = ShownAnswer(lines, beside.values | said)
     after = f"Asked of {budget.dataset} on {result.at[:10]}; told again, nothing was spent."
     deliver(answer, beside, {"dataset": budget.dataset}, after, (csv, plot), as_json=as_json)
 

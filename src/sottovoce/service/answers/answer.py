@@ -25,6 +25,7 @@ from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.shares import percent
+from sottovoce.service.answers.contrast import Independence, RowContrast, Trend, contrast, independence, trend
 from sottovoce.service.answers.digits import formatted
 from sottovoce.service.answers.display import PART, drowned, footing, html_table, privacy_part, shown
 from sottovoce.service.answers.distribution_function import (
@@ -287,6 +288,31 @@ class Answer(PaperTable):
     def ratio(self, first: Any, second: Any) -> Comparison:
         """Return the first row over the second, from their joint posterior."""
         return self._compared(f"{row_name(first)} / {row_name(second)}", first, second, _over)
+
+    def compare(self, first: Any, second: Any, *, scale: float | None = None) -> RowContrast:
+        """Return two rows beside each other: difference and ratio, which is higher, and a Bayes factor against none.
+
+        The factor believes beforehand that there is no difference, or one that is Cauchy about zero: half of all are
+        within ± `scale`, √½ of the records' standard deviation unless given (of proportions and means; of others none
+        is told without it).
+        """
+        places = row_of(self.question, first), row_of(self.question, second)
+        return contrast(self, places[0], places[1], scale)
+
+    def trend(self, value: Any = None, *, scale: float | None = None) -> Trend:
+        """Return how rows go on over groups in their order: a straight line's slope, and a Bayes factor against none.
+
+        Of a proportion of several values, `value` says of which. `scale` is as for `compare`, of first and last.
+        """
+        return trend(self, value, scale)
+
+    def independence(self) -> Independence:
+        """Return whether the two columns of counts go together: Cramér's V, and a Bayes factor against independence."""
+        return independence(self)
+
+    def comparison(self, what: str, draws: Floats) -> Comparison:
+        """Return a number by its draws, with the intervals of this answer's level."""
+        return Comparison(what, draws, self.level)
 
     def _compared(self, what: str, first: Any, second: Any, made: Callable[[Any, Any], Any]) -> Comparison:
         rows = [row_of(self.question, item) for item in (first, second)]
