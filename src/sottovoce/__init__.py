@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sottovoce.inference.custom import numpyro
     from sottovoce.inference.latent import BayesianNetwork as BayesianNetwork
     from sottovoce.inference.latent import HiddenMarkovModel as HiddenMarkovModel
+    from sottovoce.inference.synthesis.combined_analyses import combine as combine
     from sottovoce.mechanisms import ConcentratedPosterior as ConcentratedPosterior
     from sottovoce.mechanisms import DiffusedPosterior as DiffusedPosterior
     from sottovoce.mechanisms import DirectPosterior as DirectPosterior

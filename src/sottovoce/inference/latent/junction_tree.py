@@ -224,6 +224,30 @@ class BucketTree:
             covariance[subset] = mean[subset, :, None] * (after - mean[subset, None, :])
         return mean, (covariance + covariance.transpose(0, 2, 1)) / 2
 
+    def sample_counts(self, potentials: Floats, n: int, draws: int, rng: np.random.Generator) -> Floats:
+        """Draw how many of n records under one draw's potentials (cells,) lie in each clique's cells, (draws, cells).
+
+        Down the tree, the records of every assignment of a separator are shared out among its bucket's variable: one
+        multinomial draw each, however many records there are.
+        """
+        tables, _, _ = self._gather(potentials[None])
+        counts: list[Floats] = [np.empty(0)] * len(self.scopes)
+        for i in range(len(self.scopes) - 1, -1, -1):
+            parent, logs = self._parent[i], np.moveaxis(tables[i][0], 0, -1)
+            chances = np.exp(logs - logs.max(axis=-1, keepdims=True))
+            chances /= chances.sum(axis=-1, keepdims=True)
+            totals = np.full(draws, n, dtype=np.int64)
+            if parent is not None:
+                remainder = tuple(1 + k for k, v in enumerate(self.scopes[parent]) if v not in self.scopes[i])
+                totals = counts[parent].sum(axis=remainder).astype(np.int64)
+            counts[i] = np.moveaxis(rng.multinomial(totals, chances), -1, 1).astype(np.float64)
+        result = []
+        for clique, home in zip(self.cliques, self._home, strict=True):
+            kept = [v for v in self.scopes[home] if v in clique]
+            table = counts[home].sum(axis=tuple(1 + k for k, v in enumerate(self.scopes[home]) if v not in clique))
+            result.append(table.transpose(0, *(1 + kept.index(v) for v in clique)).reshape(draws, -1))
+        return np.concatenate(result, axis=1)
+
     def sample(self, potentials: Floats, count: int, rng: np.random.Generator) -> dict[int, Integers]:
         """Draw records under one draw's potentials (cells,): the codes of every variable, last summed out first."""
         tables, _, _ = self._gather(potentials[None])

@@ -5,7 +5,7 @@ All of this is post-processing of releases: no privacy rests on it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,8 +31,6 @@ _LEARNT, _SHRUNK, _DENSE = 20_000, 0.02, 2500
 decide how long it takes, not what comes out."""
 _CLOSE = 0.05
 """How near the estimate is come to, in standard deviations of the noise: far less than a posterior's own spread."""
-_SIMULATED = 100_000
-"""Records that stand for the sampling of more."""
 _HELD = 1 << 24
 """Numbers that are held at once."""
 _LEAST_VARIANCE = 1e-2
@@ -102,6 +100,14 @@ class FieldFit:
         """The order in which columns are summed out."""
         number = {name: place for place, name in enumerate(self.names)}
         return BucketTree.of(tuple(self.sizes.values()), [[number[v] for v in clique] for clique in self.cliques])
+
+    @staticmethod
+    def widest(sizes: Mapping[str, int], cliques: Sequence[Sequence[str]]) -> int:
+        """Return the cells that summing out all columns of a field of these cliques takes."""
+        number = {name: place for place, name in enumerate(sizes)}
+        lone = [(name,) for name in sizes if not any(name in clique for clique in cliques)]
+        tree = BucketTree.of(tuple(sizes.values()), [[number[v] for v in clique] for clique in (*cliques, *lone)])
+        return tree.total_cells
 
     @cached_property
     def _sums(self) -> sparse.csr_matrix:
@@ -229,18 +235,8 @@ class FieldFit:
         if not self._seen.size:
             return np.zeros((count, self._sums.shape[1]))
         noise = np.sqrt(self._variance) * rng.standard_normal((count, self._seen.size))
-        seen = self._seen + noise + np.stack([self._sampling(rng) for _ in range(count)])
+        records = self.tree.sample_counts(self.potentials(self.duals)[0], self.n, count, rng)
+        seen = self._seen + noise + (records / self.n - self.means) @ self._sums.T
         return self.potentials(
             self._solved(seen, np.repeat(self.duals, count, axis=0), self._metric_at(self.duals), _STEPS)
         )
-
-    def _sampling(self, rng: np.random.Generator) -> Floats:
-        """Return how far the counts of n records of the estimate lie off what is expected, over n."""
-        size = min(self.n, _SIMULATED)
-        codes = self.tree.sample(self.potentials(self.duals)[0], size, rng)
-        cells = [
-            np.bincount(np.ravel_multi_index([codes[v] for v in clique], shape), minlength=int(np.prod(shape)))
-            for clique, shape in zip(self.tree.cliques, self.tree.shapes, strict=True)
-        ]
-        off = np.concatenate(cells) / size - self.means[0]
-        return np.asarray(self._sums @ off * np.sqrt(size / self.n), dtype=np.float64)

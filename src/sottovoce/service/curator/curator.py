@@ -19,7 +19,6 @@ from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.records.facts import Facts, read_facts
 from sottovoce.service.answers.answer import Answer
 from sottovoce.service.answers.notebook_repr import curator_html
-from sottovoce.service.answers.paid_verbs import PaidVerbs
 from sottovoce.service.answers.period_words import within_one
 from sottovoce.service.answers.replayed_answer import answer_again, entry_of
 from sottovoce.service.answers.rows_per_person import RowsOfPersons
@@ -30,6 +29,7 @@ from sottovoce.service.curator.duplicate_questions import AnsweredQuestions, Ask
 from sottovoce.service.curator.privacy_unit import Protected
 from sottovoce.service.curator.readable_records import HeldTable, Reachable, check_columns, on_the_grid, open_known
 from sottovoce.service.curator.release_pipeline import ReleasePipeline
+from sottovoce.service.curator.released_picture import ReleasedPicture
 from sottovoce.service.ledger import Budget, Ledger
 
 __all__ = ["Curator"]
@@ -38,7 +38,7 @@ _SECRET_GRID = 1.0
 """Where n is a secret, answers leave after a second, two, four …, unless said otherwise: n says how long it takes."""
 
 
-class Curator(ReleasePipeline, PaidVerbs, RowsOfPersons):
+class Curator(ReleasePipeline, ReleasedPicture, RowsOfPersons):
     """Releases from one data set, each charged to its budget before any record is read.
 
     Parameters

@@ -1,0 +1,298 @@
+"""What all released counts of a table tell together: any marginal that they keep, and tables drawn from it; free."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.inference.cells.questions import Question
+from sottovoce.inference.synthesis.counted_cells import CountedCells
+from sottovoce.inference.synthesis.field_fit import FieldFit
+from sottovoce.inference.synthesis.noisy_marginal import NoisyMarginal
+from sottovoce.inference.synthesis.table_columns import TableColumns
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.randomness import seeded_rng
+
+__all__ = ["Reach", "TablePosterior", "within_reach"]
+
+_MOST_PARTS = 64
+"""The most parts that answers may cut a column of numbers into, one with another."""
+_MOST_CELLS = 2**16
+"""The most cells of a clique."""
+_WIDEST = 2**20
+"""The most cells that summing out all columns may take."""
+_DRAWS = 200
+"""Draws that intervals are made of."""
+_SPANNED = 2048
+"""Of cliques up to so many cells it is worked out what their coarser counts determine."""
+_EXACT = 1e-6
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Which releases are parts of one picture: marginals, and why others are none."""
+
+    columns: TableColumns
+    marginals: tuple[NoisyMarginal, ...]
+    refused: tuple[tuple[str, str], ...]
+
+
+def within_reach(columns: TableColumns, releases: Sequence[tuple[str, CountedCells, Any]]) -> Reach:
+    """Return the marginals of releases, (source, counted cells, posterior), as many as one field can be made of.
+
+    They are taken in order; one that would cut a column too finely, or make the field too wide, is left out and named.
+    """
+    refused: list[tuple[str, str]] = []
+    kept: list[tuple[str, CountedCells, Any]] = []
+    for source, counted, posterior in releases:
+        finer = columns.with_edges(counted.edges(columns.facts))
+        cliques = [*(cells.clique for _, cells, _ in kept), counted.clique]
+        wide = [name for name, parts in finer.parts.items() if len(parts.edges) >= _MOST_PARTS]
+        if wide:
+            refused.append((source, f"{wide[0]!r} would be cut into more than {_MOST_PARTS} parts"))
+        elif math.prod(finer.shape(counted.clique)) > _MOST_CELLS:
+            refused.append((source, f"its columns have more than {_MOST_CELLS:,} cells together"))
+        elif FieldFit.widest(finer.sizes, cliques) > _WIDEST:
+            refused.append((source, "with it the relations of all columns together take too many cells"))
+        else:
+            columns = finer
+            kept.append((source, counted, posterior))
+    marginals = []
+    for source, counted, posterior in kept:
+        try:
+            marginals.append(counted.marginal(posterior, columns, source))
+        except InvalidValue as error:
+            refused.append((source, str(error)))
+    return Reach(columns, tuple(marginals), tuple(refused))
+
+
+@dataclass(frozen=True, eq=False)
+class TablePosterior:
+    """The noise-aware posterior of one table, given noisy marginals of it.
+
+    Attributes
+    ----------
+    columns
+        The columns, cut.
+    n
+        How many records there are.
+    marginals
+        What was released.
+
+    Examples
+    --------
+    >>> from sottovoce.records.facts import Facts, Flag
+    >>> columns = TableColumns(Facts(smoker=Flag(missing=False), ill=Flag(missing=False)), {})
+    >>> both = NoisyMarginal.of_table(("smoker", "ill"), [[610, 95], [182, 113]], 16.0)
+    >>> known = TablePosterior(columns, 1000, (both,))
+    >>> rows = known.rows(Question("proportion", ("ill",), columns.facts, by=("smoker",)), 0.95)
+    >>> [(row["smoker"], round(row["estimate"], 2)) for row in rows]
+    [(False, 0.13), (True, 0.38)]
+    """
+
+    columns: TableColumns
+    n: int
+    marginals: tuple[NoisyMarginal, ...]
+
+    @cached_property
+    def fit(self) -> FieldFit:
+        """The field that is fitted to them."""
+        return FieldFit(self.columns.sizes, self.n, self.marginals)
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of all that it rests on: draws are a function of what was released, wherever they are made."""
+        seen = hashlib.sha256(json.dumps([self.columns.to_dict(), self.n], sort_keys=True).encode())
+        for item in self.marginals:
+            seen.update(json.dumps(item.clique).encode())
+            for part in (item.place, item.counts, item.variance):
+                seen.update(np.ascontiguousarray(part).tobytes())
+        return seen.hexdigest()
+
+    def _rng(self, purpose: str) -> np.random.Generator:
+        return seeded_rng(int(hashlib.sha256(f"{self.digest} {purpose}".encode()).hexdigest()[:16], 16))
+
+    @cached_property
+    def _shares(self) -> Floats:
+        """Draws of the shares of all cliques' cells, (draws, cells)."""
+        return self.fit.tree.marginals(self.fit.draws(_DRAWS, self._rng("intervals")))[0]
+
+    # What is kept.
+
+    def kept(self, names: Sequence[str]) -> bool:
+        """Say whether releases determine the counts of these columns, all together; those of missing values apart."""
+        key = tuple(sorted(names))
+        if key not in self._kept:
+            place = np.arange(math.prod(self.columns.shape(key)))
+            homes = [home for home in self._cliques if set(key) <= set(home)]
+            self._kept[key] = any(self._determined(home, key, place) for home in homes)
+        return self._kept[key]
+
+    @cached_property
+    def _kept(self) -> dict[tuple[str, ...], bool]:
+        return {}
+
+    @property
+    def _cliques(self) -> list[tuple[str, ...]]:
+        """The cliques that were measured, small ones first."""
+        return sorted({item.clique for item in self.marginals}, key=lambda clique: (len(clique), clique))
+
+    @property
+    def relations(self) -> list[tuple[str, ...]]:
+        """The largest sets of columns that were related by a release."""
+        cliques = sorted({item.clique for item in self.marginals}, key=lambda c: (-len(c), c))
+        return [c for i, c in enumerate(cliques) if not any(set(c) <= set(other) for other in cliques[:i])]
+
+    def check_relation(self, names: Sequence[str]) -> None:
+        """Raise `InvalidValue` unless every two of some columns were related by a release."""
+        for name in names:
+            if name not in self.columns.parts:
+                raise InvalidValue(f"there is no column {name!r} here; there are {', '.join(self.columns.parts)}")
+        pairs = itertools.combinations(names, 2) if len(names) > 1 else [tuple(names)]
+        for pair in pairs:
+            if not self.kept(pair):
+                what = f"{' with '.join(pair)}" if len(pair) > 1 else f"{pair[0]!r}"
+                raise InvalidValue(
+                    f"nothing that was released tells of {what}; kept are {self._kept_words()}. Ask for "
+                    f"counts of {' and '.join(pair)} first, or synthesize with spend=..."
+                )
+
+    def _kept_words(self) -> str:
+        return "; ".join(" × ".join(clique) for clique in self.relations) or "none"
+
+    # What is known of a question.
+
+    def rows(self, question: Question, level: float) -> list[dict[str, Any]]:
+        """Return what is known of shares or counts, a row each, with intervals; refuse what no release keeps."""
+        if question.verb not in ("proportion", "counts"):
+            raise InvalidValue(f"what was released is known as shares and counts, and this asks for a {question.verb}")
+        counted = CountedCells.of(question)
+        home = self._home(counted)
+        draws = self._counted_draws(counted, home)
+        if question.verb == "proportion":
+            groups = draws[:, :-1].reshape(len(draws), question.groups.size, -1)
+            total = groups.sum(axis=2, keepdims=True)
+            groups = groups / np.where(total > 0, total, 1.0)
+            values = groups.reshape(len(draws), -1) if question.each_value else groups[:, :, -1]
+        else:
+            values = self.n * draws[:, :-1]
+        values = values[:, question.places]
+        low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return [
+            dict(zip(question.label_names, label, strict=True))
+            | {"estimate": float(estimate), "low": float(a), "high": float(b)}
+            for label, estimate, a, b in zip(question.labels, values.mean(axis=0), low, high, strict=True)
+        ]
+
+    def _counted_draws(self, counted: CountedCells, home: tuple[str, ...]) -> Floats:
+        """Return draws of the shares of the cells of a question, that of none last."""
+        place = counted.place(self.columns)
+        table = self._table(self._shares, home, counted.clique)
+        result = np.zeros((len(table), counted.size + 1))
+        for cell in range(counted.size + 1):
+            result[:, cell] = table[:, place == cell].sum(axis=1)
+        return result
+
+    def _table(self, shares: Floats, home: tuple[str, ...], names: Sequence[str]) -> Floats:
+        """Return the shares of the cells of some columns of a clique, (draws, cells)."""
+        table = self.fit.tree.split(shares)[self.fit.cliques.index(home)]
+        table = table.sum(axis=tuple(1 + k for k, name in enumerate(home) if name not in names))
+        kept = [name for name in home if name in names]
+        return table.transpose(0, *(1 + kept.index(name) for name in names)).reshape(len(table), -1)
+
+    def _home(self, counted: CountedCells) -> tuple[str, ...]:
+        """Return the clique that keeps a question, or say what is not kept."""
+        for name in counted.clique:
+            if name not in self.columns.parts:
+                raise InvalidValue(f"nothing is known of {name!r} here")
+        homes = [home for home in self._cliques if set(counted.clique) <= set(home)]
+        asked = " × ".join(counted.clique)
+        if not homes:
+            raise InvalidValue(f"nothing that was released keeps {asked}; kept are {self._kept_words()}")
+        missing = {n: set(e) - set(self.columns.edges.get(n, ())) for n, e in counted.edges(self.columns.facts).items()}
+        for name, edges in missing.items():
+            if edges:
+                raise InvalidValue(f"nothing that was released cuts {name!r} at {min(edges):g}")
+        place = counted.place(self.columns)
+        if not any(self._determined(home, counted.clique, place) for home in homes):
+            raise InvalidValue(f"what was released keeps {asked} in part only, and not the cells that this asks for")
+        return homes[0]
+
+    def _determined(self, home: tuple[str, ...], clique: Sequence[str], place: NDArray[np.int64]) -> bool:
+        """Say whether released counts of a clique determine a question's cells: these are sums of those.
+
+        Cells of missing values are left aside: how many records have any is counted with every release.
+        """
+        inside = [item for item in self.marginals if set(item.clique) <= set(home)]
+        if any(item.whole and set(clique) <= set(item.clique) for item in inside):
+            return True
+        shape = self.columns.shape(home)
+        if math.prod(shape) > _SPANNED:
+            return False
+        codes = np.indices(shape)
+
+        def spread(names: Sequence[str], places: NDArray[np.int64]) -> NDArray[np.int64]:
+            cell = np.ravel_multi_index([codes[home.index(name)].ravel() for name in names], self.columns.shape(names))
+            return np.asarray(places[cell])[there]
+
+        there = np.ones(shape, dtype=bool)
+        for k, name in enumerate(home):
+            if self.columns.parts[name].missing:
+                there &= codes[k] < shape[k] - 1
+        there = there.ravel()
+        blocks = [np.ones((1, int(there.sum())))]
+        for item in inside:
+            cells = spread(item.clique, item.place)
+            blocks.append((cells == np.arange(item.counts.size)[:, None]).astype(float))
+        wanted = spread(clique, place)
+        asked = (wanted == np.arange(place.max() + 1)[:, None]).astype(float)
+        known = np.concatenate(blocks)
+        _, singular, rows = np.linalg.svd(known, full_matrices=False)
+        rows = rows[singular > _EXACT * singular[0]]
+        return bool(np.abs(asked - asked @ rows.T @ rows).max() < _EXACT**0.5)
+
+    # Tables.
+
+    def tables(self, sets: int, size: int, names: Sequence[str]) -> Iterator[Any]:
+        """Yield synthetic tables as data frames, each drawn under its own draw of the field."""
+        import pandas as pd  # noqa: PLC0415 - an extra
+
+        rng = self._rng(f"{sets} tables of {size}")
+        for potentials in self.fit.draws(sets, rng):
+            codes = self.fit.tree.sample(potentials, size, rng)
+            columns = {name: self.columns.parts[name].drawn(codes[i], rng) for i, name in enumerate(self.fit.names)}
+            yield pd.DataFrame({name: _typed(columns[name], self.columns.parts[name]) for name in names})
+
+    def errors(self) -> list[dict[str, Any]]:
+        """Return for every two columns whether they are kept, and the error of their table as the draws tell it.
+
+        It is the expected sum of what the shares of all cells are off by, halved: between 0 and 1.
+        """
+        result: list[dict[str, Any]] = []
+        for pair in itertools.combinations(self.fit.names, 2):
+            homes = [home for home in self._cliques if set(pair) <= set(home)]
+            error, kept = math.nan, self.kept(pair)
+            if kept:
+                shares = self._table(self._shares, homes[0], pair)
+                error = float(np.abs(shares - shares.mean(axis=0)).sum(axis=1).mean() / 2)
+            result.append({"first": pair[0], "second": pair[1], "kept": kept, "error": error})
+        return result
+
+
+def _typed(values: Any, parts: Any) -> Any:
+    """Return values of the type that their column has in a frame: whole numbers and flags with missing ones."""
+    import pandas as pd  # noqa: PLC0415 - an extra
+
+    if parts.counts:
+        return pd.array(values, dtype="Int64")
+    return pd.array(values, dtype="boolean") if parts.values == (False, True) else values

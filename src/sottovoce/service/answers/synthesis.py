@@ -1,0 +1,192 @@
+"""Synthetic tables of what was released, and what is known of a question from it: free post-processing."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from sottovoce.inference.cells.groups import shown
+from sottovoce.inference.synthesis.table_posterior import TablePosterior
+
+__all__ = ["KnownAnswer", "Synthesis"]
+
+_NOTHING_ELSE = (
+    "Use combine() for every analysis: one table taken for data is far too sure of itself.",
+    "Relations of columns that are not listed as kept are taken to be none, given what is kept: do not read them off.",
+    "No row is a person's: do not look anybody up, and do not link the tables to others.",
+    "Extremes, rare combinations and the order of rows tell nothing.",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownAnswer:
+    """What is known of a question from what was released already.
+
+    Attributes
+    ----------
+    question
+        What was asked, in words.
+    rows
+        Each with the values that name it, and estimate, low and high.
+    level
+        Of the intervals.
+    label_names
+        The columns that name a row.
+    entries
+        The entries of the ledger that it rests on.
+    """
+
+    question: str
+    rows: tuple[Mapping[str, Any], ...]
+    level: float
+    label_names: tuple[str, ...]
+    entries: tuple[int, ...]
+
+    @property
+    def table(self) -> Any:
+        """The rows as a data frame."""
+        import pandas as pd  # noqa: PLC0415 - an extra
+
+        return pd.DataFrame(self.rows)
+
+    def summary(self) -> str:
+        """Return the question and its rows as text."""
+        lines = [self.question]
+        for row in self.rows:
+            name = " / ".join(shown(row[label]) for label in self.label_names)
+            lines.append(f"  {name + ': ' if name else ''}{_ends(row)}")
+        entries = ", ".join(map(str, self.entries))
+        return "\n".join([*lines, f"{100 * self.level:g} % intervals, from entries {entries}; nothing was spent"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as plain values."""
+        rows = [dict(row) for row in self.rows]
+        return {"question": self.question, "level": self.level, "rows": rows, "entries": list(self.entries)}
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+
+def _ends(row: Mapping[str, Any]) -> str:
+    return f"{row['estimate']:.4g} ({row['low']:.4g} to {row['high']:.4g})"
+
+
+@dataclass(frozen=True, eq=False)
+class Synthesis:
+    """Synthetic tables drawn from the posterior of a table, given what was released of it.
+
+    Attributes
+    ----------
+    posterior
+        The field of all that was released.
+    columns
+        The columns of the tables.
+    sets, size
+        How many tables there are, and their rows.
+    dataset, entries
+        Of which data, and which entries of the ledger the tables rest on.
+    refused
+        Releases that are no part of the picture, and why.
+    entry, share
+        Where the tables were paid for: the entry, and its share of the budget.
+    """
+
+    posterior: TablePosterior
+    columns: tuple[str, ...]
+    sets: int
+    size: int
+    dataset: str
+    entries: tuple[int, ...]
+    refused: tuple[tuple[str, str], ...] = ()
+    entry: int | None = None
+    share: float = 0.0
+    notes: tuple[str, ...] = field(default=_NOTHING_ELSE)
+
+    @property
+    def n(self) -> int:
+        """How many records the table has."""
+        return self.posterior.n
+
+    @cached_property
+    def tables(self) -> list[Any]:
+        """The tables, as data frames; what each is is noted in its ``attrs``. The same whenever they are drawn."""
+        drawn = list(self.posterior.tables(self.sets, self.size, self.columns))
+        for number, table in enumerate(drawn):
+            table.attrs["synthetic"] = self.receipt(number)
+        return drawn
+
+    def receipt(self, number: int | None = None) -> dict[str, Any]:
+        """Return what says that a table is synthetic, and of what it was made."""
+        said = {"synthetic": True, "dataset": self.dataset, "entries": list(self.entries), "sets": self.sets}
+        said |= {"rows": self.size, "releases": self.posterior.digest, "entry": self.entry, "share": self.share}
+        return said if number is None else said | {"set": number + 1}
+
+    def check_relation(self, names: Sequence[str]) -> None:
+        """Raise `InvalidValue` unless every two of some columns were related by a release."""
+        self.posterior.check_relation(names)
+
+    @cached_property
+    def kept(self) -> list[dict[str, Any]]:
+        """Every two columns of the tables: whether their relation is kept, and the error of their shares."""
+        return [row for row in self.posterior.errors() if {row["first"], row["second"]} <= set(self.columns)]
+
+    def to_parquet(self, folder: str | pathlib.Path) -> list[pathlib.Path]:
+        """Write the tables into a folder, each with its receipt in the file, and return where they are."""
+        import pyarrow as pa  # noqa: PLC0415 - an extra
+        from pyarrow import parquet  # noqa: PLC0415
+
+        paths = self._paths(folder, "parquet")
+        for number, (path, table) in enumerate(zip(paths, self.tables, strict=True)):
+            arrow = pa.Table.from_pandas(table, preserve_index=False)
+            said = {b"sottovoce": json.dumps(self.receipt(number)).encode()}
+            parquet.write_table(arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), **said}), path)
+        return paths
+
+    def to_csv(self, folder: str | pathlib.Path) -> list[pathlib.Path]:
+        """Write the tables into a folder, their receipts beside them, and return where they are."""
+        paths = self._paths(folder, "csv")
+        for path, table in zip(paths, self.tables, strict=True):
+            table.to_csv(path, index=False)
+        receipts = [self.receipt(number) for number in range(self.sets)]
+        (pathlib.Path(folder) / "synthetic.json").write_text(json.dumps(receipts, indent=1), encoding="utf-8")
+        return paths
+
+    def _paths(self, folder: str | pathlib.Path, ending: str) -> list[pathlib.Path]:
+        place = pathlib.Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        digits = len(str(self.sets))
+        return [place / f"synthetic-{number + 1:0{digits}}.{ending}" for number in range(self.sets)]
+
+    def report(self) -> str:
+        """Return what was kept, how well, and what the tables are not for, as text."""
+        lines = [f"{self.sets} synthetic tables of {self.size:,} rows from {self.dataset}"]
+        lines.append(f"made of entries {', '.join(map(str, self.entries)) or 'none'}; {self._cost()}")
+        lines.append("relations kept: " + ("; ".join(" × ".join(c) for c in self.posterior.relations) or "none"))
+        rows = sorted((row for row in self.kept if row["kept"]), key=lambda row: -row["error"])
+        lines += ["error of the shares of two columns together, as the noise and sampling leave it:"] * bool(rows)
+        lines += [f"  {row['first']} × {row['second']}: {100 * row['error']:.2g} %" for row in rows]
+        if lost := [f"{row['first']} × {row['second']}" for row in self.kept if not row["kept"]]:
+            lines.append(f"not kept: {', '.join(lost)}")
+        lines += [f"not used: {source}, for {why}" for source, why in self.refused]
+        return "\n".join([*lines, *self.notes])
+
+    def _cost(self) -> str:
+        return f"{100 * self.share:.3g} % of the budget, entry {self.entry}" if self.entry else "nothing was spent"
+
+    def summary(self) -> str:
+        """Return the report."""
+        return self.report()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain values; the tables are made anew from what was released."""
+        return self.receipt() | {"kept": [list(c) for c in self.posterior.relations], "pairs": self._pairs()}
+
+    def _pairs(self) -> list[dict[str, Any]]:
+        return [row | {"error": row["error"] if row["kept"] else None} for row in self.kept]
+
+    def __repr__(self) -> str:
+        return f"Synthesis({self.sets} tables of {self.size:,} rows from {self.dataset!r})"
