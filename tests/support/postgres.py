@@ -19,8 +19,8 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -49,6 +49,8 @@ class PostgresServer:
     port: int
     password: str
     host: str = "127.0.0.1"
+    stop: Callable[[], None] = field(default=lambda: None, compare=False)
+    start: Callable[[], None] = field(default=lambda: None, compare=False)
 
     def url(self, database: str = "postgres", scheme: str = "postgresql+psycopg") -> str:
         """Return the address of a database; `scheme="postgresql"` for clients that are not SQLAlchemy."""
@@ -123,10 +125,20 @@ def running_server(*, durable: bool = False) -> Iterator[PostgresServer]:
         settings |= {} if durable else _HASTY
         command = [binaries / "postgres", "-D", data]
         command += [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, **rights)
-        server = PostgresServer(port, password)
-        _wait_until_up(server, process, folder / "log")
+
+        def start() -> None:
+            nonlocal process
+            with (folder / "log").open("ab") as log:
+                process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, **rights)
+            _wait_until_up(server, process, folder / "log")
+
+        def stop() -> None:
+            assert process is not None
+            process.send_signal(signal.SIGINT)  # whoever is connected is sent away, and all is kept
+            process.wait(timeout=30)
+
+        server = PostgresServer(port, password, stop=stop, start=start)
+        start()
         yield server
     finally:
         if process is not None:

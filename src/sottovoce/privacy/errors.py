@@ -47,3 +47,7 @@ class LedgerCorrupt(SottovoceError):
 
 class SourceUnavailable(SottovoceError):
     """The records cannot be reached: a file is gone, a database is down; nothing was spent and no data was read."""
+
+
+class SourceLost(InvalidData):
+    """The records went away after they were paid for and before anything of them was read: the answer can be had."""

@@ -29,7 +29,7 @@ from sottovoce.faces.server.tokens import Caller
 from sottovoce.faces.server.verbs import VerbQuestion
 from sottovoce.faces.server.work_queue import Receive, WorkQueue, while_there
 from sottovoce.mechanisms import Release
-from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, SourceUnavailable
+from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, SourceLost, SourceUnavailable
 from sottovoce.service.answers.repeated_question import repeat_note
 from sottovoce.service.curator import Paid, Quote, RecordedRelease, Unrecorded
 from sottovoce.service.ledger import Budget, Entry, Ledger
@@ -42,6 +42,10 @@ _REMEMBERED = 1024
 _LOST = (
     "the answer was lost after it was charged; the history has its entry. Tell your administrator before you ask "
     "again: each try is charged"
+)
+_WAITS = (
+    "the records went away after the question was charged, and nothing of them was read: ask again under the same "
+    "Idempotency-Key once they are back, and the answer is made without another charge"
 )
 _OUT_OF_REACH = (
     "the records of {} are out of reach now, and nothing was charged; ask again in a moment, and tell your "
@@ -130,7 +134,7 @@ class PaidAnswers(ABC):
             built = await self._makers.make(dataset.curator, paid, lambda: self._tick(name, start))
             if isinstance(built, Exception):
                 await self.run(self._lose, dataset, paid, built)
-                raise AnswerLost(_LOST) from None
+                raise AnswerLost(_WAITS if isinstance(built, SourceLost) else _LOST) from None
             release = built.release
             entry, shown = await self._record(caller, dataset, part, priced, built, start)
         if isinstance(question, ServerQuestion):  # whose release says it all
@@ -213,7 +217,10 @@ class PaidAnswers(ABC):
         return priced
 
     def _lose(self, dataset: Dataset, paid: Paid, error: Exception) -> None:
-        self._note_lost(dataset.config.name, error)
+        if isinstance(error, SourceLost):
+            self.readiness.note_reach(dataset.config.name, error)
+        else:
+            self._note_lost(dataset.config.name, error)
         dataset.curator.give_up(paid.reservation, error)
 
     def _note_lost(self, dataset: str, error: Exception) -> None:

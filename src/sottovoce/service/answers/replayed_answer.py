@@ -48,11 +48,15 @@ def entry_under(ledger: Ledger, key: str, budgets: Sequence[Budget]) -> tuple[En
 def answer_again(entry: Entry, budget: Budget, level: float | str = 0.95) -> Any:
     """Return the answer of an entry, as its verb made it: post-processing of what was released, so free."""
     wanted = checked_level(level)
+    if entry.unread:
+        raise InvalidValue(
+            f"entry {entry.id} has no answer yet: its records went away unread; finish({entry.id}) has it"
+        )
     if (why := _UNTOLD.get(str(entry.state))) is not None:
         raise InvalidValue(f"entry {entry.id} has no answer: it {why}")
     if entry.release is None:
         raise InvalidValue(f"the ledger kept only the hash of entry {entry.id}, so it cannot be told again")
-    word = _verb_of(entry.request)
+    word = verb_of(entry.request)
     if word is None:
         raise InvalidValue(
             f"entry {entry.id} is a release, and no answer to a question or a formula: sottovoce ledger export has it"
@@ -61,7 +65,7 @@ def answer_again(entry: Entry, budget: Budget, level: float | str = 0.95) -> Any
     return verb.answer(Release.from_json(entry.release), entry.id, budget.share(entry.cost), wanted)
 
 
-def _verb_of(request: Mapping[str, Any]) -> str | None:
+def verb_of(request: Mapping[str, Any]) -> str | None:
     """Return the word of the verb that was asked; a server notes it, a curator's question says it itself."""
     if "verb" in request:
         return str(request["verb"])

@@ -20,7 +20,7 @@ from sottovoce.records.facts import Facts, read_facts
 from sottovoce.service.answers.answer import Answer
 from sottovoce.service.answers.notebook_repr import curator_html
 from sottovoce.service.answers.period_words import within_one
-from sottovoce.service.answers.replayed_answer import answer_again, entry_of
+from sottovoce.service.answers.replayed_answer import answer_again, entry_of, verb_of
 from sottovoce.service.answers.rows_per_person import RowsOfPersons
 from sottovoce.service.answers.together import told_together
 from sottovoce.service.curator.budget_opening import check_pays, divided, hides_n, is_new, open_budget
@@ -191,6 +191,17 @@ class Curator(ReleasePipeline, ReleasedPicture, RowsOfPersons):
         mine = [item for item in self._ledger.budgets() if self.budget.id in (item.id, item.whole)]
         paid = mine if part is None else [self._part(part)]
         return answer_again(*entry_of(self._ledger, entry, paid), wanted)
+
+    def finish(self, entry: int, *, level: float | str = 0.95) -> Any:
+        """Return the answer of an entry that was paid for, and whose records went away before any of them was read.
+
+        Free, and the one release that was charged: see `finished`. Of an entry that asked no question, its release.
+        """
+        wanted = checked_level(level)
+        done = self.finished(entry)
+        mine = [item for item in self._ledger.budgets() if self.budget.id in (item.id, item.whole)]
+        known, budget = entry_of(self._ledger, entry, mine)
+        return done.release if verb_of(known.request) is None else answer_again(known, budget, wanted)
 
     def together(self, entries: Sequence[int], *, level: float | str = 0.95) -> Answer:
         """Return what several answers to one question tell together, narrower than each; free.

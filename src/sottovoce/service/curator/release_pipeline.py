@@ -13,11 +13,19 @@ import numpy as np
 
 from sottovoce.mechanisms import Mechanism, Release, StatisticalQuery
 from sottovoce.mechanisms.mechanism import check_draws
-from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError, UnprovenPrivacy
+from sottovoce.privacy.errors import (
+    InvalidData,
+    InvalidValue,
+    SottovoceError,
+    SourceLost,
+    SourceUnavailable,
+    UnprovenPrivacy,
+)
 from sottovoce.privacy.randomness import is_secure, secure_rng
 from sottovoce.records.facts import Facts
 from sottovoce.records.readings import Aggregate
 from sottovoce.service.answers.budget_account import BudgetAccount
+from sottovoce.service.answers.replayed_answer import entry_of
 from sottovoce.service.curator.data_source import DataSource
 from sottovoce.service.curator.entry_notes import purpose_of, told_of
 from sottovoce.service.curator.privacy_unit import Protected
@@ -29,6 +37,27 @@ from sottovoce.service.ledger.group_commit import About
 from sottovoce.service.ledger.hash_chain import SealedText, canonical, digest
 
 __all__ = ["ReleasePipeline"]
+
+
+class _FirstRead:
+    """What reads the records: of a first read that failed because they went away, that is said."""
+
+    def __init__(self, read: Callable[..., Aggregate], went_away: Callable[[], bool]) -> None:
+        self._read, self._went_away, self._seen = read, went_away, False
+
+    def __call__(self, reading: Any) -> Aggregate:
+        try:
+            result = self._read(reading)
+        except InvalidData as error:
+            if self._seen or isinstance(error, _OtherVersion) or not self._went_away():
+                raise
+            raise SourceLost(f"{error}; nothing of them was read, and what was paid is not lost: finish it") from None
+        self._seen = True
+        return result
+
+
+class _OtherVersion(InvalidData):
+    """The records were read, and are not those that the question was priced for."""
 
 
 class ReleasePipeline(BudgetAccount):
@@ -182,9 +211,9 @@ class ReleasePipeline(BudgetAccount):
         held, n = self._held, self.n  # data that grow may be opened anew before they are read
 
         def make(count: int) -> list[Release]:
-            looks = TableLooks(
-                functools.partial(self._read, held.table, n, column=column, where=where, missing=missing)
-            )
+            read = functools.partial(self._read, held.table, n, column=column, where=where, missing=missing)
+            reader = _FirstRead(read, lambda: self._went_away(held.table))
+            looks = TableLooks(reader)
             source = secure_rng() if rng is None else rng
             with on_the_grid(self._time_grid):
                 built = mechanism.releases(looks, count, source, draws=draws, accept_unproven=accept_unproven)
@@ -193,7 +222,7 @@ class ReleasePipeline(BudgetAccount):
             charged = [replace(release, profile=cost, mechanism={**release.mechanism, **noted}) for release in built]
             return charged if then is None else [then(release) for release in charged]
 
-        return Quote(charge, make, mechanism.together)
+        return Quote(charge, make, mechanism.together, then is None)
 
     def ensure_available(self) -> None:
         """Raise where the records cannot be read as the budget knows them, before anything is charged for them.
@@ -223,11 +252,11 @@ class ReleasePipeline(BudgetAccount):
         """Raise `InvalidData` where the data were written again since they were opened. Reads no record."""
         self._source.check_unchanged(self.dataset)
 
-    def _changed(self, n: int) -> InvalidData:
+    def _changed(self, n: int) -> _OtherVersion:
         units = self._protected.units
         if self.version is not None:
-            return InvalidData(f"{self.dataset!r} had {n} {units} a moment ago, and has others now; ask again")
-        return InvalidData(
+            return _OtherVersion(f"{self.dataset!r} had {n} {units} a moment ago, and has others now; ask again")
+        return _OtherVersion(
             f"{self.dataset!r} had {n} {units} when its budget was opened; it changed since. Say grows=True (--grows) "
             "where it gains records and its budget goes on, or ask a copy that stays as it is under a name of its own"
         )
@@ -270,6 +299,16 @@ class ReleasePipeline(BudgetAccount):
             raise self._changed(n)
         return seen
 
+    def _went_away(self, table: Records) -> bool:
+        """Say whether records that could not be read are out of reach, or had to be connected to anew."""
+        if not isinstance(table, Reachable):
+            return False
+        try:
+            with self._turn:
+                return table.ensure_available()
+        except SourceUnavailable:
+            return True
+
     def make(self, paid: Paid) -> Unrecorded:
         """Read the records and make a release that was paid for; whoever calls this sees to `give_up` if it fails."""
         return self.make_all([paid])[0]
@@ -283,7 +322,12 @@ class ReleasePipeline(BudgetAccount):
             raise InvalidValue("what was paid for once is made once; reserve again to ask again")
         for item in paid:
             item.reservation.touch()
-        releases = priced.make(len(paid))
+        try:
+            releases = priced.make(len(paid))
+        except SourceLost as error:
+            if not priced.finishable:
+                raise InvalidData(str(error)) from None
+            raise
         return [Unrecorded(item.reservation, release) for item, release in zip(paid, releases, strict=True)]
 
     def record(self, draft: Unrecorded) -> RecordedRelease:
@@ -328,6 +372,37 @@ class ReleasePipeline(BudgetAccount):
                 f"the mechanism is for n={mechanism.n} and {self.dataset!r} {has}; calibrate it for n={self.n}"
             )
 
+    def finished(self, entry: int) -> RecordedRelease:
+        """Make the release of an entry that was paid for, and under which the records went away unread; free.
+
+        It is the one release that was charged: nothing of it was seen, and the data are the version it was charged for.
+
+        Raises
+        ------
+        InvalidValue
+            If the entry is under way, has ended, or is about another version of the data.
+        SourceUnavailable
+            If the records are still out of reach; it can be finished later.
+        """
+        mine = [item for item in self._ledger.budgets() if self.budget.id in (item.id, item.whole)]
+        known, budget = entry_of(self._ledger, entry, mine)
+        if not known.unread:
+            raise InvalidValue(f"entry {entry} is {known.state}, and not left unread by a source that went away")
+        self.ensure_available()
+        asked = dict(known.request)
+        if asked.get("data") != self._stamp:
+            raise InvalidValue(f"entry {entry} is about another version of the data, and stays spent; ask anew")
+        options = {name: asked.pop(name, None) for name in ("where", "missing", "purpose")}
+        mechanism, column = Mechanism.from_dict(asked.pop("mechanism")), asked.pop("column", None)
+        options |= {"draws": asked.pop("draws", 1), "accept_unproven": True}
+        asked.pop("data", None)
+        part = None if budget.id == self.budget.id else budget
+        priced = self.price(mechanism, column, **options, part=part, about=asked)
+        paid = Paid(self._ledger.resume(budget, entry, priced.charge, who=self.who), priced)
+        with self._closing(paid.reservation):
+            built = self.make(paid)
+        return self.record(built)
+
     @contextlib.contextmanager
     def _closing(self, granted: Reservation) -> Iterator[None]:
         """Close the entry of a release that fails: for nothing if no data was read, else as lost and spent."""
@@ -341,7 +416,9 @@ class ReleasePipeline(BudgetAccount):
         """Close the entry of a release that failed, as `_closing` does."""
         # If the ledger itself is what failed, the entry stays pending, which counts as spent too.
         with contextlib.suppress(SottovoceError):
-            if granted.touched:
+            if isinstance(error, SourceLost) or (granted.resumed and not granted.touched):
+                self._ledger.leave_unread(granted.entry, note=f"the records went away: {error}", who=self.who)
+            elif granted.touched:
                 self._ledger.recover(granted.entry, note=f"failed: {type(error).__name__}", who=self.who)
             else:
                 self._ledger.void(granted, f"given up before reading: {type(error).__name__}")

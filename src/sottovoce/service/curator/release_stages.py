@@ -30,6 +30,8 @@ class Quote:
     charge: Charge
     make: Callable[[int], list[Release]] = field(repr=False)
     together: bool = False
+    finishable: bool = True
+    """Whether the entry alone says how to make it: not where something was to be done to the release afterwards."""
 
     def granted(self, by_ledger: Reservation | Entry) -> Paid | RecordedRelease:
         """Return what is paid for, or the answer of an entry that was recorded before."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt
 from sottovoce.service.ledger import queries
-from sottovoce.service.ledger.charging import Charge, Reservation, answered
+from sottovoce.service.ledger.charging import Charge, Reservation, answered, check_same
 from sottovoce.service.ledger.group_commit import About, Change
 from sottovoce.service.ledger.hash_chain import Head, SealedText, canonical, commit_body, digest, reserve_body
 from sottovoce.service.ledger.period_queries import find_division, given_back, periods_charged, spending, total_after
@@ -27,10 +27,12 @@ __all__ = [
     "committing",
     "dividing",
     "growing",
+    "leaving_unread",
     "noting",
     "opening",
     "recovering",
     "reserving",
+    "resuming",
     "totalling",
     "voiding",
 ]
@@ -120,7 +122,10 @@ def reserving(asked: Charge, *, who: str, key: str | None, again: Callable[[Tran
         before = queries.lock_budget(transaction, budget.id)
         if key is not None and (entry := queries.earlier_entry(transaction, budget, key)) is not None:
             again(transaction, entry)
-            return answered(entry, asked)
+            if not entry.unread:
+                return answered(entry, asked)
+            check_same(entry, asked)
+            return _taken_up(transaction, entry, asked, who)
         periods, number = periods_charged(transaction, asked), transaction.head.count + 1
         total = total_after(transaction, budget, before, periods, asked.cost)
         if full is not None and asked.whole_cost is not None:
@@ -148,6 +153,37 @@ def reserving(asked: Charge, *, who: str, key: str | None, again: Callable[[Tran
         return Reservation(number, token, reserved=(reserved, who, at, key))
 
     return About(change, key=key)
+
+
+def _taken_up(transaction: Transaction, entry: Entry, asked: Charge, who: str) -> Reservation:
+    """Give the right to release an entry again, of which nothing was read: to one who asks, and to no other."""
+    transaction.append("resume", {"who": who, "at": now()}, budget=entry.budget, entry=entry.id)
+    charge = asked._replace(periods=entry.periods)
+    return Reservation(entry.id, "", resumed=True, reserved=(charge, entry.who, entry.at, entry.key))
+
+
+def resuming(budget: Budget, number: int, asked: Charge, who: str) -> Change:
+    """Take up an entry under which the records went away before anything of them was read."""
+
+    def change(transaction: Transaction) -> Reservation:
+        queries.lock_entry(transaction, number, "it cannot be finished")
+        entry = queries.find_entry(transaction, budget, number)
+        if entry is None or not entry.unread:
+            raise InvalidValue(f"entry {number} is under way, or its records may have been read; it cannot be finished")
+        check_same(entry, asked)
+        return _taken_up(transaction, entry, asked, who)
+
+    return change
+
+
+def leaving_unread(entry: int, note: str, who: str) -> Change:
+    """Note that the records went away under an entry before anything of them was read; it stays spent, and pending."""
+
+    def change(transaction: Transaction) -> None:
+        budget = queries.lock_entry(transaction, entry)
+        transaction.append("unread", {"note": note, "who": who, "at": now()}, budget=budget, entry=entry)
+
+    return change
 
 
 def committing(reservation: Reservation, release: Mapping[str, Any] | SealedText, *, keep: bool = True) -> About:

@@ -21,7 +21,17 @@ from sottovoce.privacy.shares import percent
 from sottovoce.service.ledger.hash_chain import canonical
 from sottovoce.service.ledger.records import Budget, Entry, State
 
-__all__ = ["Charge", "EntryPending", "KeyTaken", "Reservation", "answered", "charged", "price", "what_is_left"]
+__all__ = [
+    "Charge",
+    "EntryPending",
+    "KeyTaken",
+    "Reservation",
+    "answered",
+    "charged",
+    "check_same",
+    "price",
+    "what_is_left",
+]
 
 
 class EntryPending(LedgerUnavailable):
@@ -90,12 +100,14 @@ class Reservation:
     """The right to release once, held by the process that reserved it and by no other.
 
     `token` never leaves the process unless it voids: the ledger holds only its hash, so nobody else can give
-    the budget back. `reserved` is what was reserved: the charge, by whom, when, under which key.
+    the budget back. `reserved` is what was reserved: the charge, by whom, when, under which key. It is
+    `resumed` where it takes up what was paid for before, and is then not given back.
     """
 
     entry: int
     token: str = field(repr=False)
     touched: bool = False
+    resumed: bool = False
     reserved: tuple[Charge, str, str, str | None] | None = field(default=None, repr=False)
 
     def touch(self) -> None:
@@ -140,13 +152,18 @@ def _unlike(entry: Entry, asked: Charge) -> str:
     return f", which has another {', '.join(parts) or 'cost'}"
 
 
-def answered(entry: Entry, asked: Charge) -> Entry:
-    """Return the entry that bears a request's key, if it is the answer to this very request."""
+def check_same(entry: Entry, asked: Charge) -> None:
+    """Refuse a key that belongs to another request."""
     if (canonical(entry.request), canonical(entry.profile_state)) != (asked.request_text, asked.profile_text):
         raise KeyTaken(
             f"the key {entry.key!r} belongs to another request, entry {entry.id}{_unlike(entry, asked)}; "
             "ask as then for its answer, or use a new key and pay for another"
         )
+
+
+def answered(entry: Entry, asked: Charge) -> Entry:
+    """Return the entry that bears a request's key, if it is the answer to this very request."""
+    check_same(entry, asked)
     if entry.state is not State.COMMITTED:
         why = f"was reserved as entry {entry.id} at {entry.at} and is {entry.state}; it counts as spent."
         if entry.state is State.PENDING:

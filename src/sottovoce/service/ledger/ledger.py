@@ -238,6 +238,14 @@ class Ledger(LedgerReading):
         """Give a reservation up and get its cost back: only by its holder, only before data was read."""
         self.write(changes.voiding(reservation, note, self._by_number))
 
+    def leave_unread(self, entry: int, *, note: str, who: str = "") -> None:
+        """Note that the records went away before anything of them was read: the entry can be finished later."""
+        self.write(changes.leaving_unread(entry, note, who))
+
+    def resume(self, budget: Budget, entry: int, asked: Charge, *, who: str = "") -> Reservation:
+        """Take up such an entry, for the very same request; whoever does so first."""
+        return self.write(changes.resuming(budget, entry, asked, who))  # type: ignore[no-any-return]
+
     def recover(self, entry: int, *, note: str, who: str = "") -> None:
         """Close an entry that a dead process left pending; it stays spent, for it may have read the data."""
         if not isinstance(note, str) or not note.strip():

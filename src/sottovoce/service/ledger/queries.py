@@ -29,6 +29,7 @@ __all__ = [
     "find_budget",
     "find_entry",
     "find_version",
+    "is_unread",
     "last_cost",
     "latest_entries",
     "lock_budget",
@@ -47,6 +48,10 @@ _SPENT = (
 _CLOSING = f"entry = ? AND {CLOSES}"
 _BUDGET = "SELECT budget FROM sottovoce_events WHERE sequence = ? AND kind = 'reserve'"
 _BEFORE = "WHERE sequence < ? AND budget = ? AND spent IS NOT NULL AND kind = 'reserve' ORDER BY sequence DESC LIMIT 1"
+_PAUSED = (
+    "SELECT kind FROM sottovoce_events WHERE sequence > ? AND entry = ? AND kind IN ('unread', 'resume') "
+    "ORDER BY sequence DESC LIMIT 1"
+)
 _CLOSED = f"SELECT kind FROM sottovoce_events WHERE {_CLOSING}"
 _REUSED = (
     "SELECT min(later.sequence) FROM sottovoce_events AS later JOIN sottovoce_events AS earlier "
@@ -128,6 +133,12 @@ def lock_entry(transaction: Transaction, entry: int, closed_so: str = "what was 
     return int(budget)
 
 
+def is_unread(transaction: Transaction, entry: int) -> bool:
+    """Say whether the records went away under an entry that is pending, before anything of them was read."""
+    row = transaction.row(_PAUSED, entry, entry)
+    return row is not None and row[0] == "unread"
+
+
 def check_holder(transaction: Transaction, reservation: Reservation) -> Fraction:
     """Return what a reservation cost; refuse whoever does not hold it."""
     row = transaction.row("SELECT body FROM sottovoce_events WHERE sequence = ?", reservation.entry)
@@ -178,7 +189,9 @@ def _entry(transaction: Transaction, event: ChainEvent, budget: Budget) -> Entry
     if budget.whole is not None:
         entry = dataclasses.replace(entry, whole_cost=float(charged_whole(transaction, entry.id, budget.whole)))
     closing = transaction.event(f"WHERE {_CLOSING}", entry.id)
-    return entry if closing is None else closed_entry(entry, closing, sealed(transaction, closing))
+    if closing is None:
+        return dataclasses.replace(entry, unread=is_unread(transaction, entry.id))
+    return closed_entry(entry, closing, sealed(transaction, closing))
 
 
 def sealed(transaction: Transaction, event: ChainEvent) -> dict[str, Any]:

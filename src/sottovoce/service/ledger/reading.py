@@ -57,6 +57,9 @@ class LedgerReading:
             {budget: Spending(replay.head.count, dict(totals)) for budget, totals in replay.by_period.items()}
         )
         pending = list(replay.entries.values())
+        if waiting := [entry for entry in pending if entry.unread]:
+            _log.warning("entry %d of %s was paid for and not read: finish it", waiting[0].id, waiting[0].dataset)
+        pending = [entry for entry in pending if not entry.unread]
         if pending:
             first, others = pending[0], len(pending) - 1
             _log.warning(

@@ -198,6 +198,8 @@ class Entry:
         Where its budget is a part, what it takes of the whole, in the units of the whole's filter.
     periods
         Where the data have periods, those that it reads and is charged to.
+    unread
+        Whether it is pending because the records went away before anything of them was read: it can be finished.
     """
 
     id: int
@@ -217,6 +219,7 @@ class Entry:
     note: str | None = None
     whole_cost: float | None = None
     periods: tuple[str, ...] | None = None
+    unread: bool = False
 
     @property
     def profile(self) -> Profile:
@@ -235,23 +238,27 @@ class Entry:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry as plain values, for export."""
-        return {
-            "entry": self.id,
-            "dataset": self.dataset,
-            "state": str(self.state),
-            "request": dict(self.request),
-            "profile": dict(self.profile_state),
-            "cost": self.cost,
-            "basis": str(self.basis),
-            "who": self.who,
-            "at": self.at,
-            "key": self.key,
-            "closed_at": self.closed_at,
-            "value_hash": self.value_hash,
-            "release": None if self.release is None else json.loads(self.release),
-            "note": self.note,
-            "whole_cost": self.whole_cost,
-        } | ({} if self.periods is None else {"periods": list(self.periods)})
+        return (
+            {
+                "entry": self.id,
+                "dataset": self.dataset,
+                "state": str(self.state),
+                "request": dict(self.request),
+                "profile": dict(self.profile_state),
+                "cost": self.cost,
+                "basis": str(self.basis),
+                "who": self.who,
+                "at": self.at,
+                "key": self.key,
+                "closed_at": self.closed_at,
+                "value_hash": self.value_hash,
+                "release": None if self.release is None else json.loads(self.release),
+                "note": self.note,
+                "whole_cost": self.whole_cost,
+            }
+            | ({} if self.periods is None else {"periods": list(self.periods)})
+            | ({"unread": True} if self.unread else {})
+        )
 
 
 def check_n(n: int | None, promise: Promise) -> None:
@@ -323,6 +330,7 @@ def closed_entry(entry: Entry, event: ChainEvent, content: Mapping[str, Any]) ->
     """Return the entry as the event that closed it left it."""
     return dataclasses.replace(
         entry,
+        unread=False,
         state=_CLOSED[event.kind],
         closed_at=content["at"],
         value_hash=content.get("value_hash"),

@@ -63,6 +63,8 @@ class Replay:
         self.leaned_on: dict[int, ChainEvent] = {}
         """The events that later ones lean on: each that opened a budget, those of each entry that is pending,
         the last version of each data set that grows, and the last note of each other ledger."""
+        self.unread: dict[int, int] = {}
+        """The entries under which the records went away before anything was read, and the events that say so."""
         self.forget = forget
         self._guards: dict[int, str] = {}
         self._keys: dict[tuple[int, str], int] = {}
@@ -100,6 +102,8 @@ class Replay:
                     replay._grow(event, content)
                 case "periods":
                     replay.divisions[int(event.budget or 0)] = named_division(event, content)
+                case "unread":
+                    replay.unread[int(event.entry or 0)] = event.sequence
                 case "note":
                     replay._notes[event.key] = event.sequence
         replay.head = Head(*state["head"])
@@ -126,6 +130,8 @@ class Replay:
                     self._reserve(event, content)
                 case "commit" | "void" | "recover":
                     self._close(event, content)
+                case "unread" | "resume":
+                    self._pause(event)
                 case "charge" | "refund":
                     self._whole(event, content)
                 case "grow":
@@ -213,6 +219,18 @@ class Replay:
         if budget.whole is not None:
             self.owed = "charge", event.sequence, budget.whole
 
+    def _pause(self, event: ChainEvent) -> None:
+        entry = self.entries[event.entry]  # type: ignore[index]
+        _require(entry.state is State.PENDING, f"entry {entry.id} is {entry.state} already")
+        _require(event.budget == entry.budget, f"entry {entry.id} belongs to budget {entry.budget}")
+        unread = event.kind == "unread"
+        _require((entry.id in self.unread) != unread, "what was not read is taken up once, and then left again")
+        if unread:
+            self.unread[entry.id], self.leaned_on[event.sequence] = event.sequence, event
+        else:
+            del self.leaned_on[self.unread.pop(entry.id)]
+        self.entries[entry.id] = dataclasses.replace(entry, unread=unread)
+
     def _whole(self, event: ChainEvent, content: dict[str, Any]) -> None:
         entry, budget = self.entries[event.entry], self.budgets[self._budget_of(event)]  # type: ignore[index]
         if event.kind == "refund":
@@ -236,6 +254,8 @@ class Replay:
         guard, budget = self._guards.pop(entry.id), self.budgets[entry.budget]
         for number in (entry.id, *([] if budget.whole is None else [entry.id + 1])):
             del self.leaned_on[number]
+        if (paused := self.unread.pop(entry.id, None)) is not None:
+            del self.leaned_on[paused]
         if event.kind == "void":
             _require(digest(content["token"]) == guard, "only its holder may void")
             self._spend(event, budget, -_exact(entry.cost), entry.periods)

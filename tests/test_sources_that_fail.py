@@ -1,0 +1,186 @@
+"""A database that goes away: nothing is charged without an answer that can be had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from sottovoce.privacy.errors import InvalidData, InvalidValue, SourceLost, SourceUnavailable
+from sottovoce.privacy.promises import ApproxDP, PureDP
+from sottovoce.records.facts import Facts, Flag, Number
+from sottovoce.service.curator import Curator
+from sottovoce.service.ledger import Ledger, State
+from support.postgres import PostgresServer, running_server, why_no_server
+
+FACTS = Facts(smoker=Flag(), age=Number(0, 100))
+ROWS = 300
+
+
+@pytest.fixture(scope="module")
+def clinic() -> Iterator[PostgresServer]:
+    """A server of one's own, that may be stopped."""
+    if reason := why_no_server():
+        pytest.skip(reason)
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture
+def visits(clinic: PostgresServer) -> str:
+    url = clinic.url(clinic.create_database(), scheme="postgresql")
+    _run(url, "CREATE TABLE visits (smoker boolean, age double precision)")
+    _insert(url, ROWS)
+    return url
+
+
+def _run(url: str, statement: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(statement)
+
+
+def _insert(url: str, rows: int) -> None:
+    _run(url, f"INSERT INTO visits SELECT i % 3 = 0, i % 90 FROM generate_series(1, {rows}) AS t(i)")
+
+
+def _end_connections(clinic: PostgresServer, url: str) -> None:
+    with psycopg.connect(clinic.url(scheme="postgresql"), autocommit=True) as connection:
+        asked = "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE datname = %s"
+        connection.execute(asked, [url.rsplit("/", 1)[1]])
+
+
+def _after_charging(curator: Curator, monkeypatch: pytest.MonkeyPatch, then: Callable[[], None]) -> None:
+    """Do something once, when the next question is charged and not read."""
+    reserve = curator._ledger.reserve
+
+    def charged(*given: Any, **options: Any) -> Any:
+        result = reserve(*given, **options)
+        monkeypatch.setattr(curator._ledger, "reserve", reserve)
+        then()
+        return result
+
+    monkeypatch.setattr(curator._ledger, "reserve", charged)
+
+
+def test_sixty_questions_to_a_database_that_is_ended_stopped_and_written_to(
+    clinic: PostgresServer, visits: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, budget = tmp_path / "ledger", ApproxDP(1, 1e-6)
+    answered, rows, finished, refused = 0, ROWS, 0, 0
+    with Curator(f"{visits}?table=visits", place, budget, facts=FACTS, grows=True) as curator:
+        for number in range(60):
+            if number % 5 == 1:
+                _end_connections(clinic, visits)
+            elif number % 5 == 2:
+                _after_charging(curator, monkeypatch, lambda: _end_connections(clinic, visits))
+            elif number % 15 == 3:  # stopped between questions: refused, free
+                clinic.stop()
+                before = len(curator.history())
+                with pytest.raises((SourceUnavailable, InvalidData)):
+                    curator.proportion("smoker", spend=0.01)
+                assert len(curator.history()) == before
+                refused += 1
+                clinic.start()
+            elif number % 15 == 13:  # stopped during a question
+                _after_charging(curator, monkeypatch, clinic.stop)
+                with pytest.raises(SourceLost, match="finish"):
+                    curator.proportion("smoker", spend=0.01)
+                (waiting,) = curator._ledger.pending()
+                assert waiting.unread
+                with pytest.raises((SourceUnavailable, InvalidData)):
+                    curator.finish(waiting.id)
+                clinic.start()
+                answer = curator.finish(waiting.id)
+                assert answer.release.mechanism["n"] == rows
+                finished += 1
+                answered += 1
+                continue
+            answer = curator.proportion("smoker", spend=0.01)
+            assert answer.release.mechanism["n"] == rows
+            answered += 1
+            if number % 6 == 0:
+                _insert(visits, 50)
+                rows += 50
+        assert (answered, finished, refused, rows) == (60, 4, 4, ROWS + 500)
+        entries = curator.history()
+        assert len(entries) == 60 and all(entry.state is State.COMMITTED for entry in entries)
+        assert str(curator.left()).startswith("40 %")
+    with Ledger(place) as ledger:
+        ledger.verify()
+
+
+def test_another_process_finishes_it_and_a_key_takes_it_up(
+    clinic: PostgresServer, visits: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "ledger"
+    address = f"{visits}?table=visits"
+    with Curator(address, place, ApproxDP(1, 1e-6), facts=FACTS) as curator:
+        _after_charging(curator, monkeypatch, clinic.stop)
+        with pytest.raises(SourceLost):
+            curator.mean("age", spend=0.1, idempotency_key="a")
+        entry = curator._ledger.pending()[0].id
+        with pytest.raises(SourceUnavailable):
+            curator.mean("age", spend=0.1, idempotency_key="a")
+        clinic.start()
+    with Curator(address, place, facts=FACTS) as curator:
+        with pytest.raises(InvalidValue, match="finish"):
+            curator.again(entry)
+        assert curator.mean("age", spend=0.1, idempotency_key="a").entry == entry
+        assert [item.state for item in curator.history()] == [State.COMMITTED]
+        with pytest.raises(InvalidValue, match="committed"):
+            curator.finish(entry)
+        _after_charging(curator, monkeypatch, clinic.stop)
+        with pytest.raises(SourceLost):
+            curator.regress("smoker ~ age", spend=0.2)
+        clinic.start()
+        entry = curator._ledger.pending()[0].id
+    with Curator(address, place, facts=FACTS) as curator:
+        assert curator.finish(entry).entry == entry
+        assert str(curator.left()).startswith("70 %")
+        curator._ledger.verify()
+
+
+def test_what_changed_meanwhile_is_not_finished_and_stays_spent(
+    clinic: PostgresServer, visits: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Curator(f"{visits}?table=visits", tmp_path / "ledger", PureDP(1.0), facts=FACTS, grows=True) as curator:
+        _after_charging(curator, monkeypatch, clinic.stop)
+        with pytest.raises(SourceLost):
+            curator.proportion("smoker", spend=0.1)
+        clinic.start()
+        _insert(visits, 1)
+        entry = curator._ledger.pending()[0].id
+        with pytest.raises(InvalidData, match="others now"):
+            curator.finish(entry)
+        curator.proportion("smoker", spend=0.1)
+        with pytest.raises(InvalidValue, match="another version"):
+            curator.finish(entry)
+        assert str(curator.left()).startswith("80 %")
+        curator._ledger.recover(entry, note="the data changed")
+        with pytest.raises(InvalidValue, match="lost"):
+            curator.finish(entry)
+        curator._ledger.verify()
+
+
+def test_one_of_two_takes_it_up(tmp_path: Path, clinic: PostgresServer, visits: str, monkeypatch: Any) -> None:
+    """Else the faster of two drafts would be told, and how fast it was may depend on what it drew."""
+    with Curator(f"{visits}?table=visits", tmp_path / "ledger", PureDP(1.0), facts=FACTS) as curator:
+        _after_charging(curator, monkeypatch, clinic.stop)
+        with pytest.raises(SourceLost):
+            curator.proportion("smoker", spend=0.1)
+        clinic.start()
+        entry = curator._ledger.pending()[0].id
+        resume = curator._ledger.resume
+        taken: list[Any] = []
+
+        def twice(*given: Any, **options: Any) -> Any:
+            taken.append(resume(*given, **options))
+            return resume(*given, **options)
+
+        monkeypatch.setattr(curator._ledger, "resume", twice)
+        with pytest.raises(InvalidValue, match="under way"):
+            curator.finish(entry)
+        assert len(taken) == 1 and not curator._ledger.pending()[0].unread
