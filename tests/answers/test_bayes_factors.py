@@ -13,7 +13,7 @@ from scipy import integrate, stats
 
 import sottovoce as sv
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.service.answers.bayes_factors import BayesFactor, of_difference, of_independence
+from sottovoce.service.answers.bayes_factors import AgainstNone, of_difference, of_independence
 
 FACTS = sv.Facts(
     ill=sv.Flag(),
@@ -106,7 +106,7 @@ def test_a_trend_and_two_columns(curator: sv.Curator) -> None:
 
 
 def test_odds_are_said_for_the_likelier() -> None:
-    said = [BayesFactor(log, "p").sentence() for log in (math.log(250), -0.1, math.inf, -math.inf)]
+    said = [AgainstNone(log, "p").sentence() for log in (math.log(250), -0.1, math.inf, -math.inf)]
     assert [text.split(" (")[0] for text in said] == [
         "For a difference against none: 250 to 1",
         "For none against a difference: 1.1 to 1",

@@ -20,7 +20,7 @@ from scipy import special, stats
 
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["MEDIUM", "BayesFactor", "of_difference", "of_independence"]
+__all__ = ["MEDIUM", "AgainstNone", "of_difference", "of_independence"]
 
 MEDIUM = math.sqrt(0.5)
 """The scale of differences beforehand, in standard deviations of the records: half of them are smaller."""
@@ -35,7 +35,7 @@ _EITHER = 0.01
 
 
 @dataclass(frozen=True)
-class BayesFactor:
+class AgainstNone:
     """How much likelier what was released is if there is something than if there is nothing.
 
     Attributes
@@ -49,9 +49,9 @@ class BayesFactor:
 
     Examples
     --------
-    >>> BayesFactor(math.log(12.3), "half of all within ± 0.35").sentence()
+    >>> AgainstNone(math.log(12.3), "half of all within ± 0.35").sentence()
     'For a difference against none: 12 to 1 (Bayes factor; beforehand half of all within ± 0.35).'
-    >>> BayesFactor(-9.0, "half of all within ± 0.35").sentence()
+    >>> AgainstNone(-9.0, "half of all within ± 0.35").sentence()
     'For none against a difference: over 1,000 to 1 (Bayes factor; beforehand half of all within ± 0.35).'
     """
 
@@ -69,7 +69,7 @@ class BayesFactor:
         return f"For {sides[0]} against {sides[1]}: {shown} to 1 (Bayes factor; beforehand {self.prior})."
 
 
-def of_difference(draws: Floats, scale: float) -> BayesFactor:
+def of_difference(draws: Floats, scale: float) -> AgainstNone:
     """Return the Bayes factor for a difference against none, of draws that the data alone leave.
 
     >>> exact = np.random.default_rng(1).normal(0.0, 0.02, 40_000)
@@ -79,17 +79,17 @@ def of_difference(draws: Floats, scale: float) -> BayesFactor:
     middle, spread = float(np.mean(draws)), float(np.std(draws))
     prior = f"half of all differences within ± {scale:.2g}"
     if spread == 0:
-        return BayesFactor(_LARGEST if middle else -_LARGEST, prior)
+        return AgainstNone(_LARGEST if middle else -_LARGEST, prior)
     near = min(np.mean(draws > 0), np.mean(draws < 0)) >= _EITHER
     density = stats.gaussian_kde(draws) if near else stats.norm(middle, spread).pdf
     if scale < spread:  # which draws would miss
         places = stats.cauchy.ppf((np.arange(_PLACES) + 0.5) / _PLACES, 0.0, scale)
-        return BayesFactor(float(np.log(np.mean(density(places))) - np.log(np.ravel(density(0.0))[0])), prior)
+        return AgainstNone(float(np.log(np.mean(density(places))) - np.log(np.ravel(density(0.0))[0])), prior)
     at_zero = float(np.log(np.ravel(density(0.0))[0])) if near else float(stats.norm.logpdf(0.0, middle, spread))
-    return BayesFactor(float(np.log(np.mean(stats.cauchy.pdf(draws, 0.0, scale)))) - at_zero, prior)
+    return AgainstNone(float(np.log(np.mean(stats.cauchy.pdf(draws, 0.0, scale)))) - at_zero, prior)
 
 
-def of_independence(counts: Floats) -> BayesFactor:
+def of_independence(counts: Floats) -> AgainstNone:
     """Return the Bayes factor for two columns that go together, of draws of their table, (draws, rows, columns).
 
     >>> table = np.array([[[30.0, 10.0], [10.0, 30.0]]])
@@ -110,4 +110,4 @@ def of_independence(counts: Floats) -> BayesFactor:
     full = ways + marginal(cells)
     margins = ways + marginal(counts.sum(axis=2)) + marginal(counts.sum(axis=1))
     log = float(special.logsumexp(full) - special.logsumexp(margins))
-    return BayesFactor(log, "every table as likely as another", "columns that go together", "independent ones")
+    return AgainstNone(log, "every table as likely as another", "columns that go together", "independent ones")

@@ -11,7 +11,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.shares import percent
-from sottovoce.service.answers.bayes_factors import MEDIUM, BayesFactor, of_difference, of_independence
+from sottovoce.service.answers.bayes_factors import MEDIUM, AgainstNone, of_difference, of_independence
 from sottovoce.service.answers.digits import formatted
 from sottovoce.service.answers.display import shown
 
@@ -52,7 +52,7 @@ class RowContrast:
     factor: Comparison | None
     higher: float | None
     hidden: tuple[str, ...] = ()
-    bayes_factor: BayesFactor | None = None
+    bayes_factor: AgainstNone | None = None
     """For a difference against none; None where noise hides one, or no scale of differences is known or stated."""
 
     def sentences(self) -> list[str]:
@@ -106,7 +106,7 @@ class Trend:
     of: tuple[str, ...]
     slope: Comparison
     rising: float
-    bayes_factor: BayesFactor | None
+    bayes_factor: AgainstNone | None
 
     def sentences(self) -> list[str]:
         """Return the trend in words."""
@@ -136,7 +136,7 @@ class Independence:
 
     columns: tuple[str, str]
     strength: Comparison
-    bayes_factor: BayesFactor
+    bayes_factor: AgainstNone
 
     def sentences(self) -> list[str]:
         """Return in words how closely they go together."""
@@ -255,7 +255,7 @@ def _scale_of(answer: Answer, rows: list[int], scale: float | None) -> float | N
     return None
 
 
-def _said(factor: BayesFactor | None) -> list[str]:
+def _said(factor: AgainstNone | None) -> list[str]:
     return [] if factor is None else [factor.sentence()]
 
 
