@@ -57,6 +57,7 @@ def test_together_is_narrower_and_holds(curator: Any, verb: str, promise: Any) -
             for _ in range(3)
         ]
         both = curator.together([answer.entry for answer in each])
+        each = [curator.again(answer.entry) for answer in each]  # which are told alone
         widths = [np.mean([row["high"] - row["low"] for row in answer.rows]) for answer in each]
         ratios.append(np.mean([row["high"] - row["low"] for row in both.rows]) / np.mean(widths))
         inside += [row["low"] <= truth <= row["high"] for row, truth in zip(both.rows, truths, strict=True)]
@@ -118,3 +119,20 @@ def test_the_command_line(curator: Any, tmp_path: Path) -> None:
     assert json.loads(said.stdout)["table"] == curator.together(entries).rows
     wrong = CliRunner().invoke(application("again"), [*command[:4], str(entries[0])])
     assert wrong.exit_code != 0
+
+
+@pytest.mark.parametrize("verb", ["mean", "quantiles"])
+def test_a_question_asked_again_is_told_with_all_that_earlier_answers_know(curator: Any, verb: str) -> None:
+    asked = [getattr(curator, verb)("stay", spend=sv.ZeroConcentratedDP(0.002)) for _ in range(3)]
+    entries = [answer.entry for answer in asked]
+    assert [answer.together for answer in asked] == [(), tuple(entries[:2]), tuple(entries)]
+    assert asked[2].rows == curator.together(entries).rows
+    assert asked[2].rows != curator.again(entries[2]).rows
+    assert "told here too" in asked[2].notes[-1] and asked[2].share == asked[0].share
+    assert Answer.from_dict(json.loads(json.dumps(asked[2].to_dict()))).rows == asked[2].rows
+
+
+def test_of_two_kinds_of_noise_quantiles_are_told_alone(curator: Any) -> None:
+    curator.quantiles("stay", spend=sv.ZeroConcentratedDP(0.002))
+    second = curator.quantiles("stay", spend=sv.PureDP(0.1))
+    assert second.together == () and second.rows == curator.again(second.entry).rows

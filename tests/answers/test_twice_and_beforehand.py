@@ -126,7 +126,12 @@ def test_a_question_asked_twice_is_noted_before_it_is_charged_and_told_free_agai
             record.getMessage()
         )
         assert spent_when_noted == [pytest.approx(1 - before)]
-        said = f"entry {first.entry} answered this very question before; again=True (--again) tells that answer, free"
+        said = f"entry {first.entry} answered this very question before"
+        said += (
+            "; again=True (--again) tells that answer, free"
+            if "~" in text
+            else ", and what it knows is told here too, free: this is narrower than either"
+        )
         assert said in second.notes and said in " ".join(second.summary().split())
         assert not any("answered this very" in note for note in (*first.notes, *wide.notes))
         plan = curator.plan(text, spend=0.02)

@@ -174,7 +174,14 @@ def test_every_verb_and_words_too(client: Client) -> None:
     client.mean("age", spend=some, purpose="the annual report")
     first, left = client.mean("wait", by="smoker", spend=some), client.left()
     assert client.mean("wait", by="smoker", spend=some, again=True).entry == first.entry and client.left() == left
-    assert f"entry {first.entry} answered this very" in client.mean("wait", by="smoker", spend=some).notes[-1]
+    second = client.mean("wait", by="smoker", spend=some)
+    assert f"entry {first.entry} answered this very" in second.notes[-1] and "told here too" in second.notes[-1]
+    both = client.together([first.entry, second.entry])
+    assert both.rows == second.rows and both.rows != client.again(second.entry).rows
+    with pytest.raises(InvalidValue, match="answers to one question"):
+        client.together([first.entry, client.mean("age", spend=some).entry])
+    with pytest.raises(InvalidValue, match="name the entries"):
+        client.together(3)
     assert client.regress("smoker ~ age", spend=some, again=True).earlier is None
     with pytest.raises(InvalidValue, match="again= is True or False"):
         client.mean("age", again=3)

@@ -6,7 +6,8 @@ import functools
 import html
 import secrets
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -130,7 +131,17 @@ class Client(Verbs):
         verb: Verb = CATALOGUE[question.verb]
         stated: dict[str, Any] = {"idempotency_key": idempotency_key, "purpose": purpose, "again": again}
         shown: Answer = self.asked(verb.word, **verb.arguments_of(question), spend=spend, level=level, **stated)
-        return shown
+        return self._told_with_earlier(shown)
+
+    def _told_with_earlier(self, answer: Answer) -> Answer:
+        """Return an answer told with what an earlier one to the same question knows, as a curator does; free."""
+        if type(answer) is not Answer or answer.earlier is None or answer.entry is None:
+            return answer
+        try:
+            both = self.together([answer.earlier, answer.entry], level=answer.level)
+        except InvalidValue:  # of two kinds of noise, say
+            return answer
+        return replace(answer, release=both.release)
 
     def regression(
         self,
@@ -220,6 +231,16 @@ class Client(Verbs):
         state = self._wire.get("datasets", self.dataset, "answers", str(entry))
         verb: Verb = CATALOGUE[state["verb"]]
         return verb.read(state | {"level": wanted})
+
+    def together(self, entries: Sequence[int], *, level: float | str = 0.95) -> Any:
+        """Return what several answers to one question tell together, narrower than each, by their entries; free."""
+        if not isinstance(entries, list | tuple) or not entries:
+            raise InvalidValue(f"name the entries, such as [3, 7]. Got {shown_value(entries)}")
+        wanted, (first, *others) = checked_level(level), map(str, entries)
+        asked = [("with", number) for number in others]
+        state = self._wire.get("datasets", self.dataset, "answers", first, parameters=asked)
+        verb: Verb = CATALOGUE[state["verb"]]
+        return replace(verb.read(state | {"level": wanted}), entry=None)
 
     def left(self) -> str:
         """Return what the token can still spend of its budget, in words: ``50 % left: about 10 more like the last``."""

@@ -11,9 +11,9 @@ import ssl
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from sottovoce.faces.client.errors import ServerUnreachable, TooManyRequests, error_of
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
@@ -76,26 +76,34 @@ class Wire:
     def __repr__(self) -> str:
         return f"Wire({self.url!r})"
 
-    def get(self, *path: str) -> Any:
+    def get(self, *path: str, parameters: Sequence[tuple[str, str]] = ()) -> Any:
         """Return what the server says of a thing."""
-        return self._patiently("GET", path, None, {})
+        return self._patiently("GET", path, None, {}, parameters)
 
     def post(self, *path: str, body: Any, key: str) -> Any:
         """Send something under a key, so that sending it again does nothing twice."""
         return self._patiently("POST", path, body, {"Idempotency-Key": key})
 
-    def _patiently(self, method: str, path: tuple[str, ...], body: Any, headers: dict[str, str]) -> Any:
+    def _patiently(
+        self,
+        method: str,
+        path: tuple[str, ...],
+        body: Any,
+        headers: dict[str, str],
+        parameters: Sequence[tuple[str, str]] = (),
+    ) -> Any:
         for turn in range(self._tries):
             try:
-                return self._once(method, path, body, headers)
+                return self._once(method, path, body, headers, urlencode(parameters))
             except _Later as later:
                 if turn + 1 == self._tries:
                     raise later.error from None
                 self._sleep(later.after if later.after is not None else min(0.25 * 2**turn, 8.0))
         raise AssertionError  # never reached: the last turn returns or raises
 
-    def _once(self, method: str, path: tuple[str, ...], body: Any, headers: dict[str, str]) -> Any:
+    def _once(self, method: str, path: tuple[str, ...], body: Any, headers: dict[str, str], query: str) -> Any:
         address = "/".join([self.url, "api", "v1", *(quote(part, safe="") for part in path)])
+        address += f"?{query}" if query else ""
         content = None if body is None else json.dumps(body, allow_nan=False).encode()
         headers = headers | {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
         headers |= {} if content is None else {"Content-Type": "application/json"}

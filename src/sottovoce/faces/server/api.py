@@ -47,6 +47,10 @@ RowsInWords = Annotated[
     list[Annotated[str, Field(max_length=LONGEST)]],
     Query(max_length=MOST_ROWS, description="Rows to predict for, such as age=70, ward=Surgery."),
 ]
+OtherEntries = Annotated[
+    list[Annotated[int, Field(ge=1, le=2**53)]],
+    Query(alias="with", max_length=100, description="Other entries that answered it: all are told as one."),
+]
 Key = Annotated[
     str | None,
     Header(
@@ -204,5 +208,7 @@ async def again(
     entry: Number,
     predict: RowsInWords = [],  # noqa: B006 - never changed
     level: Annotated[Level, Query(description="Of the intervals.")] = 0.95,
+    others: OtherEntries = [],  # noqa: B006 - never changed
 ) -> JSONResponse:
-    return JSONResponse(await serving(request).again(caller, dataset, entry, predict=predict, level=level))
+    told = serving(request).again(caller, dataset, entry, predict=predict, level=level, others=others)
+    return JSONResponse(await told)

@@ -295,7 +295,8 @@ class VerbAnswerBody(AnswerBody):
 
     `whose` says what a person counts as, where rows are those of persons; `notes` is all that one must know to read
     the rows, that among it: of which value a regression speaks, what it was set against, where numbers were cut.
-    `earlier` is the entry that had answered the very same question before this one was paid for.
+    `earlier` is the entry that had answered the very same question before this one was paid for; `together` are the
+    entries that rows and release are told of, where they are told of several.
     """
 
     verb: str
@@ -307,6 +308,7 @@ class VerbAnswerBody(AnswerBody):
     share: float
     table: list[dict[str, Any]] | None
     earlier: int | None
+    together: list[int] | None = None
 
 
 class HistoryBody(BaseModel):

@@ -24,7 +24,7 @@ from sottovoce.faces.server.receipts import Signer
 from sottovoce.faces.server.release_workers import ReleaseWorkers, quietly
 from sottovoce.faces.server.response_builder import left_of
 from sottovoce.faces.server.tokens import Caller, Tokens, caller_of
-from sottovoce.faces.server.verbs import VerbQuestion, contrast_of, told_of
+from sottovoce.faces.server.verbs import VerbQuestion, contrast_of, told_as, told_of
 from sottovoce.faces.server.work_queue import WorkQueue
 from sottovoce.inference.cells.intervals import checked_level
 from sottovoce.mechanisms import Release
@@ -34,6 +34,7 @@ from sottovoce.privacy.shares import percent
 from sottovoce.records.facts import dummy_csv
 from sottovoce.service.answers.budget_account import like_the_last
 from sottovoce.service.answers.predictions import Row
+from sottovoce.service.answers.together import told_together
 from sottovoce.service.ledger import Entry, Ledger, State
 
 __all__ = ["Caller", "Service"]
@@ -235,19 +236,28 @@ class Service(PaidAnswers):
         rows: tuple[int, int] | None = None,
         predict: Sequence[Row] = (),
         level: float = 0.95,
+        others: Sequence[int] = (),
     ) -> dict[str, Any]:
         """Return an answer by verb that was paid for before, the caller's own or, for an administrator, anyone's.
 
-        `rows` asks for two of its rows beside each other, as ``contrast``; `predict` for what is expected of rows.
+        `rows` asks for two of its rows beside each other, as ``contrast``; `predict` for what is expected of rows;
+        `others` for what it and other answers to the same question tell together.
         """
-        return await self._told(self._again, caller, name, number, rows, predict, checked_level(level))
+        return await self._told(self._again, caller, name, number, rows, predict, checked_level(level), others)
 
     async def _repeated(self, caller: Caller, name: str, entry: int, question: VerbQuestion) -> dict[str, Any]:
         shown = await self.again(caller, name, entry, None, question.predict, question.level)
         return shown if question.table else shown | {"table": None}
 
     def _again(
-        self, caller: Caller, name: str, number: int, rows: tuple[int, int] | None, predict: Sequence[Row], level: float
+        self,
+        caller: Caller,
+        name: str,
+        number: int,
+        rows: tuple[int, int] | None,
+        predict: Sequence[Row],
+        level: float,
+        others: Sequence[int] = (),
     ) -> dict[str, Any]:
         dataset, owner, entry = self._committed(caller, name, number)
         if entry.release is None or "verb" not in entry.request:
@@ -256,6 +266,14 @@ class Service(PaidAnswers):
         said = plain_of(self._said(dataset, owner, entry, release))
         said["remaining"] = self._remaining(caller, dataset)
         said |= told_of(release, entry, dataset.parts[owner], level=level, predict=predict)
+        if others:
+            if predict:
+                raise InvalidValue("answers to questions are told together, and rows are predicted by a regression")
+            paid = [self._committed(caller, name, other) for other in others]
+            every = [(entry, dataset.parts[owner]), *((it, dataset.parts[its]) for _, its, it in paid)]
+            answer = told_together(every, level)
+            release = answer.release
+            said |= told_as(answer) | {"release": release.to_dict(), "together": [number, *others]}
         return said if rows is None else said | {"contrast": contrast_of(release, *rows, level)}
 
     async def planning(self, caller: Caller, work: Callable[..., Any], *arguments: Any) -> Any:

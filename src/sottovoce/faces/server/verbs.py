@@ -117,10 +117,15 @@ def told_of(
     verb: Verb = CATALOGUE[entry.request["verb"]]
     answer = verb.answer(release, entry.id, share, level)
     said: dict[str, Any] = {"verb": entry.request["verb"], "question": entry.request["asked"], "level": level}
-    said |= {"whose": getattr(getattr(answer, "question", None), "whose", None)}
-    said |= {"notes": list(getattr(answer, "notes", ())), "earlier": None}
-    said |= {"predicted": verb.expected(answer, predict) if predict else None}
-    return said | {"share": share, "table": rows_of(answer) if table else None}
+    said |= {"whose": getattr(getattr(answer, "question", None), "whose", None), "earlier": None}
+    said |= {"predicted": verb.expected(answer, predict) if predict else None, "together": None}
+    return said | told_as(answer, share, table=table)
+
+
+def told_as(answer: Any, share: float | None = None, *, table: bool = True) -> dict[str, Any]:
+    """Return the rows of an answer, what one must know to read them, and the share that it cost."""
+    share = answer.share if share is None else share
+    return {"notes": list(getattr(answer, "notes", ())), "share": share, "table": rows_of(answer) if table else None}
 
 
 def contrast_of(release: Release, first: int, second: int, level: float) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.shares import percent
 from sottovoce.service.answers.contrast import Independence, RowContrast, Trend, contrast, independence, trend
 from sottovoce.service.answers.digits import formatted
-from sottovoce.service.answers.display import PART, drowned, footing, html_table, privacy_part, shown
+from sottovoce.service.answers.display import PART, drowned, finite_rows, footing, html_table, privacy_part, shown
 from sottovoce.service.answers.distribution_function import (
     DistributionFunction,
     at_other_quantiles,
@@ -238,9 +238,14 @@ class Answer(PaperTable):
             far_bounds_note(self.posterior, self.rows),
             protection_note(self.cost, self.release.mechanism),
             charged_note(self.release.mechanism),
-            repeat_note(self.earlier),
+            repeat_note(self.earlier, told_with=self.together),
         )
         return [note for note in (*said, *about) if note is not None]
+
+    @property
+    def together(self) -> tuple[int, ...]:
+        """The entries that it is told of, where it is told of several."""
+        return tuple(self.release.mechanism.get("entries", ()))
 
     def _summing(self) -> str | None:
         """What one must know before adding up counts of several columns: noise can hide that a cell is empty."""
@@ -436,7 +441,11 @@ class Answer(PaperTable):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as plain values, its table among them; `from_dict` reads it back."""
-        state = {"question": self.question.describe(), "table": self.rows, "release": self.release.to_dict()}
+        state = {
+            "question": self.question.describe(),
+            "table": finite_rows(self.rows),
+            "release": self.release.to_dict(),
+        }
         return state | {"entry": self.entry, "share": self.share, "level": self.level}
 
     @staticmethod

@@ -145,6 +145,21 @@ class PlacedRow:
     picture: str
 
 
+def finite_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows as JSON can say them: an interval without an end has None there.
+
+    >>> finite_rows([{"estimate": None, "low": 0.0, "high": math.inf}])
+    [{'estimate': None, 'low': 0.0, 'high': None}]
+    """
+    return [dict(row) | {name: None for name in NUMBERS[1:] if not math.isfinite(row[name])} for row in rows]
+
+
+def _with_ends(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row whose interval has an end on either side, even if it is infinite."""
+    endless = zip(NUMBERS[1:], (-math.inf, math.inf), strict=True)
+    return dict(row) | {name: end for name, end in endless if row.get(name) is None}
+
+
 def drawn_rows(
     rows: Sequence[Mapping[str, Any]], *, counts: bool = False
 ) -> tuple[list[str], list[PlacedRow], DisplayScale]:
@@ -152,6 +167,7 @@ def drawn_rows(
 
     The thick part of an interval is what would be there without the noise, the thin rest is the price of privacy.
     """
+    rows = [_with_ends(row) for row in rows]
     names = list(itertools.takewhile(lambda name: name != NUMBERS[0], rows[0] if rows else ()))
     scale = scale_of(rows)
     result = []

@@ -70,7 +70,13 @@ class PaidVerbs(Verbs, BudgetAccount):
         done = self.answered(mechanism, where=question.where, part=part, **options)
         budget = self.budget if part is None else part
         share = budget.share(price(budget, done.release.profile))
-        return answer_of(done.release, done.entry, share, level, None if earlier == done.entry else earlier)
+        answer = answer_of(done.release, done.entry, share, level, None if earlier == done.entry else earlier)
+        return answer if answer.earlier is None else self._told_with_earlier(answer, budget)
+
+    def _told_with_earlier(self, answer: Answer, budget: Budget) -> Answer:
+        """Return an answer told with what earlier ones to the question know, where a ledger has them."""
+        del budget
+        return answer
 
     def looks_for(self, formula: Formula, spend: Spend = 0.05, part: Budget | None = None) -> Any:
         """Return the mechanism that would fit a regression."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from sottovoce.inference.cells.intervals import checked_level
@@ -35,18 +36,36 @@ def told_together(entries: Sequence[tuple[Entry, Budget]], level: float | str = 
             raise InvalidValue(
                 f"entries {numbers[0]} and {entry.id} are about different versions of the data, whose truths may differ"
             )
-    releases = [answer.release for answer in answers]
+    release = _together([answer.release for answer in answers], numbers)
+    return Answer(release, None, sum(answer.share or 0.0 for answer in answers), wanted)
+
+
+def told_with(answer: Answer, earlier: Sequence[tuple[Entry, Budget]]) -> Answer:
+    """Return an answer told with what earlier ones to the same question know, free; itself where they do not go so.
+
+    Those of two kinds of noise may not, and answers of other kinds than rows do not.
+    """
+    before = [answer_again(*one) for one in earlier]
+    if answer.entry is None or any(type(item) is not Answer for item in (answer, *before)):
+        return answer
+    entries = [*(entry.id for entry, _ in earlier), answer.entry]
+    try:
+        return replace(answer, release=_together([item.release for item in (*before, answer)], entries))
+    except InvalidValue:
+        return answer
+
+
+def _together(releases: Sequence[Release], entries: Sequence[int]) -> Release:
     value: Any = pooled([release.value for release in releases])
-    profile = compose([release.profile for release in releases])
     described = {
         "mechanism": "together",
         "noise": value.noise,
         "n": value.n,
-        "entries": numbers,
+        "entries": list(entries),
         "system": value.question.to_dict(),
-    }
-    release = Release(value, profile, described, releases[0].parameter, any(item.reproducible for item in releases))
-    return Answer(release, None, sum(answer.share or 0.0 for answer in answers), wanted)
+    } | {name: releases[-1].mechanism[name] for name in ("periods",) if name in releases[-1].mechanism}
+    profile, drawn = compose([release.profile for release in releases]), any(item.reproducible for item in releases)
+    return Release(value, profile, described, releases[0].parameter, drawn)
 
 
 def _asked(answer: Answer) -> str:

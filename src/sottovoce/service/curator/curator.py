@@ -22,7 +22,7 @@ from sottovoce.service.answers.notebook_repr import curator_html
 from sottovoce.service.answers.period_words import within_one
 from sottovoce.service.answers.replayed_answer import answer_again, entry_of, verb_of
 from sottovoce.service.answers.rows_per_person import RowsOfPersons
-from sottovoce.service.answers.together import told_together
+from sottovoce.service.answers.together import told_together, told_with
 from sottovoce.service.curator.budget_opening import check_pays, divided, hides_n, is_new, open_budget
 from sottovoce.service.curator.data_source import DataSource, origin_of
 from sottovoce.service.curator.duplicate_questions import AnsweredQuestions, AskedQuestion
@@ -36,6 +36,10 @@ __all__ = ["Curator"]
 
 _SECRET_GRID = 1.0
 """Where n is a secret, answers leave after a second, two, four …, unless said otherwise: n says how long it takes."""
+
+
+_TOLD_WITH = 10
+"""Told with an answer are so many earlier ones, the dearest: all of their rounds are solved for at once."""
 
 
 class Curator(ReleasePipeline, ReleasedPicture, RowsOfPersons):
@@ -212,6 +216,12 @@ class Curator(ReleasePipeline, ReleasedPicture, RowsOfPersons):
             raise InvalidValue(f"name the entries, such as [3, 7]. Got {shown(entries)}")
         mine = [item for item in self._ledger.budgets() if self.budget.id in (item.id, item.whole)]
         return told_together([entry_of(self._ledger, entry, mine) for entry in entries], level)
+
+    def _told_with_earlier(self, answer: Answer, budget: Budget) -> Answer:
+        every = self._answered.every(budget, answer.question, self._stamp)
+        dearest = sorted((item for item in every if item.id != answer.entry), key=lambda item: item.cost)[-_TOLD_WITH:]
+        others = sorted(item.id for item in dearest)
+        return told_with(answer, [entry_of(self._ledger, other, [budget]) for other in others])
 
     def answered_before(self, question: AskedQuestion, part: Budget | None = None) -> int | None:
         """Return the entry of an answer that these data gave to a question lately, if there is one: `again` is free."""

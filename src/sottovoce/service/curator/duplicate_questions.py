@@ -31,11 +31,19 @@ class AnsweredQuestions:
 
     def entry(self, budget: Budget, question: AskedQuestion, data: str | None) -> int | None:
         """Return the entry of a budget that answers a question about the data as they are now, if one does."""
+        return entry_that_answers(self._entries(budget), question, data)
+
+    def every(self, budget: Budget, question: AskedQuestion, data: str | None) -> list[Entry]:
+        """Return all of them, the oldest first."""
+        return sorted(entries_that_answer(self._entries(budget), question, data), key=lambda entry: entry.id)
+
+    def _entries(self, budget: Budget) -> list[Entry]:
+        """Return the latest entries of a budget as they are now."""
         with self._turn:
             known = [self._ended(budget, entry) for entry in self._latest.get(budget.id, ())]
             new = self._ledger.latest(budget, _LATEST, known[0].id if known else 0)
             latest = self._latest[budget.id] = [*map(_without_answer, new), *known][:_LATEST]
-        return entry_that_answers(latest, question, data)
+        return latest
 
     def _ended(self, budget: Budget, entry: Entry) -> Entry:
         """Return an entry as it is now: one that had not ended when it was read may have an answer by now."""
@@ -50,7 +58,13 @@ def _without_answer(entry: Entry) -> Entry:
 
 
 def entry_that_answers(entries: Iterable[Entry], question: AskedQuestion, data: str | None) -> int | None:
-    """Return the dearest of the entries that answer a question about the data as they are now: it is the nearest.
+    """Return the dearest of the entries that answer a question about the data as they are now: it is the nearest."""
+    alike = entries_that_answer(entries, question, data)
+    return max(alike, key=lambda entry: entry.cost).id if alike else None
+
+
+def entries_that_answer(entries: Iterable[Entry], question: AskedQuestion, data: str | None) -> list[Entry]:
+    """Return those of some entries that answer a question about the data as they are now.
 
     Bins that nobody named go with the noise, and do not make another question.
     """
@@ -58,13 +72,12 @@ def entry_that_answers(entries: Iterable[Entry], question: AskedQuestion, data: 
     free = () if asked.get("bins") else ("bins",)
     wanted = _without(asked, free)
     shown = [entry for entry in entries if entry.state is State.COMMITTED and entry.release is not None]
-    alike = [
+    return [
         entry
         for entry in shown
         if entry.request.get("data") == data
         and _without(entry.request.get("mechanism", {}).get("system"), free) == wanted
     ]
-    return max(alike, key=lambda entry: entry.cost).id if alike else None
 
 
 def _without(state: Any, names: tuple[str, ...]) -> Any:

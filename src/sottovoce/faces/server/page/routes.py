@@ -26,6 +26,7 @@ from sottovoce.service.answers.catalogue import CATALOGUE
 
 __all__ = ["install_page"]
 
+_MOST_TOGETHER = 100
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -128,7 +129,9 @@ class _Page:
         row = row_of(request.query_params)
         outcome, status = None, 200
         if number is not None:
-            outcome, status = await page.again(_entry(number, request), both, row, level_of(request.query_params))
+            others = [_entry(other, request) for other in request.query_params.getlist("with")[:_MOST_TOGETHER]]
+            level = level_of(request.query_params)
+            outcome, status = await page.again(_entry(number, request), both, row, level, others)
         return await self._page(page, {}, self._head(caller, session), outcome, status)
 
     async def answer(self, request: Request) -> Response:

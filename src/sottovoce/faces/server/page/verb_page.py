@@ -6,7 +6,7 @@ import csv
 import io
 import math
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -95,17 +95,22 @@ class VerbPage(DatasetPage):
         return {"foreseen": _plan_view(plan)}, 200
 
     async def again(
-        self, number: int, rows: tuple[int, int] | None, row: Mapping[str, str] | None, level: float
+        self,
+        number: int,
+        rows: tuple[int, int] | None,
+        row: Mapping[str, str] | None,
+        level: float,
+        others: Sequence[int] = (),
     ) -> tuple[dict[str, Any], int]:
         """Return an answer that was paid for before, as the page shows it, and the status.
 
         Two of its rows are compared, and it is said what is expected of a row, where these are asked for; one that
-        makes no sense is refused beside the answer.
+        makes no sense is refused beside the answer. With `others` it is what all these answers tell together.
         """
         refused, status = "", 200
         try:
             predict = [] if row is None else [row]
-            answer = await self._service.again(self._caller, self._name, number, rows, predict, level)
+            answer = await self._service.again(self._caller, self._name, number, rows, predict, level, others)
         except InvalidValue as error:
             if row is None:
                 raise
@@ -160,6 +165,8 @@ class VerbPage(DatasetPage):
             "notes": [f"{note[:1].upper()}{note[1:]}." for note in answer["notes"]],
             "words": plain_words(answer["level"], len(rows), noisy=hidden or any(shares)),
             "share": answer["share"],
+            "together": answer.get("together"),
+            "earlier": answer["earlier"] if answer["verb"] in VERBS else None,
             "again": False,
             "refused": "",
             "pairs": [" / ".join(row.labels) for row in result]
