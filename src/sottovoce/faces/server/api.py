@@ -210,5 +210,5 @@ async def again(
     level: Annotated[Level, Query(description="Of the intervals.")] = 0.95,
     others: OtherEntries = [],  # noqa: B006 - never changed
 ) -> JSONResponse:
-    told = serving(request).again(caller, dataset, entry, predict=predict, level=level, others=others)
-    return JSONResponse(await told)
+    service = serving(request)
+    return JSONResponse(await service.again(caller, dataset, entry, predict=predict, level=level, others=others))

@@ -45,7 +45,7 @@ def told_with(answer: Answer, earlier: Sequence[tuple[Entry, Budget]]) -> Answer
 
     Those of two kinds of noise may not, and answers of other kinds than rows do not.
     """
-    before = [answer_again(*one) for one in earlier]
+    before = [answer_again(entry, budget) for entry, budget in earlier]
     if answer.entry is None or any(type(item) is not Answer for item in (answer, *before)):
         return answer
     entries = [*(entry.id for entry, _ in earlier), answer.entry]
