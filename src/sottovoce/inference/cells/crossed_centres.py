@@ -12,8 +12,7 @@ from functools import cache
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from sottovoce.mechanisms.integer_noise import Integers
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Integers
 
 _DRAWS = 64
 """Draws of the centres of all groups; each serves many draws of the groups."""

@@ -13,8 +13,7 @@ from typing import Self
 import numpy as np
 
 from sottovoce.inference.cells.crossed_centres import are_crossed
-from sottovoce.mechanisms.integer_noise import Integers
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Integers
 
 
 @cache

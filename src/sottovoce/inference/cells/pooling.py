@@ -15,8 +15,8 @@ from scipy.special import gammaln, ndtr
 
 from sottovoce.inference.cells.crossed_centres import are_crossed, crossed_centres
 from sottovoce.inference.cells.crossed_factors import Curvature, Roots, of_categories, of_cells, places
-from sottovoce.mechanisms.integer_noise import IntegerNoise, Integers
-from sottovoce.privacy.numbers import Floats
+from sottovoce.mechanisms.integer_noise import IntegerNoise
+from sottovoce.privacy.numbers import Floats, Integers
 
 __all__ = ["pooled_counts", "pooled_means", "pooled_shares"]
 

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats
-from sottovoce.records.readings.base import Block, Integers, Reading, Sensitivity, Statistics
+from sottovoce.privacy.numbers import Floats, Integers
+from sottovoce.records.readings.base import Block, Reading, Sensitivity, Statistics
 from sottovoce.records.readings.columns import as_codes, as_numbers, check_public
 from sottovoce.records.readings.cross_counts import CrossCounts
 from sottovoce.records.readings.grid import check_span

@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Integers
 from sottovoce.privacy.relation import REPLACE_ONE, Relation
-from sottovoce.records.readings.base import Integers, Reading, Sensitivity, Statistics, checked_n
+from sottovoce.records.readings.base import Reading, Sensitivity, Statistics, checked_n
 from sottovoce.records.readings.columns import as_numbers, check_public
 from sottovoce.records.readings.grid import Grid, check_span, exact_sum, noisy_grid, sum_error
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats, whole
+from sottovoce.privacy.numbers import Floats, Integers, whole
 from sottovoce.records.facts.columns import Category, Column, Count, Flag, Number
-from sottovoce.records.readings.base import Integers, Reading, Statistics
+from sottovoce.records.readings.base import Reading, Statistics
 from sottovoce.records.readings.cells import fill
 from sottovoce.records.readings.design_rows import inside, number_or_place
 from sottovoce.records.readings.grid import check_span

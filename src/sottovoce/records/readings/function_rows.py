@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, Integers
 from sottovoce.records.facts.columns import Count
-from sottovoce.records.readings.base import Aggregate, Integers, Sensitivity, Statistics
+from sottovoce.records.readings.base import Aggregate, Sensitivity, Statistics
 from sottovoce.records.readings.functions import FunctionSum
 
 

@@ -15,9 +15,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, ceil_float, floor_float, real
+from sottovoce.privacy.numbers import Floats, Integers, ceil_float, floor_float, real
 from sottovoce.records.facts.columns import Count, Number
-from sottovoce.records.readings.base import Integers, Sensitivity, Statistics
+from sottovoce.records.readings.base import Sensitivity, Statistics
 from sottovoce.records.readings.function_reading import FunctionReading
 from sottovoce.records.readings.spot_check import spot_check
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats
-from sottovoce.records.readings.base import Block, Integers, Reading, Sensitivity, Statistics
+from sottovoce.privacy.numbers import Floats, Integers
+from sottovoce.records.readings.base import Block, Reading, Sensitivity, Statistics
 from sottovoce.records.readings.category_counts import CategoryCounts
 from sottovoce.records.readings.clipped_sum import ClippedSum
 

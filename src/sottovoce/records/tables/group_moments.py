@@ -124,7 +124,7 @@ def _rows_by_cell(
         added = rows[there][:, len(shown) + 2 :].T
         if values:
             steps = [s.steps(codes[there, len(keys) + i].astype(np.float64)) for i, s in enumerate(scales)]
-            steps += reading.products(steps) if reading.squared else []
+            steps += reading.products(steps) if isinstance(reading, GroupMoments) and reading.squared else []
             added = np.array(steps) * records[there]
         table = np.zeros((1 + reading.moments, reading.cells))
         for line, part in zip(table, [records[there], *added], strict=True):
