@@ -16,8 +16,6 @@ from sottovoce.privacy.relation import REPLACE_ONE, Relation
 from sottovoce.records.readings import CellCounts, GroupMoments
 from sottovoce.records.readings.group_moments import STEPS
 
-__all__ = ["KINDS", "cell_noises", "cell_profile", "cell_weights"]
-
 KINDS: tuple[NoiseKind, ...] = ("laplace", "gaussian")
 _SLACK = 1 + 1e-9
 """More than the rounding of the few operations that make up a sensitivity."""

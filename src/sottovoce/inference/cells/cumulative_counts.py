@@ -19,8 +19,6 @@ from scipy import optimize, special, stats
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats, Mask
 
-__all__ = ["EXCESS", "CumulativeCounts", "RoundCounts", "stretch"]
-
 _FEW = 5.0
 """Of fewer records than so many on either side of a quantile their binomial law is convolved with the noise; of more it
 is normal (the usual rule for a test of a proportion)."""

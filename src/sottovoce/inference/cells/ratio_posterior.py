@@ -21,8 +21,6 @@ from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.readings.group_moments import MomentScale
 
-__all__ = ["NoisyRatio", "ratio_range"]
-
 _HALVINGS = 50
 """Bisections of an angle: about as many as a double has bits."""
 _LEAST = 1e-9

@@ -19,8 +19,6 @@ from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.mechanisms.intervals import central, to_the_ends
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["noise_quantile", "sum_draws", "total_limits", "truncated_draws", "variance_limits", "variances"]
-
 _BY_SQUARES = 0.1
 """Of each end's chance to be missed so much is the test's by squares: the test by sums is hardly wider for it."""
 _LEAST = 0.01

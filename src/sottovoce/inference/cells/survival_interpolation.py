@@ -17,8 +17,6 @@ from scipy.interpolate import PchipInterpolator
 
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["between_cuts"]
-
 _DOUBT = 0.1
 """κ. Where it misses most, the cubic misses 3 to 13 % of its distance to the straight line beside log-logistic, gamma
 and Gompertz laws and one whose hazard falls and rises again. A jump within a cell is missed."""

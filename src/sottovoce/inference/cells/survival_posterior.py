@@ -15,8 +15,6 @@ from sottovoce.inference.cells.survival_question import SurvivalQuestion
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 
-__all__ = ["SurvivalPosterior"]
-
 _SEED = 19580625
 """Draws are a function of the noisy cells alone."""
 _ANYBODY = 1.0

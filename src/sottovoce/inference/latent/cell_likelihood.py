@@ -16,9 +16,6 @@ from sottovoce.inference.latent.noised_poisson import NODES, NoisedPoisson
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats, Integers
 
-__all__ = ["CellLikelihood"]
-
-
 _LAST_BITS = 1.5 * 2.0**52
 """A whole number added to this is the last bits of the sum."""
 

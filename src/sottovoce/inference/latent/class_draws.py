@@ -18,9 +18,6 @@ from sottovoce.inference.latent.latent_classes import ClassDraws, LatentClasses
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats, Integers
 
-__all__ = ["draw_classes"]
-
-
 _NATS = 60.0
 """How far below its largest a weight counts, before the prior's own range is added."""
 _CLOSE = 31

@@ -10,8 +10,6 @@ import numpy as np
 
 from sottovoce.privacy.numbers import Floats, Integers
 
-__all__ = ["collapsed_states"]
-
 
 def collapsed_states(
     log_emission: Floats, states: Integers, prior: float, rng: np.random.Generator, weight: Floats | float = 1.0

@@ -11,9 +11,6 @@ from scipy import fft, ndimage, optimize
 
 from sottovoce.privacy.numbers import Floats, Integers
 
-__all__ = ["Parts"]
-
-
 _SHORT = 64
 """Sums with a list no longer than this are worked out in logarithms, and none of their weights is too small."""
 _LEAST, _TRUSTED = 1e-12, 1e-8

@@ -28,8 +28,6 @@ from sottovoce.records.readings import CrossCounts, Statistics
 from sottovoce.records.readings.base import checked_n
 from sottovoce.records.readings.grid import exact_sum
 
-__all__ = ["CountTables", "NoisyTables", "OverTables", "columns_by_name"]
-
 
 @dataclass(frozen=True)
 class CountTables:

@@ -9,9 +9,6 @@ import numpy as np
 
 from sottovoce.privacy.numbers import Floats, Integers
 
-__all__ = ["Guide", "slice_step"]
-
-
 _TRIES, _AHEAD = 100, 6
 """Rounds of tries at most, and tries of a chain in one round at most."""
 

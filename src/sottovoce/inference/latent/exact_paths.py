@@ -22,9 +22,6 @@ from sottovoce.mechanisms.ball_arithmetic import Ball, ball, precision
 from sottovoce.mechanisms.lazy_uniform import BitSource, LazyUniform
 from sottovoce.privacy.numbers import Floats, Integers
 
-__all__ = ["Misfits", "exact_path", "whole_misfits"]
-
-
 _FINE = 40
 """Steps of 2⁻⁴⁰, or coarser where there are so many records that sums would not fit into 62 bits."""
 

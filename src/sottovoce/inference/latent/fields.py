@@ -17,8 +17,6 @@ from sottovoce.records.readings.class_moments import centred
 from sottovoce.records.readings.columns import as_codes
 from sottovoce.records.readings.grid import check_span
 
-__all__ = ["Bounded", "ChainGrid", "Field", "field_from", "field_of", "fields_of", "settings_of"]
-
 _SHORT = 1000
 """Counts below this are a list that can be written down."""
 

@@ -9,9 +9,6 @@ import numpy as np
 from sottovoce.inference.latent.array_backend import NUMPY, ArrayBackend, compiled, has_jax
 from sottovoce.privacy.numbers import Floats, Integers
 
-__all__ = ["OFTEN", "forward_filter", "paths", "sample_paths"]
-
-
 _TINY = 1e-300
 _LONG, _MANY = 24, 4096
 """Steps, and numbers in all, from which a compiled filter is worth its compiling."""

@@ -24,9 +24,6 @@ from sottovoce.privacy.randomness import secure_rng
 from sottovoce.records.facts import Facts
 from sottovoce.records.readings import Statistics
 
-__all__ = ["HiddenMarkovModel"]
-
-
 _SEARCH = 30
 """Sweeps of each of several starts before the likeliest goes on."""
 _HOPELESS = 50.0

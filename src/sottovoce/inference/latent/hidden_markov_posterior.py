@@ -20,9 +20,6 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats, Integers
 
-__all__ = ["HiddenMarkovPosterior"]
-
-
 _BLOCK = 2_000_000
 
 

@@ -7,8 +7,6 @@ from scipy import optimize
 
 from sottovoce.privacy.numbers import Integers
 
-__all__ = ["common_labels"]
-
 
 def common_labels(states: Integers, size: int) -> Integers:
     """Return for each draw which of its states takes each common label: (draw, label).

@@ -21,9 +21,6 @@ from sottovoce.mechanisms.progress import Bar, progress_bar
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, Integers
 
-__all__ = ["ClassDraws", "LatentClasses"]
-
-
 _CHAINS, _THIN = 64, 5
 _LEAST, _MOST = 200, 3200
 """Fewest and most sweeps before the first draw is kept."""

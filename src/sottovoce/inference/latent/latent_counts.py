@@ -20,9 +20,6 @@ from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, Integers
 
-__all__ = ["CellSizes", "LatentCounts"]
-
-
 _SHAPES = tuple(2.0 ** (k / 2) for k in range(-4, 21))
 _ROUNDS = 5
 """Rounds of moves of probabilities in a sweep."""

@@ -14,9 +14,6 @@ from scipy import special
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats, Integers
 
-__all__ = ["NODES", "NoisedPoisson", "log_noised_poisson"]
-
-
 NODES = 80
 """How many nodes a row of the table has."""
 _REACH = 9.0

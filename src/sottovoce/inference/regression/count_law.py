@@ -25,8 +25,6 @@ from sottovoce.inference.regression.residual_law import Kernels
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.readings.families import PoissonFamily
 
-__all__ = ["CountLaw", "CountMasses"]
-
 _STEP = 1e-4
 """Half the distance at which slopes are compared."""
 _LEAST = 2.0**-10

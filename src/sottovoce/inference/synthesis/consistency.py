@@ -12,8 +12,6 @@ import numpy as np
 
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["OverlappingTables"]
-
 
 @dataclass(frozen=True, eq=False)
 class OverlappingTables:

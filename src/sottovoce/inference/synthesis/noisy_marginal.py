@@ -10,8 +10,6 @@ import numpy as np
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import Floats, Integers
 
-__all__ = ["NoisyMarginal"]
-
 
 @dataclass(frozen=True, eq=False)
 class NoisyMarginal:

@@ -19,8 +19,6 @@ from sottovoce.records.facts.derived_parser import call_at
 from sottovoce.records.facts.encodings import levels_of
 from sottovoce.records.facts.facts import Facts
 
-__all__ = ["BANDS", "group_axis", "group_texts", "split_group", "value_axis"]
-
 _MOST = 1000
 """The most bands of one column."""
 _LONGEST = 64_000

@@ -6,8 +6,6 @@ import re
 
 from sottovoce.records.facts.derived_parser import FUNCTIONS
 
-__all__ = ["NAME", "quoted", "unquoted"]
-
 _IN_QUOTES = "|".join(f"{mark}(?>[^{mark}]++|{mark}{mark})++{mark}" for mark in "`'\"")
 _INSIDE = rf"(?:[^()'\"`]|{_IN_QUOTES})"
 for _ in range(6):  # so deep may parentheses be nested here

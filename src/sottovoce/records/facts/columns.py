@@ -15,8 +15,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import mapping
 from sottovoce.privacy.numbers import real
 
-__all__ = ["KINDS", "Category", "Column", "Count", "Day", "Derived", "Flag", "Number", "Person", "Vector"]
-
 
 @dataclass(frozen=True)
 class Column(ABC):

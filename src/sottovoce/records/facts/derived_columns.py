@@ -20,8 +20,6 @@ from sottovoce.privacy.numbers import shown
 from sottovoce.records.facts.columns import Category, Column, Count, Day, Derived, Flag, Number
 from sottovoce.records.facts.derived_parser import Call, Expression, Named, Said, parse_derived
 
-__all__ = ["LARGEST", "SMALLEST", "WEEKDAYS", "column_of", "day_of", "derived_column", "months_of", "recoding"]
-
 LARGEST, SMALLEST = 2.0**200, 2.0**-200
 """Numbers above are refused and those below are zero: no product or quotient of two is too large or too small."""
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

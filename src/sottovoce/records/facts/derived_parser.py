@@ -15,8 +15,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import shown
 from sottovoce.records.facts.tokenizer import TokenReader, checked_text
 
-__all__ = ["FUNCTIONS", "Call", "Expression", "Named", "Said", "call_at", "is_expression", "names_in", "parse_derived"]
-
 FUNCTIONS = (
     "abs",
     "bands",

@@ -13,8 +13,6 @@ from sottovoce.records.facts.derived_columns import derived_column
 from sottovoce.records.facts.derived_parser import is_expression, names_in, parse_derived
 from sottovoce.records.facts.dummy_records import dummy_columns
 
-__all__ = ["Facts"]
-
 _INLINE = 256
 """So many expressions that nobody declared are remembered."""
 

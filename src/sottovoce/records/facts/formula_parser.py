@@ -18,8 +18,6 @@ from sottovoce.records.facts.encodings import Encoding, Floats, levels_of, scale
 from sottovoce.records.facts.facts import Facts
 from sottovoce.records.facts.formula_size import check_columns_of_terms, check_expansion
 
-__all__ = ["ParsedFormula", "parse_formula"]
-
 _GROUP = re.compile(r"\+?\s*\(\s*1\s*\|\s*(?P<name>`[^`]+`|[^\W\d]\w*)\s*\)")
 _POWER = re.compile(r"(?P<name>\w+)\s*(?:\*\*|\^)\s*\w*")
 _ITSELF = re.compile(r"(?<![\w`])(`[^`]+`|\w+)\s*[*:]\s*\1(?![\w`])")

@@ -7,8 +7,6 @@ from typing import ClassVar, NoReturn
 
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["TokenReader", "checked_text"]
-
 
 class TokenReader:
     """One token of look-ahead over a text.

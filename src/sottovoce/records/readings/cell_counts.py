@@ -16,8 +16,6 @@ from sottovoce.records.readings.base import Block, Reading, Sensitivity, Statist
 from sottovoce.records.readings.columns import as_codes, as_numbers, check_public
 from sottovoce.records.readings.group_moments import GroupMoments
 
-__all__ = ["CellCounts"]
-
 
 @dataclass(frozen=True)
 class CellCounts(Reading):

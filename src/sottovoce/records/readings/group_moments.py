@@ -17,8 +17,6 @@ from sottovoce.records.readings.category_counts import nearest_counts
 from sottovoce.records.readings.columns import as_numbers, check_public
 from sottovoce.records.readings.grid import check_span
 
-__all__ = ["STEPS", "GroupMoments", "MomentScale", "squares"]
-
 STEPS = 2**20
 """A measure t in [-1, 1] is a whole number of steps of 1/STEPS, and so is its square, rounded."""
 _MOST_CELLS = 2**20

@@ -34,8 +34,6 @@ from sottovoce.records.tables.columns import field, kind_in_words
 from sottovoce.records.tables.engine import Engine, number
 from sottovoce.records.tables.query_plans import PlannedQuery
 
-__all__ = ["with_derived"]
-
 _MONDAY = datetime.date(1970, 1, 5)
 
 

@@ -15,8 +15,6 @@ from sottovoce.records.tables.engine import ENGINES, engine_of, fetch_row, numbe
 if TYPE_CHECKING:
     from sottovoce.records.tables.table import Table
 
-__all__ = ["check_engine"]
-
 _WHOLE = (2**62, 2**62, 2**62, 1, -(2**40))
 """Their sum has more than 64 bits, and more digits than a double."""
 _REAL = (0.1, 2.5, -0.0, math.nan, math.inf, -math.inf, None, 1e308, 5e-324)

@@ -23,8 +23,6 @@ from sottovoce.records.tables.persons import check_moments, first_rows, person_o
 from sottovoce.records.tables.query_plans import PLANS, PlannedQuery, QueryPlan
 from sottovoce.records.tables.sums import clipped
 
-__all__ = ["one_a_person", "rows_a_person"]
-
 
 def one_a_person(
     asked: PlannedQuery, reading: Reading, facts: Facts, conditions: Sequence[str], kept: Callable[[Any], Any]

@@ -9,8 +9,6 @@ from typing import Any, Self
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.records.tables.engine import ROUNDER, Engine
 
-__all__ = ["SqlText", "case", "cut", "double", "ordered"]
-
 _ROWS = "sottovoce_rows"
 _FEW = 3
 """So few terms are added as they stand."""

@@ -29,8 +29,6 @@ from sottovoce.records.tables.row_per_person import one_a_person, rows_a_person
 from sottovoce.records.tables.sql_text import SqlText
 from sottovoce.records.tables.table_identity import Origin
 
-__all__ = ["Table", "told_apart"]
-
 _PLANS = 64
 """How many questions to a table are kept as queries."""
 _SHARED = KeptPlans(256)

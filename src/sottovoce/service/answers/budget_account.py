@@ -22,8 +22,6 @@ from sottovoce.service.ledger import Budget, Division, Entry
 if TYPE_CHECKING:  # opens a database
     from sottovoce.service.ledger import Ledger
 
-__all__ = ["BudgetAccount", "Spend", "like_the_last"]
-
 Spend = Promise | float | str
 
 

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import shown
 
-__all__ = ["parse_contrast"]
-
 _LONGEST = 10_000
 _WEIGHT = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 

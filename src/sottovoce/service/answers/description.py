@@ -33,8 +33,6 @@ from sottovoce.service.answers.paper_table import in_great_tables, in_latex, in_
 from sottovoce.service.answers.trade_off import TradeOff
 from sottovoce.service.answers.word_table import word_document
 
-__all__ = ["Description", "equal_widths", "table_questions", "width_of"]
-
 _LEAST_PART = 0.25
 """No question gets less than this part of an even share: a forecast of its width is only a forecast."""
 _SEED = 1925

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["NUMBERS", "formatted", "formatted_ratio", "sure"]
-
 NUMBERS = ("estimate", "low", "high")
 """What the numbers of a row are called."""
 _FINEST = 8

@@ -13,17 +13,6 @@ from sottovoce.privacy.errors import NotInstalled
 from sottovoce.privacy.shares import percent
 from sottovoce.service.answers.word_table import word_document
 
-__all__ = [
-    "NOT_KNOWN",
-    "PaperTable",
-    "estimate_cells",
-    "in_great_tables",
-    "in_latex",
-    "in_markdown",
-    "interval_name",
-    "latex_words",
-]
-
 _LATEX = {c: rf"\{c}" for c in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",

@@ -24,8 +24,6 @@ if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.inference.regression.coefficients import Coefficients
     from sottovoce.inference.regression.formula import Formula
 
-__all__ = ["Row", "effect", "expected", "parse_rows", "plot_effect", "predict", "sentence"]
-
 Row = str | Mapping[str, Any]
 """What to predict for, in words or by name."""
 

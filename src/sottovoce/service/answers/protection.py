@@ -9,8 +9,6 @@ from sottovoce.privacy.profile import Profile
 from sottovoce.records.facts import Facts
 from sottovoce.service.answers.period_words import within_one
 
-__all__ = ["nobody_note", "protection_note"]
-
 _ROW = "protected is a row, not a person: whoever has several rows is protected less"
 
 

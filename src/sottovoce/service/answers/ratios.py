@@ -14,8 +14,6 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.shares import percent
 from sottovoce.service.answers.digits import NUMBERS, formatted, formatted_ratio, sure
 
-__all__ = ["FAR", "Contrast", "is_intercept", "ratio_is_told", "ratio_numbers", "ratios_of"]
-
 FAR = math.log(sys.float_info.max) / 2
 """A coefficient farther from zero has no ratio that is told: its square is no double, and an axis needs room."""
 _KNOWN = math.log(1e6)

@@ -24,8 +24,6 @@ from sottovoce.service.answers.answer import Answer, Comparison
 from sottovoce.service.answers.digits import formatted
 from sottovoce.service.answers.display import shown
 
-__all__ = ["SurvivalAnswer", "answer_of"]
-
 _TIMES = 7
 """At so many times, at most, a figure tells who is at risk."""
 _POINTS = 8

@@ -10,8 +10,6 @@ import zipfile
 from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
-__all__ = ["word_document"]
-
 _HEAD = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n'
 _OFFICE = "http://schemas.openxmlformats.org"
 _TYPES = (

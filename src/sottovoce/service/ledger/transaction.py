@@ -18,8 +18,6 @@ from sottovoce.privacy.errors import LedgerCorrupt
 from sottovoce.service.ledger.hash_chain import EMPTY, ChainEvent, Head, body_of
 from sottovoce.service.ledger.period_totals import PeriodTotals
 
-__all__ = ["CLOSES", "HeadMoved", "Kept", "Transaction", "is_drivers", "leaves_it_sound"]
-
 _COLUMNS = "sequence, kind, budget, entry, key, spent, body, value, hash"
 _ROW = "(?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SELECT = f"SELECT {_COLUMNS} FROM sottovoce_events"
