@@ -344,7 +344,8 @@ class JointLikelihood:
                 at += len(i)
                 diagonal = np.maximum(part[i == j], 0.0)
                 size = diagonal[i] * diagonal[j]
-                derived.append(np.sqrt(half * (noise[name] ** 2 + (error + more / self.n) * size)))
+                law = self.priors.count_variation_error**2 if self.counts and name == "meat" else 0.0
+                derived.append(np.sqrt(half * (noise[name] ** 2 + (error + more / self.n + law) * size)))
         return np.concatenate(derived) if derived else np.zeros(0)
 
     def score_covariance(self, u: Floats, moments: ExpectedSums, misfit: Floats, tau: float) -> Floats:

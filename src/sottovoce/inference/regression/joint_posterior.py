@@ -7,6 +7,7 @@ values weigh as the Laplace approximation of their evidence has it; of several, 
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -28,8 +29,8 @@ from sottovoce.records.readings.families import PoissonFamily
 
 __all__ = ["JointPosterior", "JointRegression"]
 
-_FAMILIES = ("logistic", "probit")
-"""Not linear ones yet: where residuals lean far to one side, levels do not hold."""
+_FAMILIES = ("logistic", "probit", "linear", "poisson")
+"""Not yet those of several outcomes."""
 _FEWEST = 100
 """Of fewer records sums over them are not near to those over pseudo-rows."""
 _MOST_ENTRIES = 24
@@ -47,6 +48,9 @@ _UNKNOWN = 0.5
 _GRID = np.linspace(-3.6, 3.0, 12)
 """Places of a spread's grid, in standard deviations of its prior; of widths that double or halve from one to the next
 where the prior is flat."""
+_BESIDE = np.linspace(-3.6, 3.6, 7)
+"""Places of the grid of a residuals' or counts' latent, in standard deviations about its mode: the normal law has next
+to nothing beyond."""
 _BEHIND, _FARTHEST = 2.5, 4.5
 """The grid of a partial correlation goes from so many standard deviations nearer to zero to so far, where 1 − r is
 about 1e-5 of two columns."""
@@ -186,6 +190,7 @@ class _Nested:
             axes.append(self._misfits(u))
         hidden = self._hidden(u, near)
         axes += [self._axis(u, place, grid, tau) for place, grid in hidden]
+        axes += self._open(u, near, tau)
         weights, means, covariances, unlearned = self._mixture(u, near, tau, axes)
         misfit = tau if not self.misses else float(axes[0].weights @ [self.tau(value) for value in axes[0].values])
         hidden_entries = self._hidden_entries(u, near, axes)
@@ -262,10 +267,10 @@ class _Nested:
         return _Axis.of(None, _MISFITS, np.array(logs), np.array(places))
 
     def _hidden(self, u: Floats, near: Quadratic) -> list[tuple[int, Floats]]:
-        """Return the places of what the looks leave open, each with its grid: spreads of numbers, what of a number
-        others do not explain, and the law of what is explained; the least known first.
+        """Return the places of what the looks leave open, each with its grid: spreads of numbers, and what of a
+        number others do not explain; the least known first.
         """
-        model, law, sds = self.model, self.model.law, np.sqrt(np.diag(np.linalg.inv(near.metric)))
+        law, sds = self.model.law, np.sqrt(np.diag(np.linalg.inv(near.metric)))
         doubt: list[tuple[float, int, Floats]] = []
         grid_of_spreads = _GRID if self.care.drawn else _GRID[::2]
         for place in law.spreads:
@@ -274,10 +279,27 @@ class _Nested:
             side = 1.0 if u[place] > 0 else -1.0
             grid = side * np.linspace(max(abs(u[place]) - _BEHIND * sds[place], -_FARTHEST), _FARTHEST, len(_GRID))
             doubt.append((sds[place] * abs(float(law.unexplained(u[place], b)[1])), place, grid[:: int(side)]))
-        for place in range(model.missing + 1, model.size):
-            doubt.append((_HIDDEN / _OPEN * sds[place], place, grid_of_spreads))
         doubt.sort(key=lambda item: -item[0])
         return [(place, grid) for size, place, grid in doubt[:_MOST_AXES] if size > _HIDDEN]
+
+    def _open(self, u: Floats, near: Quadratic, tau: float) -> list[_Axis]:
+        """Return the grids of what looks leave open of the law of residuals or counts, all else a step from where the
+        normal law about the mode has it given that.
+        """
+        model, covariance, result = self.model, np.linalg.inv(near.metric), []
+        for place in range(model.missing + 1, model.size):
+            sd = math.sqrt(covariance[place, place])
+            if sd < _OPEN:
+                continue
+            visited = []
+            for value in np.unique(np.clip(u[place] + sd * _BESIDE, -_FARTHEST, _FARTHEST)):
+                at = u + covariance[:, place] * ((value - u[place]) / sd**2)
+                with contextlib.suppress(linalg.LinAlgError):  # nothing is so far out
+                    here = model.gauss_newton(at, self.psi, tau)
+                    step, gain = self.step(here, (place,))
+                    visited.append((value, self.evidence(here, (place,)) + gain, at + step))
+            result.append(_Axis.of(place, *(np.array(part) for part in zip(*visited, strict=True))))
+        return result
 
     def _axis(self, u: Floats, place: int, grid: Floats, tau: float) -> _Axis:
         """Return the weights of a grid, walked outwards from the mode as long as its values weigh anything."""
