@@ -254,7 +254,9 @@ class AdaptiveLooks(Mechanism):
                 posterior = infer(JointRegression(system, n, care=care), path.looks)
         except (np.linalg.LinAlgError, ValueError):  # noise beyond all measure
             return None
-        if not (np.all(np.isfinite(posterior.means)) and np.all(np.isfinite(posterior.covariances))):
+        if not (
+            posterior.explained and np.all(np.isfinite(posterior.means)) and np.all(np.isfinite(posterior.covariances))
+        ):
             return None
         A, b = system.units
         belief = LookPosterior(posterior.weights, posterior.means, posterior.covariances).mapped(A, b)

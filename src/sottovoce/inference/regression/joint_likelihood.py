@@ -77,10 +77,12 @@ class ExpectedSums:
 class Quadratic:
     """−log density near a place: its height, gradient and Gauss–Newton metric, and θ with its derivative there.
 
-    `logs` is −½ log of the determinants of the covariances.
+    `logs` is −½ log of the determinants of the covariances, `chi` the squares of how far what was released lies from
+    what is expected, in standard deviations.
     """
 
     height: float
+    chi: float
     gradient: Floats
     metric: Floats
     logs: float
@@ -441,9 +443,10 @@ class JointLikelihood:
         off, away = self._away(moments, root, sds)
         gradient = u - turned.T @ off - scaled.T @ away
         metric = turned.T @ turned + scaled.T @ scaled + np.eye(self.size)
-        height = float(off @ off + away @ away + u @ u) / 2
+        chi = float(off @ off + away @ away)
+        height = (chi + float(u @ u)) / 2
         logs = -np.log(np.diag(root)).sum() - np.log(sds).sum()
-        return Quadratic(height, gradient, metric, float(logs), moments.theta, moments.theta_slopes)
+        return Quadratic(height, chi, gradient, metric, float(logs), moments.theta, moments.theta_slopes)
 
     def _away(self, moments: ExpectedSums, root: Floats, sds: Floats) -> tuple[Floats, Floats]:
         """Return how far what was released lies from what is expected, in standard deviations."""

@@ -51,6 +51,10 @@ where the prior is flat."""
 _BESIDE = np.linspace(-3.6, 3.6, 7)
 """Places of the grid of a residuals' or counts' latent, in standard deviations about its mode: the normal law has next
 to nothing beyond."""
+_SKEWS, _LEANING = np.linspace(-3.5, 3.5, 9), 2.0
+"""Places of the grid of how far residuals lean, in prior standard deviations, and where it is also begun."""
+_ODD = 3.0
+"""So many standard deviations χ² may lie above its mean; beyond, the law is not that of the records."""
 _BEHIND, _FARTHEST = 2.5, 4.5
 """The grid of a partial correlation goes from so many standard deviations nearer to zero to so far, where 1 − r is
 about 1e-5 of two columns."""
@@ -91,6 +95,8 @@ class JointPosterior:
         The posterior mean of τ.
     full
         Which part of counts lies at or beyond their public bound (`PoissonFamily.full`); None of other responses.
+    explained
+        Whether what was released lies as near to what is expected as it should.
     latent
         The mode of all latents.
     """
@@ -103,6 +109,7 @@ class JointPosterior:
     unlearned: Floats
     misfit: float
     full: float | None
+    explained: bool
     latent: Floats
 
     @property
@@ -181,8 +188,8 @@ class _Nested:
         u, _ = self.mode(u, usual, steps=self.care.climbs)
         model.aim(u)
         self.psi = model.misfit(u)
-        u, near = self.mode(u, usual, steps=self.care.climbs)
-        tau, axes = usual, []
+        u, near = self._leaning(*self.mode(u, usual, steps=self.care.climbs))
+        tau, axes, explained = usual, [], self._explained(near)
         if self.misses:
             misfits = self._misfits(u)
             tau = self.tau(float(misfits.weights @ misfits.values))
@@ -195,8 +202,26 @@ class _Nested:
         misfit = tau if not self.misses else float(axes[0].weights @ [self.tau(value) for value in axes[0].values])
         hidden_entries = self._hidden_entries(u, near, axes)
         return JointPosterior(
-            weights, means, covariances, self._plain(u), hidden_entries, unlearned, misfit, self._full(u), u
+            weights, means, covariances, self._plain(u), hidden_entries, unlearned, misfit, self._full(u), explained, u
         )
+
+    def _leaning(self, u: Floats, near: Quadratic) -> tuple[Floats, Quadratic]:
+        """Return the best of the mode that was found and of those where residuals lean far to one side."""
+        for side in (_LEANING, -_LEANING) if self.model.linear else ():
+            at = u.copy()
+            at[-1] = side
+            at, other = self.mode(at, self.tau(0.0), steps=self.care.climbs // 3)
+            if self.evidence(other, ()) > self.evidence(near, ()):
+                u, near = at, other
+        return u, near
+
+    def _explained(self, near: Quadratic) -> bool:
+        """Say whether Pearson's χ² of what was released is no larger than it should be, where a law of residuals or
+        counts is supposed.
+        """
+        model = self.model
+        count = len(model.score) + len(model.matrices)
+        return not (model.linear or model.counts) or near.chi < count + _ODD * math.sqrt(2 * count)
 
     def _hidden_entries(self, u: Floats, near: Quadratic, axes: Sequence[_Axis]) -> NDArray[np.bool_]:
         """Return which entries have a number whose spread, or levels whose share, is not known."""
@@ -290,6 +315,9 @@ class _Nested:
         for place in range(model.missing + 1, model.size):
             sd = math.sqrt(covariance[place, place])
             if sd < _OPEN:
+                continue
+            if model.linear and place == model.size - 1:  # that they lean, one way or the other, may be two modes
+                result.append(self._axis(u, place, _SKEWS, tau))
                 continue
             visited = []
             for value in np.unique(np.clip(u[place] + sd * _BESIDE, -_FARTHEST, _FARTHEST)):

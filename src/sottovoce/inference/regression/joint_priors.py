@@ -43,15 +43,16 @@ class JointPriors:
         Residuals are normal but for a share Φ(u) whose deviation is `tail_ratio` times as large, the contaminated
         normal law of Tukey (1960), u normal about Φ⁻¹(`tail_median`).
     residual_skew_sd
-        κ ~ N(0, residual_skew_sd²) of the shifted log-normal law of residuals: κ = 1, whose skewness is 6, as costs
-        and lengths of stay have it, lies two deviations out.
+        κ ~ N(0, residual_skew_sd²) of the shifted log-normal law of residuals: κ = 1, whose skewness is 6, and 1.5, as
+        costs and lengths of stay have it, lie one and one and a half deviations out.
     count_dispersion_shape
         The dispersion α of counts is Lomax, P(α > a) = (1 + a)^−shape: with 3 its mean is one half, and nights in a
         hospital, of which most people have none, vary as with an α of thirty.
     count_tail_scale, count_tail_freedom
         λ, how much more counts lose beyond where they are cut than a negative binomial law's, is Student t. Of rates of
         16 other laws (inverse Gaussian, Weibull, Pareto, none for a part of people, a few many times as large), where
-        dispersions are what cut counts vary by, nine in ten lie within ±.23, half within ±.03 and one at .93.
+        dispersions are what cut counts vary by, nine in ten lie within ±.23, half within ±.03 and one at .93. Where one
+        in fifty has twenty times as many as others it is .3 to 2.5, which noise may hide: hence the wider scale.
     count_variation_error
         What cut counts vary by, beside a negative binomial law's that varies as much where they are cut elsewhere: of
         those laws dispersions differ by a quarter from one cut to the next, and what counts vary by by a tenth.
@@ -81,9 +82,9 @@ class JointPriors:
     tail_ratio: float = 3.0
     tail_median: float = 0.05
     tail_sd: float = 0.8
-    residual_skew_sd: float = 0.5
+    residual_skew_sd: float = 1.0
     count_dispersion_shape: float = 3.0
-    count_tail_scale: float = 0.15
+    count_tail_scale: float = 0.3
     count_tail_freedom: int = 2
     count_variation_error: float = 0.1
     missing_median: float = 0.01
