@@ -267,7 +267,8 @@ class AdaptiveLooks(Mechanism):
             unknown |= posterior.unlearned > _UNLEARNED
         plain = np.where(np.abs(A) @ unknown > 0, math.nan, plain)
         last = next(look.look for look in reversed(path.looks) if "information" in look.scales)
-        shown = posterior.misfit, posterior.full, tuple(path.looks)
+        misses = posterior.misfit if system.misses else path[-1][0].misses
+        shown = misses, posterior.full, tuple(path.looks)
         return Coefficients.from_belief(system, belief, plain, _cut_at(system, last), *shown)
 
     # The attack.

@@ -55,6 +55,8 @@ _SKEWS, _LEANING = np.linspace(-3.5, 3.5, 9), 2.0
 """Places of the grid of how far residuals lean, in prior standard deviations, and where it is also begun."""
 _ODD = 3.0
 """So many standard deviations χ² may lie above its mean; beyond, the law is not that of the records."""
+_REACHED = 0.1
+"""Where more than this part of counts reaches their public bound, levels hang on the law of what would lie beyond."""
 _BEHIND, _FARTHEST = 2.5, 4.5
 """The grid of a partial correlation goes from so many standard deviations nearer to zero to so far, where 1 − r is
 about 1e-5 of two columns."""
@@ -189,7 +191,8 @@ class _Nested:
         model.aim(u)
         self.psi = model.misfit(u)
         u, near = self._leaning(*self.mode(u, usual, steps=self.care.climbs))
-        tau, axes, explained = usual, [], self._explained(near)
+        full = self._full(u)
+        tau, axes, explained = usual, [], self._explained(near, full)
         if self.misses:
             misfits = self._misfits(u)
             tau = self.tau(float(misfits.weights @ misfits.values))
@@ -202,7 +205,7 @@ class _Nested:
         misfit = tau if not self.misses else float(axes[0].weights @ [self.tau(value) for value in axes[0].values])
         hidden_entries = self._hidden_entries(u, near, axes)
         return JointPosterior(
-            weights, means, covariances, self._plain(u), hidden_entries, unlearned, misfit, self._full(u), explained, u
+            weights, means, covariances, self._plain(u), hidden_entries, unlearned, misfit, full, explained, u
         )
 
     def _leaning(self, u: Floats, near: Quadratic) -> tuple[Floats, Quadratic]:
@@ -215,12 +218,14 @@ class _Nested:
                 u, near = at, other
         return u, near
 
-    def _explained(self, near: Quadratic) -> bool:
+    def _explained(self, near: Quadratic, full: float | None) -> bool:
         """Say whether Pearson's χ² of what was released is no larger than it should be, where a law of residuals or
-        counts is supposed.
+        counts is supposed, and whether few counts reach their bound.
         """
         model = self.model
         count = len(model.score) + len(model.matrices)
+        if (full or 0.0) > _REACHED:
+            return False
         return not (model.linear or model.counts) or near.chi < count + _ODD * math.sqrt(2 * count)
 
     def _hidden_entries(self, u: Floats, near: Quadratic, axes: Sequence[_Axis]) -> NDArray[np.bool_]:
