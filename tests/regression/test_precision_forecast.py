@@ -70,7 +70,8 @@ def test_intervals_are_as_wide_as_foreseen(response, rare):
     np.testing.assert_allclose([one.width for one in told], np.median(widths, axis=0), rtol=0.25)
     assert all(0 < one.plain <= one.width <= one.widest for one in told)
     if not rare:  # of what noise hides a release cannot tell what would be left without it
-        np.testing.assert_allclose([one.plain for one in told], np.median(plain, axis=0), rtol=0.1)
+        near = 0.2 if response == "visits" else 0.1  # a release cannot rule out that counts vary more than Poisson's
+        np.testing.assert_allclose([one.plain for one in told], np.median(plain, axis=0), rtol=near)
 
 
 @pytest.mark.parametrize(("n", "epsilon"), [(5000, 0.5), (20_000, 0.5), (20_000, 3.0)])
