@@ -346,6 +346,30 @@ def test_nothing_is_expected_beyond_the_public_bounds_of_the_response(tmp_path: 
     assert numbers.high.max() <= 250 and numbers.low.min() >= 60
 
 
+def test_average_effects_are_those_of_g_computation(curator) -> None:
+    answer = curator.regress("smoker ~ age + ward + sex", spend=0.3)
+    people = {"age": [30.0, 50.0, 70.0, 110.0], "ward": ["A", "B", "C", "A"], "sex": [True, False, True, False]}
+    wards = answer.average_effects("ward", over=people)
+    assert wards.effect.tolist() == ["ward: B less A", "ward: C less A"] and set(wards["over"]) == {
+        "the records of over="
+    }
+    B, A = (answer.predict(people | {"ward": ward}).estimate.mean() for ward in "BA")
+    assert wards.estimate[0] == pytest.approx(B - A, abs=0.003) and wards.low[0] < wards.estimate[0] < wards.high[0]
+    slope = answer.average_effects("age", over=people)
+    beta = answer.table.set_index("term").estimate["age"]
+    p = answer.predict(people).estimate
+    assert slope.estimate[0] == pytest.approx(float((p * (1 - p)).mean()) * beta, rel=0.03)
+    assert "spread evenly" in answer.average_effects("sex")["over"][0]
+    linear = curator.regress("sbp ~ age + sex", spend=0.1)
+    table = linear.table.set_index("term")
+    # A straight line: what the column does is its coefficient, whoever they are.
+    assert linear.average_effects("age").estimate[0] == pytest.approx(table.estimate["age"], abs=table.sd["age"] / 5)
+    with pytest.raises(InvalidValue, match="no column 'height'"):
+        answer.average_effects("height")
+    with pytest.raises(InvalidData, match="by its columns age, ward, sex"):
+        answer.average_effects("age", over={"age": [1.0]})
+
+
 def test_counts_and_classes_have_their_own_ratios_and_predictions(curator) -> None:
     counts = curator.regress("visits ~ age", spend=0.2)
     assert counts.question.family == "poisson" and "rate_ratio" in counts.table

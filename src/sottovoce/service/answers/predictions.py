@@ -34,7 +34,7 @@ def predict(posterior: Coefficients, frame: Any, level: float, draws: int = _DRA
     """Return the expected response of each row of a frame, see `Regression.predict`."""
     every, held = _rows(posterior, frame)
     rows, place = np.unique(every, axis=0, return_inverse=True)  # of most tables few rows differ
-    result = _means(posterior, rows, draws)
+    result = means_of(posterior, rows, draws)
     import pandas as pd  # noqa: PLC0415 - an extra
 
     wanted = checked_level(level)
@@ -95,7 +95,7 @@ def sentence(response: str, level: float, said: Mapping[str, Any]) -> str:
     return f"{said['row'] or 'any row'}: expected {', '.join(text)}" + (f"; with {held}" if held else "")
 
 
-def _means(posterior: Coefficients, rows: Floats, draws: int) -> Floats:
+def means_of(posterior: Coefficients, rows: Floats, draws: int) -> Floats:
     """Return the mean response: draws first, then rows, then classes where there are several.
 
     The draws are always the same, so that an answer does not flicker.
@@ -108,6 +108,11 @@ def _means(posterior: Coefficients, rows: Floats, draws: int) -> Floats:
     t = np.einsum("skd,nd->snk", thetas.reshape(len(thetas), family.outputs, -1), rows)
     remainder = family.mean(t)
     return np.concatenate([1 - remainder.sum(axis=-1, keepdims=True), remainder], axis=-1)
+
+
+def rows_of_frame(posterior: Coefficients, frame: Any) -> Floats:
+    """Return the rows that the columns of a frame make."""
+    return _rows(posterior, frame)[0]
 
 
 def _rows(posterior: Coefficients, frame: Any) -> tuple[Floats, list[str]]:

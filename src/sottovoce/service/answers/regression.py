@@ -23,6 +23,7 @@ from sottovoce.privacy.shares import percent
 from sottovoce.records.facts.encodings import levels_of
 from sottovoce.records.readings.families import LinearFamily
 from sottovoce.service.answers import predictions
+from sottovoce.service.answers.average_effects import average_effects
 from sottovoce.service.answers.contrast_parser import parse_contrast
 from sottovoce.service.answers.digits import formatted, sure
 from sottovoce.service.answers.display import PART, footing, privacy_part
@@ -340,6 +341,27 @@ class Regression(PaperTable):
         Numbers are held in the middle of their bounds and categories at their first value, unless `at` says otherwise.
         """
         return predictions.effect(self.posterior, column, at, self.level)
+
+    def average_effects(self, column: str, *, over: Any = None, draws: int = _DRAWS) -> Any:
+        """Return what one column does to the expected response, averaged over a population, as a frame; free.
+
+        Of a flag or category each value is set beside the first: a risk difference, or a difference of means. Of a
+        number it is the slope per unit, the average marginal effect. The column ``over`` says which population it is.
+
+        Parameters
+        ----------
+        column
+            A column of the formula.
+        over
+            The population: a public frame with the columns of the formula, such as a census. Without it, imagined
+            records whose columns are each spread evenly over their public values; the records that were fitted are
+            not seen again.
+        draws
+            How many draws of the coefficients to average over.
+        """
+        import pandas as pd  # noqa: PLC0415 - an extra
+
+        return pd.DataFrame(average_effects(self.posterior, column, over, self.level, draws))
 
     def plot_effect(self, column: str, *, ax: Any = None, **at: Any) -> Any:
         """Return a figure of `effect`, or draw it into the axes `ax`: the response over the range of one column."""
