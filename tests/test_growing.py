@@ -400,3 +400,23 @@ def test_what_is_written_over_between_the_charge_and_the_read(
         assert [str(entry.state) for entry in curator.history()] == [state]
         assert curator.share_left() == pytest.approx(0.9, abs=1e-3)
         assert curator.proportion("smoker", spend=0.1).release.mechanism["n"] == n
+
+
+def test_columns_may_come_without_a_declaration_and_facts_may_change(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """New columns of the same records, wider and narrower facts: all under one budget; one that is gone is refused."""
+    frame = pd.DataFrame({"age": [20.0, 30.0, 40.0] * 50, "smoker": [True, False, False] * 50})
+    place, data = tmp_path / "ledger", {"dataset": "stays"}
+    old = sv.Facts(age=sv.Number(0, 110))
+    with sv.Curator(frame, place, "approx:9,1e-6", facts=old, **data) as curator:
+        curator.mean("age", spend=0.1)
+    more = frame.assign(cost=[5.0, 6.0, 7.0] * 50)
+    new = sv.Facts(age=sv.Number(18, 90), smoker=sv.Flag(), cost=sv.Number(1, 10), log_cost=sv.Derived("log(cost)"))
+    with sv.Curator(more, place, facts=new, **data) as curator:
+        assert "new since its budget was opened: cost" in caplog.text
+        assert curator.mean("log_cost", by="smoker", spend=0.1).rows
+        assert curator.mean("age", spend=0.1).entry  # narrower bounds are another question, and no error
+        assert str(curator.left()).startswith("70 %")
+    with pytest.raises(InvalidData, match="and with more"):
+        sv.Curator(frame.drop(columns="age"), place, facts=sv.Facts(smoker=sv.Flag()), **data)

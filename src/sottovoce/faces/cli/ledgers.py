@@ -21,7 +21,7 @@ from sottovoce.privacy.promises import ApproxDP, parse_promise
 from sottovoce.privacy.shares import percent
 from sottovoce.service.answers.period_words import left_in_words
 from sottovoce.service.ledger import Budget, DataVersion, Entry, Ledger
-from sottovoce.service.ledger.hash_chain import EMPTY
+from sottovoce.service.ledger.hash_chain import EMPTY, Head
 
 __all__ = ["app"]
 
@@ -256,3 +256,39 @@ def recover(
         emit({"entry": entry, "state": "lost"})
         return
     console.print(f"entry {entry} closed; its cost stays spent")
+
+
+@app.command()
+def backup(
+    place: Place,
+    target: Annotated[Path, typer.Argument(help="Where the copy goes; nothing may be there.")],
+    anchor: Elsewhere = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy a ledger that is in use, verify the copy, and say how far it reaches: note that elsewhere, too."""
+    from sottovoce.service.ledger.backup import back_up  # noqa: PLC0415
+
+    head = back_up(place, target, anchor=anchor)
+    _copied(head, f"{target} is a verified copy", as_json=as_json)
+
+
+@app.command()
+def restore(
+    copy: Annotated[Path, typer.Argument(metavar="BACKUP", help="The copy.")],
+    place: Place,
+    anchor: Elsewhere = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put a copy in the place of a ledger that was lost; refused where an anchor says that it had come further."""
+    from sottovoce.service.ledger.backup import restore as put_back  # noqa: PLC0415
+
+    head = put_back(copy, place, anchor=anchor)
+    _copied(head, f"{place} is what {copy} was", as_json=as_json)
+
+
+def _copied(head: Head, said: str, *, as_json: bool) -> None:
+    if as_json:
+        emit({"events": head.count, "head": head.hash})
+        return
+    console.print(f"{said}: {head.count} events. Its anchor, to be noted elsewhere:", markup=False)
+    print(head)  # which no console wraps

@@ -239,13 +239,18 @@ def _check_same(
         changed = [name for name in changed if name not in there]
     if source.is_frame:  # one record may change a type, and none may change whether a budget goes on
         changed = sorted(schema.keys() ^ source.schema.keys())
-    if changed:
+    if changed and not any(name in schema for name in changed):
+        _log.warning(
+            "%r has columns that are new since its budget was opened: %s; each must be a function of its record alone",
+            *(found.dataset, ", ".join(changed)),
+        )
+    elif changed:
         then, now = (
             ", ".join(f"{name}: {columns.get(name, 'none')}" for name in changed) for columns in (schema, source.schema)
         )
         raise InvalidData(
-            f"{opened.format(f'the columns {then}', now)}; a budget goes on with the columns it had, unless "
-            "its data grow (grows=True, --grows)"
+            f"{opened.format(f'the columns {then}', now)}; a budget goes on with the columns it had, and with more, "
+            "unless its data grow (grows=True, --grows)"
         )
 
 
