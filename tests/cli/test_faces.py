@@ -57,7 +57,7 @@ def folder(tmp_path: Path) -> Path:
 def test_the_help_of_all_says_what_the_command_says(name: str) -> None:
     place, about = COMMANDS[name]
     module, _, attribute = place.partition(":")
-    found = getattr(import_module(module), attribute)
+    found = getattr(import_module(f"sottovoce.faces.cli.{module}"), attribute)
     said = found.info.help if isinstance(found, typer.Typer) else inspect.getdoc(found)
     assert " ".join(said.split()).startswith(about)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from sottovoce.audit.cases import case
@@ -28,7 +27,7 @@ from sottovoce.mechanisms.conjugate import (
 )
 from sottovoce.privacy.promises import ApproxDP, PureDP
 
-__all__ = ["Small", "neighbours", "small_cases", "stated"]
+__all__ = ["Small", "small_cases", "stated"]
 
 N = 20
 CENTRAL = ApproxDP(1.0, 1e-3)
@@ -130,21 +129,6 @@ def small_cases(n: int) -> list[Small]:
         Small("tempered Gamma–Poisson", TemperedPosterior(poisson, n, 6.0, (0.5, 4.0)), counts),
         Small("tempered mean", TemperedPosterior(mean, n, 3.0), numbers),
     ]
-
-
-def neighbours(case: Small, known: tuple[Any, ...] = ()) -> Iterator[tuple[Any, Any]]:
-    """Yield what is seen of every ordered pair of neighbours over the values of the case, up to equal statistics.
-
-    All of them hold the `known` records.
-    """
-    seen, yielded = cache(lambda records: case.mechanism.see([*known, *records])), set()
-    for remainder in itertools.combinations_with_replacement(case.values, case.mechanism.n - len(known) - 1):
-        for x, y in itertools.permutations(case.values, 2):
-            pair = seen((*remainder, x)), seen((*remainder, y))
-            key = pair[0].total.tobytes(), pair[1].total.tobytes()
-            if key not in yielded:
-                yielded.add(key)
-                yield pair
 
 
 def stated(mechanism: Mechanism, records: Any) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from sottovoce.audit.cases_conjugate import Small, neighbours, small_cases, stated
+from sottovoce.audit.cases_conjugate import Small, small_cases, stated
 from sottovoce.audit.checks.quadrature import Nodes, hockey_stick, nodes, renyi
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.mechanisms import DiffusedPosterior, TemperedPosterior
@@ -46,6 +47,21 @@ def densities() -> tuple[bool, str]:
     return verdict(
         problems, f"{pairs} neighbouring pairs of {len(small_cases(_RECORDS))} mechanisms, none above its claim"
     )
+
+
+def neighbours(case: Small, known: tuple[Any, ...] = ()) -> Iterator[tuple[Any, Any]]:
+    """Yield what is seen of every ordered pair of neighbours over the values of the case, up to equal statistics.
+
+    All of them hold the `known` records.
+    """
+    seen, yielded = cache(lambda records: case.mechanism.see([*known, *records])), set()
+    for remainder in itertools.combinations_with_replacement(case.values, case.mechanism.n - len(known) - 1):
+        for x, y in itertools.permutations(case.values, 2):
+            pair = seen((*remainder, x)), seen((*remainder, y))
+            key = pair[0].total.tobytes(), pair[1].total.tobytes()
+            if key not in yielded:
+                yielded.add(key)
+                yield pair
 
 
 def _orders(profile: Profile) -> list[float]:
