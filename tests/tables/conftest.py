@@ -73,7 +73,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _of_spark(item: pytest.Item) -> bool:
-    return "spark" in item.name
+    return "spark" in item.name.lower()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sottovoce.mechanisms.arviz_groups import arviz_groups
 from sottovoce.mechanisms.conjugate.distributions import Distribution
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import canonical, json_object, restoring
@@ -120,12 +121,10 @@ class Release:
         return Release.from_dict(json_object(text, "a release"))
 
     def to_arviz(self, draws: int = 1000, terms: Sequence[str] | None = None) -> Any:
-        """Return the samples as an ArviZ `InferenceData`; a whole posterior is sampled `draws` times.
+        """Return the samples as ArviZ has them; a whole posterior is sampled `draws` times.
 
         `terms` names the entries of a sample that is a vector.
         """
-        import arviz  # noqa: PLC0415 - an extra
-
         value = self.value.sample(draws) if hasattr(self.value, "sample") else self.value
         array = np.atleast_1d(np.asarray(value, dtype=np.float64))
         if array.ndim == 0 or array.size == 0:
@@ -134,7 +133,7 @@ class Release:
         named: dict[str, Any] = {}
         if terms is not None:
             named = {"coords": {"term": list(terms)}, "dims": {self.parameter: ["term"]}}
-        return arviz.from_dict(posterior={self.parameter: array[None, ...]}, attrs=attributes, **named)
+        return arviz_groups({"posterior": {self.parameter: array[None, ...]}}, attrs=attributes, **named)
 
 
 def _words(value: Any) -> str:

@@ -48,7 +48,7 @@ def compare_models(fits: Mapping[str, ModelFit]) -> Any:
             "log_evidence": fit.evidence.log,
             "error": fit.evidence.error,
             "probability": float(np.exp(fit.evidence.log - logsumexp(logs))),
-            "elpd": float(table.loc[name, "elpd_loo"]),
+            "elpd": float(table.loc[name, "elpd_loo" if "elpd_loo" in table else "elpd"]),
             "pareto_k": float(np.max(np.asarray(loos[name].pareto_k))),
             "stacking": float(table.loc[name, "weight"]),
             "check": all(fit.check(site).passed for site in fit.program.sites),

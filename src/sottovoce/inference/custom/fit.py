@@ -15,6 +15,7 @@ from sottovoce.inference.custom.evidence import Evidence, bridge
 from sottovoce.inference.custom.likelihood import cell_log_likelihood
 from sottovoce.inference.custom.observation import Observed
 from sottovoce.inference.custom.program import Program
+from sottovoce.mechanisms.arviz_groups import arviz_groups
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
@@ -159,8 +160,6 @@ class ModelFit:
 
     def to_arviz(self) -> Any:
         """Return an ArviZ `InferenceData`: posterior, posterior predictive, log likelihood of each noisy cell."""
-        import arviz  # noqa: PLC0415 - an extra
-
         chains, size = next(iter(self.draws.values())).shape[:2]
         logs, built, seen = [], {}, {}
         for name, part in self.program.sites.items():
@@ -168,11 +167,13 @@ class ModelFit:
             label = self.program._label(name, "noisy counts")
             built[label] = self.predictive(name).reshape(chains, size, -1)
             seen[label] = part.counts
-        return arviz.from_dict(
-            posterior=dict(self.draws),
-            posterior_predictive=built,
-            observed_data=seen,
-            log_likelihood={"noisy counts": np.concatenate(logs, axis=1).reshape(chains, size, -1)},
+        return arviz_groups(
+            {
+                "posterior": dict(self.draws),
+                "posterior_predictive": built,
+                "observed_data": seen,
+                "log_likelihood": {"noisy counts": np.concatenate(logs, axis=1).reshape(chains, size, -1)},
+            },
             attrs={"likelihood": self.form, "diverged": self.diverged},
         )
 

@@ -16,6 +16,7 @@ from sottovoce.inference.latent.fields import Field, field_from
 from sottovoce.inference.latent.forward_backward import forward_filter
 from sottovoce.inference.latent.gibbs_sampler import ChainState
 from sottovoce.inference.latent.label_switching import common_labels
+from sottovoce.mechanisms.arviz_groups import arviz_groups
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats, Integers
@@ -209,10 +210,8 @@ class HiddenMarkovPosterior(NamedDraws):
 
     def to_arviz(self) -> Any:
         """Return the probabilities as an ArviZ `InferenceData`."""
-        import arviz  # noqa: PLC0415 - an extra
-
         parts = {name: draws.reshape(self.chains, -1, *draws.shape[1:]) for name, draws in self.named.items()}
-        return arviz.from_dict(posterior=parts)
+        return arviz_groups({"posterior": parts})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the draws as plain values; `from_dict` reads them back."""

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -43,12 +44,12 @@ def separator_of(path: str) -> bytes:
     return b"\t" if path.lower().removesuffix(".gz").endswith(".tsv") else b","
 
 
-def header(path: str) -> list[str]:
+def header(path: str, opened: Callable[[str], Any] | None = None) -> list[str]:
     """Return the names in the first line of a file, which are public.
 
     An unnamed column is called by its place, ``column3``. A message here may speak of the first line and of no other.
     """
-    with _opened(path) as file:
+    with (opened or _opened)(path) as file:
         line = file.readline(_HEADER + 1)
     name = Path(path).name
     if not line.strip():
@@ -94,14 +95,16 @@ def longest_line(names: Sequence[str]) -> int:
     return max(LONGEST, A_NAME * len(names))
 
 
-def line_batches(paths: Sequence[str], longest: int) -> Iterator[pa.RecordBatch]:
+def line_batches(
+    paths: Sequence[str], longest: int, opened: Callable[[str], Any] | None = None
+) -> Iterator[pa.RecordBatch]:
     """Yield the records of files as batches of one column ``line``: cells without quotes between separators.
 
     Of a line, so many bytes are read as `longest` says.
     """
     for path in paths:
         separator = separator_of(path)
-        with _opened(path) as file:
+        with (opened or _opened)(path) as file:
             while (first := file.readline(_CHUNK)) and not first.endswith(b"\n"):
                 continue
             for lines in _whole_lines(file.read, longest):

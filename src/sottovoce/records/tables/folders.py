@@ -59,7 +59,7 @@ def named_files(path: str) -> NamedFiles:
     result = glob.glob(path, recursive=True)  # noqa: PTH207 - Path.glob takes no pattern from the root
     spelled = any(part.startswith(_HIDDEN) for part in place.relative_to(fixed).parts)
     return NamedFiles(
-        _each_once(file for file in result if Path(file).is_file() and (spelled or not _is_hidden(Path(file), fixed))),
+        _each_once(file for file in result if Path(file).is_file() and (spelled or not is_hidden(Path(file), fixed))),
         fixed,
     )
 
@@ -107,10 +107,11 @@ def _each_once(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def _holds(path: Path, root: Path) -> bool:
-    return path.name.lower().endswith(_ENDINGS) and path.is_file() and not _is_hidden(path, root)
+    return path.name.lower().endswith(_ENDINGS) and path.is_file() and not is_hidden(path, root)
 
 
-def _is_hidden(path: Path, root: Path) -> bool:
+def is_hidden(path: Path, root: Path) -> bool:
+    """Say whether a file, or a folder that it lies in, is one that holds no records."""
     return any(part.startswith(_HIDDEN) for part in path.relative_to(root).parts)
 
 

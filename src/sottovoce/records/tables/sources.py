@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.request import url2pathname
 
 import ibis
 import pyarrow as pa
@@ -22,6 +23,7 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import shown
 from sottovoce.records.facts import Facts
 from sottovoce.records.tables.availability import Link
+from sottovoce.records.tables.clouds import CloudFiles, CloudLink, is_cloud, open_cloud
 from sottovoce.records.tables.column_matching import agreed, distinct, is_text, named
 from sottovoce.records.tables.engine import guarded
 from sottovoce.records.tables.folders import NamedFiles, check_no_lake, named_files
@@ -111,7 +113,8 @@ def open_table(source: Any, *, types: Mapping[str, str] | None = None, facts: Fa
         in the first line) or Arrow (``.arrow``, ``.feather``, ``.ipc``); a pandas, polars or pyarrow frame, or
         whatever else gives Arrow's stream (``__arrow_c_stream__``), such as a DuckDB relation or a reader of
         batches, which is read once; a folder of Delta Lake or Iceberg, or ``delta:PLACE?version=3``; what Dask, Modin,
-        cuDF or Narwhals hold; a Spark data frame; an Ibis table; or an address such as
+        cuDF or Narwhals hold; the same files at ``s3://``, ``gs://``,
+        ``abfss://`` or ``https://``; a Spark data frame; an Ibis table; or an address such as
         ``postgresql://user@host/db?table=patients`` (any address that Ibis knows, with ``table=`` and, if need be,
         ``schema=`` added).
     types
@@ -132,6 +135,10 @@ def open_table(source: Any, *, types: Mapping[str, str] | None = None, facts: Fa
     """
     if isinstance(source, str | Path) and (lake := lake_address(str(source))) is not None:
         opened = _lake(lake)
+    elif isinstance(source, str) and is_cloud(source):
+        return _cloud(source, types, facts).know(facts)
+    elif isinstance(source, str) and source.startswith("file://"):
+        return _path(url2pathname(urlsplit(source).path), types, facts).know(facts)
     elif isinstance(source, str) and "://" in source:
         opened = _address(source)
     elif isinstance(source, str | Path):
@@ -218,17 +225,23 @@ def _or_close(close: Callable[[], None], work: Callable[[], T], complaint: str) 
         raise
 
 
-def _csv(connection: Any, files: Sequence[str], types: Mapping[str, str], facts: Facts | None) -> Found:
+def _csv(
+    connection: Any,
+    files: Sequence[str],
+    types: Mapping[str, str],
+    facts: Facts | None,
+    opened: Callable[[str], Any] | None = None,
+) -> Found:
     from sottovoce.records.tables.text_files import header, read_csv  # noqa: PLC0415 - it brings pandas and 45 MB along
 
-    names, said = header(files[0]), {} if facts is None else facts.types
+    names, said = header(files[0], opened), {} if facts is None else facts.types
     # Text stays untyped: its categories may be numbers. A column that is gone has no type.
     types = {name: word for name, word in said.items() if word != "string" and name in names} | dict(types)
-    records = read_csv(connection, files, types, None if facts is None else facts.person)
+    records = read_csv(connection, files, types, None if facts is None else facts.person, opened)
     return Found(records, untyped=frozenset(records.columns).difference(types))
 
 
-def _partitioned(paths: NamedFiles, schema: pa.Schema, kind: Any) -> Any:
+def _partitioned(paths: NamedFiles, schema: pa.Schema, kind: Any, filesystem: Any = None) -> Any:
     """Return a data set of files in folders that say what a column holds: as text, whatever it is that they say.
 
     A type read off the folders' names would be a type read off the records.
@@ -237,7 +250,11 @@ def _partitioned(paths: NamedFiles, schema: pa.Schema, kind: Any) -> Any:
 
     keys = [pa.field(key, pa.string()) for key in paths.keys]
     distinct([*schema.names, *paths.keys], "the table, with the columns that its folders name,")
-    ways = {"partitioning": ds.partitioning(pa.schema(keys), flavor="hive"), "partition_base_dir": str(paths.root)}
+    ways: dict[str, Any] = {
+        "partitioning": ds.partitioning(pa.schema(keys), flavor="hive"),
+        "partition_base_dir": str(paths.root),
+    }
+    ways["filesystem"] = filesystem
     return ds.dataset(list(paths.files), schema=pa.schema([*schema, *keys]), format=kind, **ways)
 
 
@@ -377,6 +394,45 @@ def _lake(address: str) -> Table:
     records = _or_close(close, lambda: _register(connection, lake.data), f"{lake.place} could not be read")
     origin = Origin(lake.identity, (lake.identity,), is_files=False, latest=lake.latest)
     return Table(Path(lake.place).name, records.unbind(), connection, close, origin=origin)
+
+
+def _cloud(address: str, types: Mapping[str, str] | None, facts: Facts | None) -> Table:
+    files = open_cloud(address, tuple(ending for ending, kind in ENDINGS.items() if kind != "Arrow"))
+    paths = files.named
+    kinds = {next(kind for ending, kind in ENDINGS.items() if path.lower().endswith(ending)) for path in paths.files}
+    if len(kinds) > 1:
+        raise InvalidData(f"{address} holds files of more than one kind; name those of one with *.parquet or *.csv")
+    if types and kinds != {"CSV"}:
+        raise InvalidData("types= is for CSV files; every other source has types of its own")
+    if kinds == {"CSV"} and paths.keys:
+        raise InvalidData("folders such as ward=A are read of Parquet alone: write ward as a column")
+    connection, close = _duckdb()
+
+    def read() -> Found:
+        if kinds == {"CSV"}:
+            return _csv(connection, paths.files, types or {}, facts, files.open)
+        return _cloud_parquet(connection, files)
+
+    result = _or_close(close, read, f"{address} cannot be read; it is damaged or of another kind")
+    records = result.records.unbind()
+    origin = Origin(files.address, (files.address,), is_files=False, is_text=kinds == {"CSV"})
+    link = CloudLink(connection, records, grows=False, files=files)
+    return Table(address, records, connection, close, untyped=result.untyped, origin=origin, link=link)
+
+
+def _cloud_parquet(connection: Any, files: CloudFiles) -> Found:
+    """Read all with Arrow, which asks a store for the columns of a question alone."""
+    import pyarrow.dataset as ds  # noqa: PLC0415 - it brings pandas and 45 MB along
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    paths = files.named
+    known = readable(connection, pq.read_schema(paths.files[0], filesystem=files.filesystem), parquet=True)
+    listed = pa.schema([_coded(field) for field in known])
+    data = ds.dataset(list(paths.files), schema=listed, format="parquet", filesystem=files.filesystem)
+    agreed(data)
+    if paths.keys:
+        data = _partitioned(paths, listed, "parquet", files.filesystem)
+    return Found(_register(connection, data), untyped=frozenset(paths.keys))
 
 
 def _spark(frame: Any) -> Table:

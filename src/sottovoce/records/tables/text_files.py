@@ -24,15 +24,15 @@ _SCHEMA = pa.schema([("line", pa.string())])
 class _Lines(ds.Dataset):  # type: ignore[misc]
     """The lines of some files. DuckDB asks a data set for a scanner each time that it reads it."""
 
-    def __init__(self, paths: Sequence[str], longest: int) -> None:
-        self._paths, self._longest = tuple(paths), longest
+    def __init__(self, paths: Sequence[str], longest: int, opened: Callable[[str], Any] | None = None) -> None:
+        self._paths, self._longest, self._opened = tuple(paths), longest, opened
 
     @property
     def schema(self) -> pa.Schema:
         return _SCHEMA
 
     def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **_: Any) -> _LineScan:
-        return _LineScan(lambda: line_batches(self._paths, self._longest), columns, filter)
+        return _LineScan(lambda: line_batches(self._paths, self._longest, self._opened), columns, filter)
 
 
 class _LineScan:
@@ -53,14 +53,20 @@ class _LineScan:
             yield kept.select(self._schema.names)
 
 
-def read_csv(connection: Any, paths: Sequence[str], types: Mapping[str, str], person: str | None = None) -> Any:
+def read_csv(
+    connection: Any,
+    paths: Sequence[str],
+    types: Mapping[str, str],
+    person: str | None = None,
+    opened: Callable[[str], Any] | None = None,
+) -> Any:
     """Return the table of one or several files, every column text but those in `types`.
 
     A cell that does not fit its type, an empty cell and one that its line lacks are missing, and so is ``NA`` where it
     would say whose a row is: nobody is called that. Cells beyond the names are ignored.
     """
-    names = header(paths[0])
-    if any(header(path) != names for path in paths[1:]):
+    names = header(paths[0], opened)
+    if any(header(path, opened) != names for path in paths[1:]):
         raise InvalidData("the files do not have the same names in their first lines")
     unknown = [name for name in types if name not in names]
     if unknown:
@@ -70,7 +76,7 @@ def read_csv(connection: Any, paths: Sequence[str], types: Mapping[str, str], pe
     for kind in types.values():
         if kind not in KINDS:
             raise InvalidValue(f"a type is one of {', '.join(KINDS)}. Got {kind!r}")
-    connection.con.register("lines", _Lines(paths, longest_line(names)))
+    connection.con.register("lines", _Lines(paths, longest_line(names), opened))
     cut = ", ".join(
         f"nullif({_cell(place, name == person)}, '') AS {_quoted(name)}" for place, name in enumerate(names, 1)
     )

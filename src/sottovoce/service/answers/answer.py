@@ -19,6 +19,7 @@ from sottovoce.inference.cells.intervals import central, compared
 from sottovoce.inference.cells.questions import Question
 from sottovoce.inference.cells.smooth_mean_posterior import SmoothMeanPosterior
 from sottovoce.inference.figures import COLOURS, figure, titled, words
+from sottovoce.mechanisms.arviz_groups import arviz_groups
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.json_values import restoring
@@ -427,13 +428,11 @@ class Answer(PaperTable):
 
     def to_arviz(self) -> Any:
         """Return the draws as an ArviZ `InferenceData`, rows under their names; NaN of a row that noise hides."""
-        import arviz  # noqa: PLC0415 - an extra
-
         rows = [" / ".join(map(shown, label)) or "all" for label in self.question.labels]
         name = self.question.parameter.replace(" ", "_")
         attributes = {"profile": self.cost.to_json(), "question": self.question.describe()}
-        return arviz.from_dict(
-            posterior={name: self._told_draws[None, ...]},
+        return arviz_groups(
+            {"posterior": {name: self._told_draws[None, ...]}},
             coords={"row": rows},
             dims={name: ["row"]},
             attrs=attributes,

@@ -15,6 +15,7 @@ import numpy as np
 
 from sottovoce.inference.cells.intervals import checked_level
 from sottovoce.inference.figures import titled
+from sottovoce.mechanisms.arviz_groups import arviz_groups
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.json_values import json_object, restoring
@@ -413,12 +414,10 @@ class Regression(PaperTable):
 
     def to_arviz(self, draws: int = _DRAWS) -> Any:
         """Return draws of the coefficients as an ArviZ `InferenceData`, the terms under their names."""
-        import arviz  # noqa: PLC0415 - an extra
-
         samples = self.posterior.sample(draws)[None]
         attributes = {"profile": self.cost.to_json(), "question": self.question.describe()}
-        return arviz.from_dict(
-            posterior={"coefficients": samples},
+        return arviz_groups(
+            {"posterior": {"coefficients": samples}},
             coords={"term": self.posterior.terms},
             dims={"coefficients": ["term"]},
             attrs=attributes,
