@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import integrate
 
 import sottovoce as sv
 from sottovoce.inference.cells.cells_posterior import CellsPosterior
@@ -110,6 +111,18 @@ def test_the_formula_is_exact_where_hazards_are_proportional() -> None:
         assert cell_falls((parts[0], parts[1], parts[2]), 0.0)[0] == pytest.approx(-a, rel=1e-9)
         ends = [cell_falls((parts[0], parts[1], parts[2]), side)[0] for side in (-1e9, 1e9)]
         assert ends == pytest.approx([math.log(parts[2][0] / (parts[2][0] + parts[0][0])), math.log(1 - parts[0][0])])
+
+
+@pytest.mark.parametrize("hazards", [(0.05, 0.05), (0.3, 0.2), (0.1, 0.5)])
+@pytest.mark.parametrize("shape", [0.46, 0.75, 1.0, 2.2])
+def test_the_order_of_a_weibull_law_is_what_its_shape_says(shape: float, hazards: tuple[float, float]) -> None:
+    """By quadrature: the prior of the order is one of shapes, beside a censoring that is even."""
+    events, even = hazards
+    censored = integrate.quad(lambda t: even * np.exp(-events * t**shape - even * t), 0, 1)[0]
+    died = 1 - np.exp(-events - even) - censored
+    formula = died / (died + censored) * np.log(1 - died - censored)
+    room = np.log(1 - died) - np.log((1 - died - censored) / (1 - censored))
+    assert (-events - formula) / room == pytest.approx(-np.tanh(np.log(shape) / 2) / 2, abs=0.02)
 
 
 def test_noise_on_many_empty_cells_adds_no_crowd() -> None:

@@ -25,12 +25,19 @@ __all__ = ["ValueAxis", "first_edges", "limited", "merged", "next_edges", "round
 ROUNDS = {"gaussian": 5, "laplace": 4}
 """Rounds of a search. Laplace noise composes linearly, not in squares, so fewer of them pay."""
 LAST = {"gaussian": 0.3, "laplace": 0.4}
-"""What part of ρ, or of ε, is kept for the last round, whose cells are the finest; the others share the rest evenly."""
+"""What part of ρ, or of ε, is kept for the last round, whose cells are the finest; the others share the rest evenly.
+
+Half as much again as an even share (1/5 of ρ) and more (1/4 of ε): an earlier round's cells tell of the last bracket,
+too. No answer hangs on it: of a normal and a lognormal column (n = 300 to 20,000, 2 and 10 % of (1, 10⁻⁶)) a last round
+of .6, one that ends the search where a bracket no longer shrinks, seven rounds of five cells and eight of four gave
+medians .9 to 1.3 times as wide, and as often held.
+"""
 CELLS = 10
 """Into so many cells a round cuts what it searches for one quantile: with five rounds 10⁵ places can be told apart. Of
 more cells each is narrower, and their noise adds up to more."""
 _BY_VALUE = 0.2
-"""How far edges are told apart by their values, and not by the test alone."""
+"""How far edges are told apart by their values, and not by the test alone: two of ten cells are left to places where the
+test tells nothing, the least by which both halves of such a stretch are cut at all."""
 BRACKET = 1e-3
 """A round searches the cells that a test at this level does not reject: it misses a quantile once in a thousand."""
 EDGE_LIMIT, _TABLE = 2**12, 2**20
