@@ -36,8 +36,8 @@ CELLS = 10
 """Into so many cells a round cuts what it searches for one quantile: with five rounds 10⁵ places can be told apart. Of
 more cells each is narrower, and their noise adds up to more."""
 _BY_VALUE = 0.2
-"""How far edges are told apart by their values, and not by the test alone: two of ten cells are left to places where the
-test tells nothing, the least by which both halves of such a stretch are cut at all."""
+"""How far edges are told apart by their values, and not by the test alone: two of ten cells are left to places where
+the test tells nothing, the least by which such a stretch is cut in halves."""
 BRACKET = 1e-3
 """A round searches the cells that a test at this level does not reject: it misses a quantile once in a thousand."""
 EDGE_LIMIT, _TABLE = 2**12, 2**20
