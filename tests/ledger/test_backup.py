@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
-import shutil
 import threading
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -131,26 +132,39 @@ def test_the_command_line_backs_up_and_restores(path: Path, tmp_path: Path) -> N
     assert f"{told['events']}:{told['head']}" in run("restore", str(tmp_path / "copy"), str(path)).replace("\n", "")
 
 
-GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("**/*.ledger"))
+GOLDEN = sorted((Path(__file__).parents[1] / "golden" / "ledgers").glob("*.ledger.gz"))
+"""A ledger of every format that there was, written by the code of its time; what is newest in each is its name."""
 
 
-@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.name.partition(".")[0])
 def test_ledgers_of_every_earlier_format_go_on(golden: Path, tmp_path: Path) -> None:
     """Opened, verified, spent from, left unread and taken up, grown, backed up and restored."""
     path = tmp_path / "old.ledger"
-    shutil.copy(golden, path)
+    path.touch(mode=0o600)
+    path.write_bytes(gzip.decompress(golden.read_bytes()))
     with Ledger(path) as ledger:
-        before = ledger.entries()
+        before, pending = ledger.entries(), len(ledger.pending())
+        assert sorted(map(str, (entry.state for entry in before)))[:3] == ["committed"] * 3
+        assert {"void", "lost"} <= {str(entry.state) for entry in before}
         budget = next(item for item in ledger.budgets() if item.whole is None)
+        spent = ledger.spent(budget)
+        assert spent == sum(
+            Fraction(entry.cost if entry.budget == budget.id else entry.whole_cost or 0)
+            for entry in before
+            if entry.counts
+        )
         ledger.grow(budget, n=budget.n, schema={"new": "int64"})
-        asked = ledger.charge(budget, GaussianProfile(1e-6), {})
-        right = ledger.reserve(budget, GaussianProfile(1e-6), {}, key="again and again")
+        asked = ledger.charge(budget, GaussianProfile(2**-10), {})
+        right = ledger.reserve(budget, GaussianProfile(2**-10), {}, key="again and again")
         assert isinstance(right, Reservation)
         ledger.leave_unread(right.entry, note="the database is down")
-        assert ledger.pending()[-1].unread
-        taken = ledger.resume(budget, right.entry, asked)
+        assert len(ledger.pending()) == pending + 1 and ledger.pending()[-1].unread
+        assert ledger.spent(budget) == spent + Fraction(asked.cost)
+        taken = ledger.reserve(budget, GaussianProfile(2**-10), {}, key="again and again")
+        assert isinstance(taken, Reservation) and taken.entry == right.entry
         ledger.commit(taken, {"value": 2})
         assert ledger.entries()[: len(before)] == before
+        assert ledger.spent(budget) == spent + Fraction(asked.cost)
     head = back_up(path, tmp_path / "copy")
     _lose(path)
     assert restore(tmp_path / "copy", path) == head
