@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from typer.testing import CliRunner
 
+from sottovoce.faces.cli import application
 from sottovoce.privacy.errors import InvalidData, InvalidValue, SourceLost, SourceUnavailable
 from sottovoce.privacy.promises import ApproxDP, PureDP
 from sottovoce.records.facts import Facts, Flag, Number
@@ -137,8 +140,12 @@ def test_another_process_finishes_it_and_a_key_takes_it_up(
             curator.regress("smoker ~ age", spend=0.2)
         clinic.start()
         entry = curator._ledger.pending()[0].id
+    facts = tmp_path / "facts.toml"
+    facts.write_text('[smoker]\nkind = "flag"\n[age]\nkind = "number"\nlow = 0\nhigh = 100\n', encoding="utf-8")
+    arguments = ["finish", address, str(entry), "--facts", str(facts), "--ledger", str(place), "--json"]
+    told = CliRunner().invoke(application("finish"), arguments, catch_exceptions=False).stdout
+    assert json.loads(told)["entry"] == entry
     with Curator(address, place, facts=FACTS) as curator:
-        assert curator.finish(entry).entry == entry
         assert str(curator.left()).startswith("70 %")
         curator._ledger.verify()
 

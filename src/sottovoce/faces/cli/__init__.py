@@ -33,6 +33,10 @@ COMMANDS = {
         "again:again",
         "Tell an answer that was paid for again, and what follows from it: nothing is read, and nothing spent.",
     ),
+    "finish": (
+        "finishing:finish",
+        "Make the answer of an entry that was paid for, and whose records went away before any was read: free.",
+    ),
     "release": ("releasing:release", "Release a posterior from a table."),
     "ledger": ("ledgers:app", "Open, show, verify and export a ledger."),
     "profile-graph": (
