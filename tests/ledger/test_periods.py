@@ -289,3 +289,35 @@ def test_entries_that_are_charged_in_any_order_add_up(ledger: Ledger, budget: Bu
     totals = set(ledger.spent_by_period(budget).values())
     assert len(totals) == 1
     check(ledger)
+
+
+def _spend_for_ever(url: str, begun: Any) -> None:
+    source = random.Random()
+    with Ledger(url) as ledger:
+        budget = ledger.budget("patients")
+        while True:
+            names = source.sample(NAMES, source.randint(1, 3))
+            try:
+                right = charge(ledger, budget, *names, mu=0.05)
+                if source.random() < 0.3:
+                    ledger.void(right, "given up")
+                elif source.random() < 0.7:
+                    ledger.commit(right, {"value": 1})
+            except BudgetExceeded:
+                pass
+            begun.set()
+
+
+def test_processes_that_are_killed_leave_no_period_overspent(ledger: Ledger, budget: Budget, url: str) -> None:
+    ledger.divide(budget, BY, NAMES)
+    context, source = multiprocessing.get_context("spawn"), random.Random(8)
+    for _ in range(3):
+        begun = context.Event()
+        worker = context.Process(target=_spend_for_ever, args=(url, begun))
+        worker.start()
+        assert begun.wait(60)
+        worker.join(source.uniform(0.0, 0.4))
+        worker.kill()
+        worker.join()
+        with Ledger(url) as after:
+            check(after)

@@ -57,6 +57,9 @@ def ask(
     ] = None,
     missing_cell: Annotated[bool, typer.Option(help="Count missing values in cells of their own.")] = False,
     pool: Annotated[bool, typer.Option(help="Let groups share strength.")] = False,
+    over_time: Annotated[
+        bool, typer.Option("--over-time", help="Let groups of the first --by lie near those before them, as months do.")
+    ] = False,
     tails: Annotated[
         str | None, typer.Option(help="What a mean assumes of its tail: any (nothing), or smooth where bounds are far.")
     ] = None,
@@ -78,7 +81,13 @@ def ask(
     from sottovoce.records.facts.condition_parser import check_levels  # noqa: PLC0415
 
     wanted = tuple(read_share("--at", item) for item in at or ())
-    given = {"by": tuple(by or ()), "where": where, "exposure": exposure, "at": wanted, "pool": pool}
+    given = {
+        "by": tuple(by or ()),
+        "where": where,
+        "exposure": exposure,
+        "at": wanted,
+        "pool": "time" if over_time else pool,
+    }
     given |= {"event": event, "tails": tails}
     asked = _parts_of(question, verb, column, {name: value for name, value in given.items() if value})
     paid, certain = shared.paid(spend), checked_level(read_share("--level", level))

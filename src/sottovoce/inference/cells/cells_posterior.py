@@ -18,9 +18,10 @@ from sottovoce.inference.cells.latent_cells import cell_draws, lone_counts, most
 from sottovoce.inference.cells.mean_limits import mean_limits
 from sottovoce.inference.cells.moments import mean_draws
 from sottovoce.inference.cells.pooling import pooled_counts, pooled_means, pooled_shares
-from sottovoce.inference.cells.questions import OF_RECORDS, Question
+from sottovoce.inference.cells.questions import OF_RECORDS, OVER_TIME, Question
 from sottovoce.inference.cells.ratio_posterior import NoisyRatio, ratio_range
 from sottovoce.inference.cells.record_sums import sum_draws, total_limits, variance_limits, variances
+from sottovoce.inference.cells.time_series import walked
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.intervals import reaching
 from sottovoce.privacy.errors import InvalidData
@@ -163,6 +164,8 @@ class CellsPosterior:
         alpha = self.question.prior / values
         counts = self._counts_of(alpha, draws, rng)[:, :-1].reshape(draws, -1, values)
         noisy, noise, _ = self.noisy_counts()
+        if self.question.pool == OVER_TIME:
+            return self._shares_over_time(noisy, noise.variance, counts, draws, rng)
         if self.question.pool and counts.shape[1] > 1:
             shown = noisy[:-1].reshape(counts.shape[1:]), noise.variance
             shares = pooled_shares(counts, alpha, rng, self._crossed, shown)
@@ -176,6 +179,26 @@ class CellsPosterior:
         if not self.question.each_value:  # a flag: the share of yes
             return shares[:, :, 1], plain[:, 1], added[:, 1]
         return shares.reshape(draws, -1), plain.ravel(), added.ravel()
+
+    def _shares_over_time(
+        self, noisy: Floats, variance: float, counts: Floats, draws: int, rng: np.random.Generator
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return draws of the shares of yes: noisy ones, which err as often up as down, each near that before it."""
+        sizes = np.maximum(counts.sum(axis=2).mean(axis=0), 0.5)
+        pairs = noisy[:-1].reshape(counts.shape[1:])
+        shares = (pairs[:, 1] + (sizes - pairs.sum(axis=1)) / 2) / sizes
+        common = (float(np.sum(shares * sizes)) + 1) / (float(sizes.sum()) + 2)
+        varied = np.clip(common, 1e-3, 1 - 1e-3) * (1 - np.clip(common, 1e-3, 1 - 1e-3))
+        plain, added = np.sqrt(varied / sizes), np.sqrt(variance / 2) / sizes
+        return self._over_time(shares, plain**2 + added**2, 0.0, 1.0, draws, rng), plain, added
+
+    def _over_time(
+        self, seen: Floats, variances: Floats, low: float, high: float, draws: int, rng: np.random.Generator
+    ) -> Floats:
+        """Return draws of every group, of which those of the first column follow one another."""
+        times = self._crossed[0]
+        result = walked(seen.reshape(times, -1), variances.reshape(times, -1), low, high, draws, rng)
+        return result.reshape(draws, -1)
 
     def _mean(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
         means, _, plain, added = self._means(draws, rng)
@@ -201,7 +224,10 @@ class CellsPosterior:
             count = np.maximum(numbers.mean(axis=0), 0.5)
             common = np.average((spreads**2).mean(axis=0), weights=count)
             shown = totals[: reading.cells] / count, common / count + variances[0] / count**2
-            means = pooled_means(means, rng, self._crossed, shown)
+            if self.question.pool == OVER_TIME:
+                means = self._over_time(*shown, -1.0, 1.0, draws, rng)
+            else:
+                means = pooled_means(means, rng, self._crossed, shown)
         return scale.middle + scale.half * means, numbers, scale.half * plain, scale.half * added
 
     def _sums(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:

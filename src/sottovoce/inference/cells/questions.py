@@ -36,6 +36,8 @@ _OF_VERBS = Registry(
 TAILS = ("any", "smooth")
 """What may be assumed of the tails of a column whose mean is asked: ``any`` assumes nothing, ``smooth`` that what lies
 beyond where records were seen thins out as a generalized Pareto law does, but for a lump."""
+OVER_TIME = "time"
+"""What `pool` is where groups follow one another."""
 _TAILED = ("mean", "rate")
 """Verbs that say what they assume of tails."""
 OF_RECORDS = ("total", "sd")
@@ -77,7 +79,8 @@ class Question:
     bins
         For quantiles that were released before they were searched for: into how many bins the column was cut.
     pool
-        Whether groups share strength by a prior whose spread is learned from all of them.
+        Whether groups share strength by a prior whose spread is learned from all of them; ``"time"`` where those of the
+        first column of `by` follow one another, each near that before it.
     prior
         How many records the prior counts for in each group, shared by the values there are: of a yes-or-no share two
         is a flat prior and one is Jeffreys'; 1.5 lies between. Counts, means and quantiles use it for the sizes of
@@ -109,7 +112,7 @@ class Question:
     exposure: str | None = None
     at: tuple[float, ...] = ()
     bins: int = 0
-    pool: bool = False
+    pool: bool | str = False
     prior: float = 1.5
     cells: Cells | None = None
     tails: str = "any"
@@ -137,8 +140,8 @@ class Question:
 
     def _check_arguments(self) -> None:
         """Refuse what goes with another verb, and numbers out of their range."""
-        if not isinstance(self.pool, bool):
-            raise InvalidValue(f"pool= is True or False. Got {shown(self.pool)}")
+        if not isinstance(self.pool, bool | str) or (isinstance(self.pool, str) and self.pool != OVER_TIME):
+            raise InvalidValue(f"pool= is True, False or {OVER_TIME!r}. Got {shown(self.pool)}")
         if self.exposure is not None and not isinstance(self.exposure, str):
             raise InvalidValue(f"exposure= names a column. Got {shown(self.exposure)}")
         if self.verb != "rate" and self.exposure is not None:
@@ -206,10 +209,23 @@ class Question:
             raise InvalidValue(
                 f"{self.verb} is told of at most {_MOST_GROUPS} groups, and these are {self.groups.size}; ask by fewer"
             )
+        if self.pool == OVER_TIME:
+            self._check_over_time()
         if not self.kept:
             check_levels(self.where, self.facts)  # most likely a slip, which is better said as one
             by = ", ".join(split_group(text, self.facts)[0] for text in self.by)
             raise InvalidValue(f"the condition rules out every group by {by}: {self.where}")
+
+    def _check_over_time(self) -> None:
+        """Refuse what cannot follow in time: groups that have no order, and answers that are no single number."""
+        one = self.verb in ("mean", "rate") or (self.verb == "proportion" and not self.each_value)
+        if not one or self.exposure is not None:
+            raise InvalidValue(f"pool={OVER_TIME!r} is of the share of a flag, or of the mean of a number")
+        if not self.by or self.groups.axes[0].size < 3:
+            raise InvalidValue(
+                f"pool={OVER_TIME!r} takes three groups or more that follow one another: the first column of by=, such "
+                "as months in their order"
+            )
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
@@ -491,7 +507,8 @@ class Question:
         what = ", ".join(map(quoted, self.columns_asked))
         at = ", ".join(np.format_float_positional(p, trim="0") for p in self.at)
         verb = "median" if self.median else f"{self.verb} {at}".rstrip()
-        text = "pooled " * self.pool + "smooth " * (self.tails == "smooth") + f"{verb} of {what}"
+        pooled = "pooled over time " if self.pool == OVER_TIME else "pooled " * bool(self.pool)
+        text = pooled + "smooth " * (self.tails == "smooth") + f"{verb} of {what}"
         text += self._details
         groups = [split_group(item, self.facts) for item in self.by]
         by = ", ".join(f"{quoted(name)}: {said}" if said else quoted(name) for name, said in groups)

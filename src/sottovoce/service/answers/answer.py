@@ -16,7 +16,7 @@ import numpy as np
 
 from sottovoce.inference.cells.cell_mechanisms import POSTERIORS, Posterior
 from sottovoce.inference.cells.intervals import central, compared
-from sottovoce.inference.cells.questions import Question
+from sottovoce.inference.cells.questions import OVER_TIME, Question
 from sottovoce.inference.cells.smooth_mean_posterior import SmoothMeanPosterior
 from sottovoce.inference.figures import COLOURS, figure, titled, words
 from sottovoce.mechanisms.arviz_groups import arviz_groups
@@ -44,6 +44,7 @@ from sottovoce.service.answers.protection import nobody_note, protection_note
 from sottovoce.service.answers.repeated_question import repeat_note
 from sottovoce.service.answers.row_names import row_name, row_of
 from sottovoce.service.answers.same_sums import of_same_sums
+from sottovoce.service.answers.series_plot import series_plot
 from sottovoce.service.answers.values_at_bounds import bounds_note
 
 __all__ = ["Answer", "Comparison"]
@@ -398,12 +399,18 @@ class Answer(PaperTable):
     def plot(self, *, densities: bool = False, ax: Any = None) -> Any:
         """Return a figure, or draw into the axes `ax`: an interval for every row, or its posterior density.
 
+        Of groups that were pooled over time a line in a band, for every group of the other columns.
         Of a row that noise hides the range alone is drawn, and that it is not known is written there.
         """
         names = [" / ".join(map(shown, label)) or self.question.parameter for label in self.question.labels]
         if densities:
             return self._densities(names, ax)
         rows = self.rows
+        if self.question.pool == OVER_TIME:
+            drawing, axes = series_plot(self.question.labels, rows, ax=ax)
+            axes.set_ylabel(words(self.question.parameter))
+            titled(drawing, f"{self.question.describe()} ({percent(self.level)} intervals)", ax)
+            return drawing
         ends = np.array([[row["low"], row["high"]] for row in rows])
         middle = np.array([math.nan if row["estimate"] is None else row["estimate"] for row in rows])
         drawing, axes = forest(names, middle, ends, width=6.0, ax=ax)

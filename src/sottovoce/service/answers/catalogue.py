@@ -12,7 +12,7 @@ from typing import Any
 
 from sottovoce.inference.cells.cell_mechanisms import mechanism_kind
 from sottovoce.inference.cells.noisy_cells import NoisyCells
-from sottovoce.inference.cells.questions import TAILS, make_question
+from sottovoce.inference.cells.questions import OVER_TIME, TAILS, make_question
 from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import restoring
@@ -81,7 +81,7 @@ class Argument:
     columns
         The kinds of column it may name; none for other arguments.
     choices
-        What a ``choice`` is one of.
+        What a ``choice`` is one of; of a ``flag``, what it may be beside true and false.
     needed
         Whether the verb makes no sense without it.
     bands
@@ -106,6 +106,9 @@ class Argument:
         schema = {"title": self.label} | _SCHEMAS[self.kind] | ({"description": self.help} if self.help else {})
         if self.kind == "choice":
             schema["enum"] = list(self.choices)
+        elif self.choices:
+            schema = {name: part for name, part in schema.items() if name != "type"}
+            schema["enum"] = [False, True, *self.choices]
         if facts is not None and self.columns:
             item: dict[str, Any] = {"type": "string", "enum": self.fitting(facts)}
             if self.bands and (numbers := [name for name, column in facts.items() if isinstance(column, _NUMBERS)]):
@@ -117,6 +120,8 @@ class Argument:
 
     def checked(self, value: Any) -> Any:
         """Return a value of the right kind, or raise `InvalidValue`."""
+        if self.kind == "flag" and isinstance(value, str) and value in self.choices:
+            return value
         if not _KINDS[self.kind](value):
             raise InvalidValue(f"{self.name} must be {_WANTED[self.kind]}. Got {shown(value)}")
         if self.kind == "choice" and value not in self.choices:
@@ -307,7 +312,11 @@ WHERE = Argument(
     "The answer is about the records for which this holds. The others are left out, never counted as a value.",
 )
 _POOL = Argument(
-    "pool", "flag", "Let groups share strength", "Small groups borrow from the others, as much as the groups are alike."
+    "pool",
+    "flag",
+    "Let groups share strength",
+    "Small groups borrow from the others, as much as the groups are alike; or, 'time', from those before and after.",
+    choices=(OVER_TIME,),
 )
 _PRIOR = Argument("prior", "number", "Records the prior counts for", "1.5, shared by the values, unless given.")
 

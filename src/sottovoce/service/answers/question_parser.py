@@ -19,7 +19,7 @@ _NEXT = r"(?:\s*+,\s*+|\s++and\s++)"
 _GROUPS = rf"{_GROUP}(?:{_NEXT}{_GROUP})*+"
 _NUMBER = r"(?>[0-9]++(?:\.[0-9]*+)?+(?:[eE][-+]?[0-9]++)?+)"
 _GRAMMAR = re.compile(
-    rf"""\s*+(?:(?P<pool>pooled|smooth)\s++)?+(?P<verb>\w++)\s*+(?P<at>[\d.]++%?+(?:\s*+,\s*+[\d.]++%?+)*+)?+\s*+(?:of\s++)?+
+    rf"""\s*+(?:(?P<pool>pooled(?:\s++over\s++time)?+|smooth)\s++)?+(?P<verb>\w++)\s*+(?P<at>[\d.]++%?+(?:\s*+,\s*+[\d.]++%?+)*+)?+\s*+(?:of\s++)?+
     (?P<columns>{NAME}(?:{_NEXT}{NAME})*+)
     (?:\s*+\(\s*+event\s++(?P<event>{NAME})\s*+\))?+
     (?:\s++(?:at\s++(?P<times>{_NUMBER}(?:\s*+,\s*+{_NUMBER})*+)|in\s++(?P<cells>[0-9]{{1,9}}+)\s++cells?\b))?+
@@ -50,9 +50,9 @@ _SAME = {
 def parse_question(text: str) -> dict[str, Any]:
     """Return the verb, the columns and the rest of a question in words.
 
-    The grammar: ``[pooled|smooth] VERB [PROBABILITIES] of COLUMNS [(event FLAG)] [at TIMES] [per|to EXPOSURE]
-    [by GROUPS] [where CONDITION]``; an event and times (or ``in 24 cells``) are those of survival. A name
-    that is no identifier, or is ``and``, stands in quotes or backticks, which a shell takes for a command of its own.
+    The grammar: ``[pooled [over time]|smooth] VERB [PROBABILITIES] of COLUMNS [(event FLAG)] [at TIMES]
+    [per|to EXPOSURE] [by GROUPS] [where CONDITION]``; an event and times (or ``in 24 cells``) are those of survival. A
+    name that is no identifier, or is ``and``, stands in quotes or backticks, which shells take for commands.
     A group is a column, or bands of one: ``age: under 18, 18-64, 65+``, ``age: 12 bands``. Of all verbs but a rate,
     ``per`` means ``by``, as ``for each`` and ``in each`` do; ``average``, ``percentage`` and the like are verbs too.
 
@@ -110,8 +110,8 @@ def parse_question(text: str) -> dict[str, Any]:
         asked["by"] = groups
     if result["where"]:
         asked["where"] = result["where"].rstrip()
-    if result["pool"]:
-        asked |= {"tails": "smooth"} if result["pool"].lower() == "smooth" else {"pool": True}
+    if pooled := (result["pool"] or "").lower():
+        asked |= {"tails": "smooth"} if pooled == "smooth" else {"pool": "time" if pooled.endswith("time") else True}
     return asked
 
 

@@ -85,7 +85,7 @@ class Verbs(ABC):
         by: Groups = None,
         where: str | None = None,
         spend: Spend = 0.05,
-        pool: bool = False,
+        pool: bool | str = False,
         prior: float = 1.5,
         part: Budget | None = None,
         **options: Any,
@@ -99,7 +99,8 @@ class Verbs(ABC):
         by, where, spend, part
             As for every verb.
         pool
-            Let groups share strength: each group's shares lie around common ones, as closely as the groups say.
+            Let groups share strength: each group's shares lie around common ones, as closely as the groups say. Or
+            ``"time"``: the groups of the first column of `by` follow one another, each near that before it.
         prior
             How many records the prior counts for in each group, shared by the values; 1.5 unless given.
         options
@@ -116,7 +117,7 @@ class Verbs(ABC):
         by: Groups = None,
         where: str | None = None,
         spend: Spend = 0.05,
-        pool: bool = False,
+        pool: bool | str = False,
         tails: str = "any",
         part: Budget | None = None,
         **options: Any,
@@ -175,7 +176,7 @@ class Verbs(ABC):
         by: Groups = None,
         where: str | None = None,
         spend: Spend = 0.05,
-        pool: bool = False,
+        pool: bool | str = False,
         part: Budget | None = None,
         **options: Any,
     ) -> Answer:
@@ -197,7 +198,7 @@ class Verbs(ABC):
         by: Groups = None,
         where: str | None = None,
         spend: Spend = 0.05,
-        pool: bool = False,
+        pool: bool | str = False,
         prior: float = 1.5,
         part: Budget | None = None,
         **options: Any,
