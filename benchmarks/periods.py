@@ -12,6 +12,8 @@ from __future__ import annotations
 import argparse
 import calendar
 import datetime
+import subprocess
+import sys
 import tempfile
 import time
 from fractions import Fraction
@@ -36,6 +38,8 @@ REPORT, YEARLY = 0.125, 0.5
 """The share of each of the two questions of a monthly report, and of a yearly regression."""
 READMITTED, COSTS = np.array([0.08, 0.12, 0.2, 0.15, 0.3]), np.array([3.0, 4.0, 5.5, 4.5, 7.0])
 SLOPE = 0.6
+AUDIT = Path(__file__).parents[1] / "tests" / "support" / "period_audit.py"
+"""Adds up what each period has spent, from the text of a ledger alone, and fails where one has spent too much."""
 
 
 class Told(NamedTuple):
@@ -107,6 +111,7 @@ def hospital(seed: int, months: int, *, periods: bool) -> Told:
             kept.verify()
             budget = kept.budgets()[0]
             fullest = float(kept.spent(budget)) / budget.limit
+        subprocess.run([sys.executable, AUDIT, ledger], check=True, stdout=subprocess.DEVNULL)
     return told._replace(fullest=fullest)
 
 
