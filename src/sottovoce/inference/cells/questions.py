@@ -218,8 +218,8 @@ class Question:
 
     def _check_over_time(self) -> None:
         """Refuse what cannot follow in time: groups that have no order, and answers that are no single number."""
-        one = self.verb in ("mean", "rate") or (self.verb == "proportion" and not self.each_value)
-        if not one or self.exposure is not None:
+        single = self.verb in ("mean", "rate") or (self.verb == "proportion" and not self.each_value)
+        if not single or self.exposure is not None:
             raise InvalidValue(f"pool={OVER_TIME!r} is of the share of a flag, or of the mean of a number")
         if not self.by or self.groups.axes[0].size < 3:
             raise InvalidValue(
