@@ -12,6 +12,8 @@ from sottovoce.privacy.numbers import Floats
 
 _MARGIN = 0.05
 """Of the axis, beyond the outermost end: Matplotlib's own."""
+_LETTER, _ROOM = 0.075, 24
+"""The width of a letter in inches, and so many letters that a figure has room for."""
 
 
 def view(ends: Floats, reference: float, unknown: tuple[float, float]) -> tuple[float, float]:
@@ -42,6 +44,8 @@ def forest(
     Of a row whose middle is NaN the range alone is drawn, and that it is not known is written there. Where there are
     `limits`, the axis ends there. `ratios` draws e to the power of what is given, on a logarithmic axis.
     """
+    longest = max(map(len, names), default=0)
+    width += _LETTER * max(longest - _ROOM, 0)  # else long names leave intervals no room
     drawing, axes = figure(width=width, height=max(1.6, 0.9 + 0.32 * len(names)), ax=ax)
     places = np.arange(len(names))[::-1]
     hidden = np.isnan(middle)
