@@ -34,6 +34,7 @@ POSTERIORS = Registry(
         "quantile search": "sottovoce.inference.cells.quantile_posterior:QuantilePosterior",
         "smooth mean": "sottovoce.inference.cells.smooth_mean_posterior:SmoothMeanPosterior",
         "class posterior": "sottovoce.inference.latent.class_posterior:ClassPosterior",
+        "noisy marginals": "sottovoce.inference.synthesis.table_marginals:NoisyMarginals",
         "noisy value": "sottovoce.mechanisms.function_statistic:NoisyValue",
     },
     "sottovoce.posteriors",

@@ -102,14 +102,16 @@ class CountedCells:
             inside = inside & holds_in(self.where, columns, self.clique).reshape(shape)
         return np.where(inside, cell, self.size).ravel()
 
-    def marginal(self, posterior: CellsPosterior, columns: TableColumns, source: str) -> NoisyMarginal:
-        """Return the noisy counts of an answer as a marginal."""
+    def seen(self, posterior: CellsPosterior) -> tuple[Any, float]:
+        """Return the noisy counts of an answer, those of no cell last, and the variance of their noise."""
         if not posterior.reading.counted:
             raise InvalidValue("it counts no records")
-        counts: Any = posterior.reading.split(posterior.cells)[0] / posterior.reading.fine
-        variance = posterior.noises[0].variance / posterior.reading.fine**2
+        fine = posterior.reading.fine
+        return posterior.reading.split(posterior.cells)[0] / fine, posterior.noises[0].variance / fine**2
+
+    def marginal(self, counts: Any, variance: float, columns: TableColumns, source: str) -> NoisyMarginal:
+        """Return noisy counts as a marginal."""
         place = self.place(columns)
-        present = np.unique(place)
-        # A cell that no record can be in tells nothing but its own noise.
+        present = np.unique(place)  # a cell that no record can be in tells nothing but its own noise
         place = np.searchsorted(present, place)
         return NoisyMarginal(self.clique, place, np.asarray(counts)[present], np.full(present.size, variance), source)

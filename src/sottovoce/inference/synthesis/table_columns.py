@@ -41,6 +41,8 @@ class ColumnParts:
         Whether they are whole.
     missing
         Whether missing values have a part of their own: where the facts do not say what they count as.
+    filler
+        Otherwise the part that they are in.
     """
 
     name: str
@@ -49,6 +51,7 @@ class ColumnParts:
     bounds: tuple[float, float] | None
     counts: bool
     missing: bool
+    filler: int = -1
 
     @property
     def size(self) -> int:
@@ -119,7 +122,11 @@ class TableColumns:
             edges = () if values else tuple(self.edges.get(name, ()))
             bounds = None if values else column.bounds  # type: ignore[union-attr]
             whole_numbers, missing = isinstance(column, Count), column.missing is None
-            result[name] = ColumnParts(name, values, edges, bounds, whole_numbers, missing)
+            filler = -1
+            if not missing:
+                known = values.index(column.missing) if values else np.searchsorted(edges, column.missing, side="right")  # type: ignore[arg-type]
+                filler = int(known)
+            result[name] = ColumnParts(name, values, edges, bounds, whole_numbers, missing, filler)
         return result
 
     @property

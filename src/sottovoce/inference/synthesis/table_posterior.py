@@ -23,7 +23,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 
-__all__ = ["Reach", "TablePosterior", "within_reach"]
+__all__ = ["Reach", "Released", "TablePosterior", "within_reach"]
 
 _MOST_PARTS = 64
 """The most parts that answers may cut a column of numbers into, one with another."""
@@ -37,6 +37,9 @@ _SPANNED = 2048
 """Of cliques up to so many cells it is worked out what their coarser counts determine."""
 _EXACT = 1e-6
 
+Released = tuple[str, CountedCells, Any, float]
+"""Where noisy counts come from, what they count, the counts, those of no cell last, and the variance of their noise."""
+
 
 @dataclass(frozen=True)
 class Reach:
@@ -47,16 +50,16 @@ class Reach:
     refused: tuple[tuple[str, str], ...]
 
 
-def within_reach(columns: TableColumns, releases: Sequence[tuple[str, CountedCells, Any]]) -> Reach:
-    """Return the marginals of releases, (source, counted cells, posterior), as many as one field can be made of.
+def within_reach(columns: TableColumns, releases: Sequence[Released]) -> Reach:
+    """Return the marginals of releases, as many as one field can be made of.
 
     They are taken in order; one that would cut a column too finely, or make the field too wide, is left out and named.
     """
     refused: list[tuple[str, str]] = []
-    kept: list[tuple[str, CountedCells, Any]] = []
-    for source, counted, posterior in releases:
+    kept: list[Released] = []
+    for source, counted, counts, variance in releases:
         finer = columns.with_edges(counted.edges(columns.facts))
-        cliques = [*(cells.clique for _, cells, _ in kept), counted.clique]
+        cliques = [*(cells.clique for _, cells, _, _ in kept), counted.clique]
         wide = [name for name, parts in finer.parts.items() if len(parts.edges) >= _MOST_PARTS]
         if wide:
             refused.append((source, f"{wide[0]!r} would be cut into more than {_MOST_PARTS} parts"))
@@ -66,11 +69,11 @@ def within_reach(columns: TableColumns, releases: Sequence[tuple[str, CountedCel
             refused.append((source, "with it the relations of all columns together take too many cells"))
         else:
             columns = finer
-            kept.append((source, counted, posterior))
+            kept.append((source, counted, counts, variance))
     marginals = []
-    for source, counted, posterior in kept:
+    for source, counted, counts, variance in kept:
         try:
-            marginals.append(counted.marginal(posterior, columns, source))
+            marginals.append(counted.marginal(counts, variance, columns, source))
         except InvalidValue as error:
             refused.append((source, str(error)))
     return Reach(columns, tuple(marginals), tuple(refused))

@@ -21,6 +21,7 @@ SYSTEMS = Registry(
         "hidden Markov model": "sottovoce.inference.latent.hidden_markov:HiddenMarkovModel",
         "Bayesian network": "sottovoce.inference.latent.network:BayesianNetwork",
         "Markov random field": "sottovoce.inference.latent.random_field:MarkovRandomField",
+        "table marginals": "sottovoce.inference.synthesis.table_marginals:TableMarginals",
         "question": "sottovoce.inference.cells.questions:Question",
         "naive bayes": "sottovoce.inference.latent.naive_bayes:NaiveBayesModel",
         "regression": "sottovoce.inference.regression.design:Design",
