@@ -312,13 +312,13 @@ def _columns(section: Section) -> dict[str, ColumnConfig]:
     columns = {name: ColumnConfig(name, fact, _readers(fact), name) for name, fact in given.items()}
     for name, table in section.tables("columns").items():
         columns[name] = _column(name, table, columns[name].fact if name in columns else None)
+    if len([column for column in columns.values() if isinstance(column.fact, Person)]) > 1:
+        raise InvalidValue(f"[{section.where}] names more than one person; a record belongs to one")
     facts = Facts({name: column.fact for name, column in columns.items()})
     for name, column in columns.items():
         if isinstance(column.fact, Derived):
             kind = facts[name]
             columns[name] = replace(column, fact=kind, systems=column.systems or _readers(kind), derived=column.fact)
-    if len([column for column in columns.values() if isinstance(column.fact, Person)]) > 1:
-        raise InvalidValue(f"[{section.where}] names more than one person; a record belongs to one")
     return columns
 
 
