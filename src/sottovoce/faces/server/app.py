@@ -74,8 +74,8 @@ def create_app(config: Config) -> FastAPI:
         limits=config.limits,
         metrics=service.metrics,
         failures=app.state.failures,
-        tls=config.tls is not None,
         behind_proxy=config.tls is None and not is_loopback(config.host),
+        prefix=config.path_prefix,
     )
     return app
 

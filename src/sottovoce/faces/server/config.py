@@ -147,6 +147,8 @@ class Config:
     grace: float = 30.0
     tls: Tls | None = None
     trusted_proxies: tuple[str, ...] = ()
+    path_prefix: str = ""
+    """Where the server begins at its address, such as ``/sottovoce``, where a proxy has others beside it."""
     anchor: str | None = None
     """Where else to note how far the ledger has come."""
 
@@ -189,6 +191,7 @@ def _config(path: Path, whole: Section) -> Config:
         grace=server.number("grace", 30.0, 0.0, 3600.0),
         tls=None if tls is None else _tls(Section(tls, "server.tls", path.parent)),
         trusted_proxies=_proxies(server),
+        path_prefix=server.under("path_prefix"),
         anchor=server.address("anchor") if server.has("anchor") else None,
     )
     server.finish()

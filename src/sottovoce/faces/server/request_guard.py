@@ -44,6 +44,7 @@ _PATIENCE = 20.0
 class RequestGuard:
     """An ASGI middleware: limits by address, a limit on the body, security headers, one log line a request.
 
+    Every path of ours starts with `prefix`, whether or not a proxy in front takes it off.
     With `behind_proxy`, nothing is answered to those who do not come over TLS, but whether the server is well.
     """
 
@@ -54,21 +55,25 @@ class RequestGuard:
         limits: Limits,
         metrics: Metrics,
         failures: Bucket,
-        tls: bool,
         behind_proxy: bool = False,
+        prefix: str = "",
     ) -> None:
-        self._app, self._limits, self._metrics, self._behind_proxy = app, limits, metrics, behind_proxy
+        self._app, self._limits, self._metrics = app, limits, metrics
+        self._behind_proxy, self._prefix = behind_proxy, prefix
         self._addresses, self._failures = Bucket(limits.address_requests_per_minute), failures
-        headers = HEADERS | ({"Strict-Transport-Security": "max-age=31536000"} if tls else {})
         self._identities = _identities()
-        self._headers = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-        self._names = {name for name, _ in self._headers}
+        self._bare = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+        self._secure = [*self._bare, (b"strict-transport-security", b"max-age=31536000")]
+        self._names = {name for name, _ in self._secure}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if not scope["path"].startswith(f"{self._prefix}/"):  # a proxy took it off
+            scope["path"] = self._prefix + (scope["path"].removeprefix(self._prefix) or "/")
+        scope["root_path"] = self._prefix
         start, identity, status = time.monotonic(), next(self._identities), 0
         scope.setdefault("state", {})["request"] = identity
 
@@ -78,7 +83,9 @@ class RequestGuard:
                 status = message["status"]
                 given = list(message["headers"])
                 present = {name.lower() for name, _ in given}
-                ours = self._headers if present.isdisjoint(self._names) else self._missing(present)
+                ours = self._secure if scope["scheme"] == "https" else self._bare
+                if not present.isdisjoint(self._names):
+                    ours = [header for header in ours if header[0] not in present]
                 message["headers"] = [*given, *ours, (b"x-request-id", identity.encode())]
             await send(message)
 
@@ -96,13 +103,10 @@ class RequestGuard:
         finally:
             self._note(scope, identity, status, time.monotonic() - start)
 
-    def _missing(self, present: set[bytes]) -> list[tuple[bytes, bytes]]:
-        return [header for header in self._headers if header[0] not in present]
-
     async def _admitted(self, scope: Scope, receive: Receive) -> Response | Receive:
         """Return the refusal of a request, or a way to receive its body, which has come whole and is small."""
         # Only a trusted proxy's word makes the scheme https; whoever comes past it speaks in the clear.
-        if self._behind_proxy and scope["scheme"] != "https" and scope["path"] != "/health":
+        if self._behind_proxy and scope["scheme"] != "https" and scope["path"] != f"{self._prefix}/health":
             said = "come through the proxy that ends TLS; it must say X-Forwarded-Proto: https"
             return problem(403, "in-the-clear", said, {"Connection": "close"})
         address = scope["client"][0] if scope.get("client") else ""

@@ -105,6 +105,13 @@ class Section:
             return f"sqlite:///{self.folder / text.removeprefix('sqlite:///')}"
         return text if "://" in text else str(self.folder / text)
 
+    def under(self, name: str) -> str:
+        """Return a path that others begin with, such as ``/sottovoce``; the empty text where there is none."""
+        text = self.text(name, "").rstrip("/")
+        if re.fullmatch(r"(/[A-Za-z0-9_-]+)*", text) is None:
+            raise self.fail(name, "a path such as /sottovoce", text)
+        return text
+
     def tables(self, name: str) -> dict[str, Section]:
         """Return the tables below this one by name; names are short, plain and fit for an address."""
         return {key: Section(value, self._under(name, key), self.folder) for key, value in self.mapping(name).items()}

@@ -69,8 +69,8 @@ def _templates() -> jinja2.Environment:
 class Rendering:
     """Turns values into pages; whatever is put into a template is escaped."""
 
-    def __init__(self, office: str) -> None:
-        self._office, self._templates = office, _templates()
+    def __init__(self, office: str, root: str = "") -> None:
+        self._office, self._root, self._templates = office, root, _templates()
         folder = resources.files("sottovoce.faces.server.page") / "static"
         self._files = {name: (folder / name).read_bytes() for name in _STATIC}
 
@@ -82,18 +82,22 @@ class Rendering:
 
     def page(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
         """Return a whole page."""
-        values = {"office": self._office, "analyst": None, "seal": ""} | values
+        values = {"office": self._office, "root": self._root, "analyst": None, "seal": ""} | values
         return HTMLResponse(self._templates.get_template(template).render(values), status)
+
+    def sent(self, path: str) -> Response:
+        """Send a browser to a page of ours."""
+        return RedirectResponse(self._root + path, 303)
 
     def part(self, name: str, values: dict[str, Any], status: int) -> HTMLResponse:
         """Return one part of a page, for the script to put in its place."""
-        body = self._templates.get_template(f"{name}.html").render(values)
+        body = self._templates.get_template(f"{name}.html").render({"root": self._root} | values)
         return HTMLResponse(f'<div id="{name}">{body}</div>', status)
 
     def refused(self, error: SottovoceError) -> Response:
         """Return the page that says why something was refused; to a caller without a session, the way to log in."""
         if isinstance(error, LoggedOut):
-            return RedirectResponse("/login", 303)
+            return self.sent("/login")
         if isinstance(error, EntryPending):
             shown = (
                 "This very question was sent before and counts as spent. Its answer will be in the list of what was "

@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import FastAPI
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from sottovoce.faces.client.errors import NotAllowed, NotAuthenticated, NotFound
@@ -40,7 +40,7 @@ class _Page:
 
     def __init__(self, service: Service, gate: Gate) -> None:
         self._service, self._gate = service, gate
-        self._rendering = Rendering(service.config.title)
+        self._rendering = Rendering(service.config.title, service.config.path_prefix)
 
     def routes(self) -> list[Route]:
         """Return the routes; a refusal in any of them becomes a page that says why."""
@@ -92,14 +92,14 @@ class _Page:
         except (InvalidValue, NotAllowed, NotAuthenticated) as error:
             status = {InvalidValue: 422, NotAuthenticated: 401}.get(type(error), 403)
             return self._login_page(request, str(error), status)
-        response = RedirectResponse("/", 303)
+        response = self._rendering.sent("/")
         self._gate.admit(response, request, token)
         return response
 
     async def log_out(self, request: Request) -> Response:
         _, session = await self._gate.caller(request)
         await self._gate.form(request, session)
-        response = RedirectResponse("/login", 303)
+        response = self._rendering.sent("/login")
         await self._gate.dismiss(response, request, session)
         return response
 
