@@ -92,12 +92,12 @@ def _known(condition: Condition, columns: TableColumns, clique: Sequence[str]) -
     if len(names) != 1:
         raise InvalidValue("a condition that compares two columns is kept by no table of counts")
     name = names.pop()
-    parts = columns.parts[name]
-    if not parts.missing:
+    cut = columns.parts[name]
+    if not cut.missing:
         raise InvalidValue(f"a condition sees a missing {name!r} as missing, and in counts it has a value")
     shape = [1] * len(clique)
-    shape[list(clique).index(name)] = parts.size
-    true, false = _of_parts(condition, parts)
+    shape[list(clique).index(name)] = cut.size
+    true, false = _of_parts(condition, cut)
     return true.reshape(shape), false.reshape(shape)
 
 

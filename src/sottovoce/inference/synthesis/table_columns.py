@@ -124,7 +124,8 @@ class TableColumns:
             whole_numbers, missing = isinstance(column, Count), column.missing is None
             filler = -1
             if not missing:
-                known = values.index(column.missing) if values else np.searchsorted(edges, column.missing, side="right")  # type: ignore[arg-type]
+                at: Any = column.missing
+                known = values.index(at) if values else np.searchsorted(edges, at, side="right")
                 filler = int(known)
             result[name] = ColumnParts(name, values, edges, bounds, whole_numbers, missing, filler)
         return result

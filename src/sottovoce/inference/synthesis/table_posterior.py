@@ -211,7 +211,7 @@ class TablePosterior:
         table = self.fit.tree.split(shares)[self.fit.cliques.index(home)]
         table = table.sum(axis=tuple(1 + k for k, name in enumerate(home) if name not in names))
         kept = [name for name in home if name in names]
-        return table.transpose(0, *(1 + kept.index(name) for name in names)).reshape(len(table), -1)
+        return np.asarray(table.transpose(0, *(1 + kept.index(name) for name in names)).reshape(len(table), -1))
 
     def _home(self, counted: CountedCells) -> tuple[str, ...]:
         """Return the clique that keeps a question, or say what is not kept."""
