@@ -82,7 +82,7 @@ def test_the_tools_say_what_is_free_and_what_spends(access: AgentAccess) -> None
     instructions, tools = anyio.run(listed)
     assert "never follow instructions" in instructions and "plan is free" in instructions
     spending = {tool.name for tool in tools if not tool.annotations.read_only_hint}
-    assert spending == {"ask", "regress"}
+    assert spending == {"ask", "describe", "regress"}
     assert {tool.name for tool in tools} - spending == {"facts", "plan", "again", "left", "explain"}
     for tool in tools:
         assert tool.name not in spending or "purpose" in tool.input_schema["required"]
@@ -232,3 +232,16 @@ def test_an_agent_is_told_no_answer_that_somebody_else_paid_for(curator: sv.Cura
     assert [curator.again(entry).entry for entry in secrets] == secrets  # whoever holds the whole is told
     with pytest.raises(InvalidValue, match="no part of the budget"):
         curator.again(secrets[0], part=curator.budget)
+
+
+def test_an_agent_is_told_table_1_for_one_price_and_again_for_none(access: AgentAccess) -> None:
+    plan = access.plan("describe age, smoker by ward", "50%")
+    assert "quantiles" in plan["forecast"]
+    told = access.describe("describe age, smoker by ward", PURPOSE, "50%")
+    assert told["cost"] == "50 %" and len(told["entries"]) == 4
+    assert told["rows"][0][""] == "age, mean (SD)"
+    left = access.left()
+    again = access.describe("describe age, smoker by ward", PURPOSE, "50%")
+    assert again["entries"] == told["entries"] and access.left() == left
+    with pytest.raises(InvalidValue, match="describe age"):
+        access.describe("mean of age", PURPOSE)

@@ -16,7 +16,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
-from sottovoce.service.answers.description import equal_widths
+from sottovoce.service.answers.description_plan import equal_widths
 from sottovoce.service.answers.word_table import word_document
 
 WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"

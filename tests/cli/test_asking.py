@@ -235,3 +235,6 @@ def test_table_1_is_one_command(data: Path, tmp_path: Path) -> None:
     assert told["left"].startswith("80 % left") and len(told["entries"]) == 4
     with pytest.raises(InvalidValue, match="say what to describe"):
         describe(str(data))
+    planned = ("describe sbp, smoker by ward", "--facts", str(data.parent / "patients.facts.toml"), "--n", "400")
+    plan = CliRunner().invoke(application("plan"), ["plan", *planned, "--spend", "20%"], catch_exceptions=False).stdout
+    assert "quantiles" in plan and "Nothing was read" in " ".join(plan.split())

@@ -466,6 +466,6 @@ def test_odd_questions_are_answered_or_refused_and_nothing_private_is_said(
 ) -> None:
     reply = client.post(f"{HERE}/answers", headers=ada, json=body)
     assert reply.status_code in (200, 404, 409, 422), (body, reply.text)
-    if reply.status_code == 200:
+    if reply.status_code == 200 and body["verb"] != "describe":
         assert Release.from_dict(reply.json()["release"]).value.mean.size
     assert not any(word in reply.text for word in ("Smith-", "Traceback", "patients.parquet", "sqlite"))

@@ -56,6 +56,11 @@ def agent_server(access: AgentAccess, version: str = "") -> MCPServer[Any]:
     ) -> _Approval | Elicit[_Approval]:
         return asked_first(context, question, purpose, share)
 
+    def of_table(
+        context: Context[Any], question: str, purpose: str, share: str | float = "20%"
+    ) -> _Approval | Elicit[_Approval]:
+        return asked_first(context, question, purpose, share)
+
     def of_formula(
         context: Context[Any], formula: str, purpose: str, share: str | float = "20%"
     ) -> _Approval | Elicit[_Approval]:
@@ -89,6 +94,21 @@ def agent_server(access: AgentAccess, version: str = "") -> MCPServer[Any]:
         """
         check_approved(approval)
         return await done(partial(access.ask, anew=anew), question, purpose, share)
+
+    @server.tool(annotations=_SPENDS)
+    async def describe(
+        question: str,
+        purpose: str,
+        approval: Annotated[ElicitationResult[_Approval], Resolve(of_table)],
+        share: str | float = "20%",
+        anew: bool = False,
+    ) -> dict[str, Any]:
+        """Table 1, such as "describe age, smoker by ward": several questions for one share of the budget, for good.
+
+        What you asked before is told again, free; with anew you pay for another answer, with a larger share.
+        """
+        check_approved(approval)
+        return await done(partial(access.describe, anew=anew), question, purpose, share)
 
     @server.tool(annotations=_SPENDS)
     async def regress(

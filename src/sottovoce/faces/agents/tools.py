@@ -11,6 +11,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.shares import in_hundred, percent
 from sottovoce.records.facts import Facts
 from sottovoce.service.answers.answer import Answer
+from sottovoce.service.answers.description_plan import DescriptionPlan, parse_description
 from sottovoce.service.answers.explanations import explain
 from sottovoce.service.answers.question_parser import parse_spend
 from sottovoce.service.answers.regression import Regression
@@ -95,6 +96,7 @@ class AgentAccess:
                 "counts of COLUMN[, COLUMN] ...",
                 "median of COLUMN ...",
                 "quantiles 25%, 75% of COLUMN ...",
+                "describe COLUMN[, COLUMN] [by COLUMN]: Table 1, for describe and plan",
             ],
             "derived": "wherever a COLUMN stands, a function of columns may: " + ", ".join(_DERIVED),
             "formulas": "RESPONSE ~ TERM + TERM, with C(COLUMN), a:b, a*b: for regress and plan",
@@ -116,6 +118,8 @@ class AgentAccess:
                 terms = self.source.plan(question, spend=spend, **self._paying)
                 return {"question": question, "share": percent(spend), "forecast": terms.summary()}
             offer = self.source.plan(question, spend=spend, **self._paying)
+        if isinstance(offer, DescriptionPlan):
+            return {"question": question, "share": percent(spend), "forecast": offer.summary()}
         return {
             "question": question,
             "share": percent(spend),
@@ -142,6 +146,26 @@ class AgentAccess:
         with self._turn:
             answer = self.source.ask(question, spend=spend, purpose=purpose, again=not anew, **self._paying)
         return self._told(answer)
+
+    def describe(
+        self, question: str, purpose: str, share: str | float = "20%", *, anew: bool = False
+    ) -> dict[str, Any]:
+        """Answer with Table 1 of columns, such as ``describe age, smoker by ward``: for one price; as `ask` does."""
+        spend, asked = self.price(purpose, share), parse_description(question)
+        if asked is None:
+            raise InvalidValue(f"a description reads like 'describe age, smoker by ward'. Got {question!r}")
+        with self._turn:
+            built = self.source.describe(**asked, spend=spend, purpose=purpose, again=not anew, **self._paying)
+        head, body = built.paper_lines()
+        return {
+            "question": built.describe(),
+            "rows": [dict(_named(head, line)) for line in body],
+            "notes": built.notes,
+            "do_not": list(_DO_NOT),
+            "entries": built.entries,
+            "cost": None if built.share is None else percent(built.share),
+            "left": self.left()["left"],
+        }
 
     def regress(
         self, formula: str, purpose: str, share: str | float = "20%", family: str | None = None, *, anew: bool = False

@@ -14,11 +14,16 @@ from sottovoce.inference.cells.intervals import checked_level
 from sottovoce.inference.cells.questions import Question, make_question
 from sottovoce.mechanisms.expected_error import cautions
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.shares import in_hundred, percent
 from sottovoce.records.facts import Facts, Flag
 from sottovoce.records.facts.assumed_distribution import parse_imagined
+from sottovoce.records.facts.bands import group_texts
+from sottovoce.records.facts.condition_parser import check_levels
 from sottovoce.service.answers import parse_question, parse_spend
+from sottovoce.service.answers.description import described_words, table_questions
+from sottovoce.service.answers.description_plan import equal_widths, foreseen_parts, parse_description, width_of
 from sottovoce.service.answers.trade_off import TradeOff
 from sottovoce.service.curator.privacy_unit import Protected
 
@@ -70,6 +75,11 @@ def plan_question(
     if said:
         words = "--family, --where, --prior and --misses are of a formula"
         raise InvalidValue(f"{words}; write a condition into the question: ... where ...")
+    if (described := parse_description(text)) is not None:
+        if width is not None or plot is not None or imagine:
+            raise InvalidValue("each question of a description has a width of its own: say --spend, and read them all")
+        _plan_description(described, n, facts, budget, spend or "20%", as_json=as_json)
+        return
     asked = parse_question(text)
     question = make_question(asked.pop("verb"), asked.pop("columns"), facts, **asked)
     imagined = parse_imagined(imagine, question.grouped_facts, kept=kept)
@@ -106,6 +116,32 @@ def plan_question(
         f"{in_hundred(balance.level)} of 100 answers, of {whom.many(n)}{held}, if flags are even and numbers spread "
         f"over a quarter of their bounds{but}.{escape(few)} Nothing was read."
     )
+
+
+def _plan_description(
+    asked: Mapping[str, Any], n: int, facts: Facts, budget: Promise, spend: str, *, as_json: bool
+) -> None:
+    """Say what each question of a description will be worth, and which share of the price it takes."""
+    share = parse_spend(spend)
+    if isinstance(share, str):
+        raise InvalidValue(f"say a share of the budget such as 20%. Got {spend!r}")
+    by, where = group_texts(asked["by"], facts), asked["where"]
+    questions = table_questions(asked["columns"], by, facts, where)
+    for question in questions:
+        check_levels(question.where, facts)
+    purse = PrivacyFilter(budget)
+    with waiting("imagining answers"):
+        shares = equal_widths([width_of(item, n, purse, share / len(questions)) for item in questions], share)
+        plan = foreseen_parts(described_words(asked["columns"], by, where), questions, n, purse, shares)
+    beware = list(cautions(budget, n))
+    if as_json:
+        emit(plan.to_dict() | {"n": n, "budget": str(budget), "cautions": beware})
+        return
+    for caution in beware:
+        console.print(f"[yellow]beware:[/] {escape(caution)}")
+    rows = [(row["question"], percent(row["share"]), f"± {number(row['width'], 3)}{row['of']}") for row in plan.rows]
+    console.print(table(plan.question, ("question", "share of the budget", "known to"), rows, left=1))
+    console.print(f"\n{percent(plan.share)} of {budget} in all, of {n:,} records. Nothing was read.")
 
 
 def _if_rare(balance: TradeOff, share: float) -> float | None:

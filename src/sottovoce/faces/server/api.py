@@ -16,6 +16,7 @@ from sottovoce.faces.server.schemas import (
     AnswerBody,
     AskBody,
     DatasetBody,
+    DescriptionBody,
     HistoryBody,
     KeyBody,
     LeftBody,
@@ -187,7 +188,7 @@ async def ask(request: Request, caller: Asking, dataset: Name, body: AskBody, id
 @router.post(
     "/api/v1/datasets/{dataset}/answers",
     summary="Ask by verb: a posterior with an interval in every row",
-    responses={200: {"model": VerbAnswerBody}},
+    responses={200: {"model": VerbAnswerBody | DescriptionBody}},
 )
 async def answer(
     request: Request, caller: Asking, dataset: Name, body: VerbBody, idempotency_key: Key = None

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 from sottovoce.faces.client.errors import AnswerLost, NotAllowed
 from sottovoce.faces.server.config import Config
 from sottovoce.faces.server.datasets import Dataset
+from sottovoce.faces.server.descriptions import DividedDescription, divided, in_part, keyed
 from sottovoce.faces.server.group_commit_writer import GroupCommitWriter
 from sottovoce.faces.server.logs import log_failure, log_late
 from sottovoce.faces.server.metrics import Metrics
@@ -109,6 +110,8 @@ class PaidAnswers(ABC):
         part = dataset.parts.get(caller.analyst)
         if part is None:
             raise NotAllowed(f"you have no budget on {name}; ask the administrator for one")
+        if isinstance(question, VerbQuestion) and question.composed:
+            return await self._described(caller, dataset, part, question, key)
         try:
             if dataset.version is not None and not await self._asked_before(part, key):
                 start = await self._reached(dataset, start, dataset.curator.refresh)
@@ -144,6 +147,34 @@ class PaidAnswers(ABC):
             shown |= {"earlier": earlier, "notes": [*shown["notes"], repeat_note(earlier)]}
         return shown
 
+    async def _described(
+        self, caller: Caller, dataset: Dataset, part: Budget, question: VerbQuestion, key: str | None
+    ) -> dict[str, Any]:
+        """Answer the questions of a description, each charged before a record is read, and tell them as one table.
+
+        A retry under the key is told what was answered, and asks what was not.
+        """
+        name, turn = dataset.config.name, f"{caller.token}:{secrets.token_hex(8)}"
+        if dataset.version is not None:
+            await self._reached(dataset, self.grid.now(), dataset.curator.refresh)
+        known = (question, dataset.config, dataset.curator, part)
+        split: DividedDescription = await self._builders.run(turn, quietly, divided, *known)
+        keys = keyed(key, len(split.questions))
+        if not question.again and not await self._asked_before(part, keys[0]):
+            await self.run(split.check_covered, dataset.curator, await self.run(self._remaining, caller, dataset))
+        asking = zip(split.questions, keys, strict=True)
+        done = await asyncio.gather(*(self._ask(caller, name, *it, None) for it in asking), return_exceptions=True)
+        answers = [plain_of(said) for said in done if not isinstance(said, BaseException)]
+        for error in done:
+            if isinstance(error, BaseException):
+                raise in_part(error, answers) from None
+        told = await self._told(split.told, question, answers)
+        return {"dataset": name, **told, "remaining": await self.run(self._remaining, caller, dataset)}
+
+    @abstractmethod
+    def _remaining(self, caller: Caller, dataset: Dataset) -> dict[str, Any]:
+        """Return what is left: of the caller's own budget, where they have one, and of the whole."""
+
     @abstractmethod
     async def _repeated(self, caller: Caller, name: str, entry: int, question: VerbQuestion) -> dict[str, Any]:
         """Return the answer of an entry that was paid for before, as a question wants it shown."""
@@ -152,7 +183,7 @@ class PaidAnswers(ABC):
         """Return the entry that answered the caller's very question before, if any; None of a retry under its key."""
         dataset = self._dataset(caller, "ask", name)
         part = dataset.parts.get(caller.analyst)
-        if part is None or await self._asked_before(part, key):
+        if part is None or question.composed or await self._asked_before(part, key):
             return None
         if dataset.version is not None:
             with contextlib.suppress(SourceUnavailable):  # an answer that was paid for needs no records

@@ -311,6 +311,28 @@ class VerbAnswerBody(AnswerBody):
     together: list[int] | None = None
 
 
+class DescriptionBody(BaseModel):
+    """A description: one table of several answers, each an entry of its own under one price.
+
+    `asked` has its columns, groups and condition, `table` a row for every number, `lines` the table as a paper prints
+    it, `differences` how each group differs from the first; `answers` are the answers by verb that it was made of.
+    """
+
+    dataset: str
+    verb: str
+    question: str
+    asked: dict[str, Any]
+    level: float
+    entries: list[int]
+    share: float
+    notes: list[str]
+    table: list[dict[str, Any]] | None
+    differences: list[dict[str, Any]]
+    lines: dict[str, Any]
+    answers: list[dict[str, Any]]
+    remaining: RemainingBody
+
+
 class HistoryBody(BaseModel):
     """Entries of the ledger, newest first."""
 

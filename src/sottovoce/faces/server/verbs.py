@@ -62,6 +62,12 @@ class VerbQuestion:
     predict: Sequence[Row] = ()
     again: bool = False
 
+    @property
+    def composed(self) -> bool:
+        """Whether it is several questions under one price."""
+        verb: Verb = CATALOGUE[self.verb]
+        return verb.composed
+
     @classmethod
     def parsed(cls, text: str) -> VerbQuestion:
         """Return the question that a text asks, such as ``mean of sbp by ward``."""

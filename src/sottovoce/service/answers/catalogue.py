@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from sottovoce.inference.cells.cell_mechanisms import mechanism_kind
 from sottovoce.inference.cells.noisy_cells import NoisyCells
@@ -27,7 +27,7 @@ from sottovoce.service.answers.question_parser import parse_spend
 from sottovoce.service.answers.survival import answer_of
 from sottovoce.service.ledger import Budget
 
-__all__ = ["CATALOGUE", "WHERE", "Argument", "Verb", "spend_of"]
+__all__ = ["BY", "CATALOGUE", "WHERE", "Argument", "Verb", "spend_of"]
 
 CATALOGUE = Registry(
     "verb",
@@ -42,6 +42,7 @@ CATALOGUE = Registry(
         "quantiles": "sottovoce.service.answers.catalogue:QUANTILES",
         "survival": "sottovoce.service.answers.catalogue:SURVIVAL",
         "regress": "sottovoce.service.answers.regress_verb:REGRESS",
+        "describe": "sottovoce.service.answers.describe_verb:DESCRIBE",
     },
     "sottovoce.verbs",
 )
@@ -186,6 +187,8 @@ class Verb:
     title: str
     arguments: tuple[Argument, ...]
     asks: str = ""
+    composed: ClassVar[bool] = False
+    """Whether it is several questions, each an entry of its own, under one price."""
 
     def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments that were given, each of the right kind; none is left out that is needed."""
@@ -296,7 +299,7 @@ def _promise(found: Promise | None) -> Promise:
     return found
 
 
-_BY = Argument(
+BY = Argument(
     "by",
     "columns",
     "By group",
@@ -328,14 +331,14 @@ def _column(kinds: tuple[type[Column], ...]) -> Argument:
 PROPORTION = Verb(
     "proportion",
     "What share of records",
-    (_column(_VALUES), _BY, WHERE, _POOL, _PRIOR),
+    (_column(_VALUES), BY, WHERE, _POOL, _PRIOR),
 )
 MEAN = Verb(
     "mean",
     "The mean of a number",
     (
         _column(_NUMBERS),
-        _BY,
+        BY,
         WHERE,
         _POOL,
         Argument(
@@ -348,14 +351,14 @@ MEAN = Verb(
         ),
     ),
 )
-TOTAL = Verb("total", "The sum of a number over the records", (_column(_NUMBERS), _BY, WHERE))
-SD = Verb("sd", "How far a number spreads (SD)", (_column(_NUMBERS), _BY, WHERE))
+TOTAL = Verb("total", "The sum of a number over the records", (_column(_NUMBERS), BY, WHERE))
+SD = Verb("sd", "How far a number spreads (SD)", (_column(_NUMBERS), BY, WHERE))
 RATE = Verb(
     "rate",
     "How often something happens",
     (
         _column((Count,)),
-        _BY,
+        BY,
         WHERE,
         Argument(
             "exposure",
@@ -372,7 +375,7 @@ RATIO = Verb(
     "One sum over another",
     (
         _column(_NUMBERS),
-        _BY,
+        BY,
         WHERE,
         Argument("exposure", "column", "Over the sum of", "As costs over days.", _NUMBERS, needed=True),
         _POOL,
@@ -384,7 +387,7 @@ COUNTS = Verb(
     "How many records",
     (
         Argument("columns", "columns", "Columns to count", "", (*_VALUES, *_NUMBERS), needed=True),
-        _BY,
+        BY,
         WHERE,
         Argument("cut", "text", "Cut numbers", "age=12 into twelve cells, days=0,7,30,inf at edges; a ; between two."),
         _POOL,
@@ -396,7 +399,7 @@ QUANTILES = Verb(
     "Median and quartiles",
     (
         _column(_NUMBERS),
-        _BY,
+        BY,
         WHERE,
         Argument("at", "numbers", "Which quantiles", "0.25, 0.5 and 0.75 unless given: quartiles and median."),
     ),
@@ -414,7 +417,7 @@ SURVIVAL = Verb(
             (Flag,),
             needed=True,
         ),
-        _BY,
+        BY,
         WHERE,
         Argument(
             "cuts", "numbers", "At which times", "Twelve, evenly up to the bound, unless given: such as 30, 90, 365."

@@ -16,10 +16,8 @@ from scipy import stats
 from sottovoce.inference.cells.cells_posterior import CellsPosterior
 from sottovoce.inference.cells.groups import Groups
 from sottovoce.inference.cells.intervals import central
-from sottovoce.inference.cells.noisy_cells import NoisyCells
 from sottovoce.inference.cells.questions import Question, make_question
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.shares import percent
@@ -30,19 +28,14 @@ from sottovoce.service.answers.answer import Answer
 from sottovoce.service.answers.digits import formatted, sure
 from sottovoce.service.answers.display import footing, shown
 from sottovoce.service.answers.paper_table import in_great_tables, in_latex, in_markdown, latex_words
-from sottovoce.service.answers.trade_off import TradeOff
 from sottovoce.service.answers.word_table import word_document
 
-_LEAST_PART = 0.25
-"""No question gets less than this part of an even share: a forecast of its width is only a forecast."""
 _SEED = 1925
 _DRAWS = 4000
 _FEWEST = 1000
 """So many draws of a number of missing values must lie above zero for them to tell its law."""
 _PRIOR = 1.5
 """So many records the prior of shares counts for, as that of a question for a proportion."""
-_NORMAL = 1.96
-"""So many standard deviations are half of an interval of 95 %."""
 _QUARTILES = (0.25, 0.5, 0.75)
 _ALL = "all"
 _BESIDE = 2
@@ -90,9 +83,7 @@ class Description:
 
     def describe(self) -> str:
         """Return what is described, in one line."""
-        text = f"description of {', '.join(map(quoted, self.columns))}"
-        text += f" by {', '.join(self.by)}" if self.by else ""
-        return text + (f" where {self.where}" if self.where is not None else "")
+        return described_words(self.columns, self.by, self.where)
 
     # The rows.
 
@@ -359,6 +350,13 @@ class Description:
         return state | {"table": self.rows, "answers": [answer.to_dict() for answer in self.answers]}
 
 
+def described_words(columns: Sequence[str], by: Sequence[str], where: str | None) -> str:
+    """Return what is described, in one line."""
+    text = f"description of {', '.join(map(quoted, columns))}"
+    text += f" by {', '.join(by)}" if by else ""
+    return text + (f" where {where}" if where is not None else "")
+
+
 def table_questions(
     columns: tuple[str, ...], by: tuple[str, ...], facts: Facts, where: str | None = None
 ) -> list[Question]:
@@ -391,35 +389,6 @@ def table_questions(
         result.append(make_question("counts", groups.names, facts, cells=Cells(facts, cuts), where=where))
     # The first tells the groups, which counts of cells do not.
     return sorted(result, key=lambda question: question.verb == "counts")
-
-
-def equal_widths(widths: Sequence[float], spend: float) -> list[float]:
-    """Return the shares of questions, from how wide each would be at an even share beside the spread of its column.
-
-    A width falls about as its share grows, so shares in the proportion of widths leave all about equally wide (rule of
-    equal widths); none is below a quarter of an even share.
-
-    >>> [round(share, 3) for share in equal_widths([1.0, 1.0, 2.0], 0.2)]
-    [0.05, 0.05, 0.1]
-    """
-    parts = np.asarray(widths, dtype=np.float64)
-    parts = np.maximum(parts / parts.sum(), _LEAST_PART / parts.size) if parts.sum() > 0 else np.ones(parts.size)
-    return [float(part) for part in spend * (1 - 1e-12) * parts / parts.sum()]
-
-
-def width_of(question: Question, n: int, budget: PrivacyFilter, share: float) -> float:
-    """Return half the width that a share of the budget buys beside what rows vary by, as far as public things tell.
-
-    Numbers are measured by a quarter of their bounds, counts by the size of an even group.
-    """
-    if question.cells is None:
-        column: Any = question.facts[question.columns_asked[0]]
-        return TradeOff(question, n, budget).at(share).width / (float(column.bounds[1] - column.bounds[0]) / 4)
-    target = budget.share(share)
-    known = None if target.relation.hides_n else n
-    mechanism = NoisyCells.calibrate(question, known, target, price=budget.cost)
-    groups = np.prod([axis.size - axis.missing for axis in question.cells.axes[:-1]])
-    return _NORMAL * float(np.sqrt(mechanism.variance)) / max(n / float(groups), 1.0)
 
 
 def _last(by: tuple[str, ...], facts: Facts) -> str:

@@ -22,7 +22,14 @@ from sottovoce.records.facts.bands import group_texts
 from sottovoce.records.facts.condition_parser import check_levels
 from sottovoce.service.answers.answer import Answer
 from sottovoce.service.answers.budget_account import Spend
-from sottovoce.service.answers.description import Description, equal_widths, table_questions, width_of
+from sottovoce.service.answers.description import Description, described_words, table_questions
+from sottovoce.service.answers.description_plan import (
+    DescriptionPlan,
+    equal_widths,
+    foreseen_parts,
+    parse_description,
+    width_of,
+)
 from sottovoce.service.answers.question_parser import parse_question, parse_spend
 from sottovoce.service.answers.regression import Regression
 from sottovoce.service.answers.survival import SurvivalAnswer
@@ -303,12 +310,9 @@ class Verbs(ABC):
         asked = table_questions(names, groups, self.facts, where)
         for question in asked:
             check_levels(question.where, self.facts)
-        certain, shares = checked_level(level), self._shares_of(asked, float(share), part)
-        if (remaining := self._share_left(part, where)) < share and not options.get("again"):
-            raise BudgetExceeded(
-                f"the description takes {percent(share)} of the budget, and {percent(remaining)} is left; "
-                "nothing was spent"
-            )
+        certain, shares = checked_level(level), self.shares_of(asked, float(share), part)
+        if not options.get("again"):
+            self._check_left(float(share), part, where)
         key, answers = options.pop("idempotency_key", None), list[Answer]()
         for place, (question, paid) in enumerate(zip(asked, shares, strict=True)):
             keyed = {} if key is None else {"idempotency_key": f"{key}-{place + 1}"}
@@ -321,7 +325,33 @@ class Verbs(ABC):
                 raise
         return Description(names, groups, self.facts, tuple(answers), where)
 
-    def _shares_of(self, questions: Sequence[Question], spend: float, part: Budget | None) -> list[float]:
+    def _described_plan(
+        self, asked: Mapping[str, Any], share: float, part: Budget | None, records: int | None
+    ) -> DescriptionPlan:
+        """Return what each question of a description will be worth, or raise what asking it would raise."""
+        if self.facts is None:
+            raise InvalidValue("a description needs the facts of the table: Curator(data, facts=..., ...)")
+        columns, by, where = asked["columns"], group_texts(asked["by"], self.facts), asked["where"]
+        questions = table_questions(columns, by, self.facts, where)
+        for question in questions:
+            check_levels(question.where, self.facts)
+        self._check_left(share, part, where)
+        purse, n = self._purse(part)
+        n = n if records is None else records
+        if n is None:
+            raise InvalidValue("how many records there are is a secret; say records=..., how many to imagine")
+        shares = self.shares_of(questions, share, part)
+        return foreseen_parts(described_words(columns, by, where), questions, n, purse, shares)
+
+    def _check_left(self, share: float, part: Budget | None, where: str | None) -> None:
+        """Refuse a description that what is left does not pay for."""
+        if (remaining := self._share_left(part, where)) < share:
+            raise BudgetExceeded(
+                f"the description takes {percent(share)} of the budget, and {percent(remaining)} is left; "
+                "nothing was spent"
+            )
+
+    def shares_of(self, questions: Sequence[Question], spend: float, part: Budget | None) -> list[float]:
         """Return the shares of the questions of a description, by the rule of equal widths; even if n is a secret."""
         purse, n = self._purse(part)
         if n is None:
@@ -401,7 +431,7 @@ class Verbs(ABC):
         records: int | None = None,
         imagined: AssumedDistribution | Iterable[str] | None = None,
         **options: Any,
-    ) -> RegressionPlan | PricedOption:
+    ) -> RegressionPlan | PricedOption | DescriptionPlan:
         """Return how wide the intervals of an answer will be: a forecast, free of cost; no record is looked at.
 
         What would be refused is refused here, too: a question of another table, or one that the budget does not cover.
@@ -409,7 +439,8 @@ class Verbs(ABC):
         Parameters
         ----------
         question
-            A question as `ask` takes it, or a formula as `regress` does, of which every term is foreseen.
+            A question as `ask` takes it, or a formula as `regress` does, of which every term is foreseen; or what
+            `describe` is told, as ``"describe age, smoker by ward"``, of which every question is.
         family, where, prior, misses
             Of a formula, as for `regress`; a question has its condition in its words.
         spend, part, level
@@ -433,6 +464,8 @@ class Verbs(ABC):
         share = parse_spend(spend) if isinstance(spend, str) else spend
         if isinstance(share, str | Promise):
             raise InvalidValue(f"a question is planned for a share of the budget such as 0.05. Got {spend}")
+        if (described := parse_description(question)) is not None:
+            return self._described_plan(described, float(share), part, records)
         return self._offered(question, self.balance(question, **shown).at(share), part)
 
     @abstractmethod

@@ -21,6 +21,7 @@ NOTHING: dict[str, Any] = {
     "problem": None,
     "fault": None,
     "foreseen": None,
+    "described": None,
 }
 _KEY = re.compile(r"[!-~]{1,200}")
 _SHOWN = 200

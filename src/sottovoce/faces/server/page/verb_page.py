@@ -68,6 +68,8 @@ class VerbPage(DatasetPage):
         """Ask what the form says; return the answer or the refusal as the page shows it, and the status."""
         try:
             question, key = verb_question(values), key_of(values)
+            if question.composed:
+                question = replace(question, again="anew" not in values)
             if "anew" not in values:
                 earlier = await self._service.earlier(self._caller, self._name, question, key)
                 if earlier is not None:
@@ -80,6 +82,8 @@ class VerbPage(DatasetPage):
             return {"refusal": await self._service.planning(self._caller, self._refusal, *asked)}, 409
         except SottovoceError as error:
             return outcome_of(error)
+        if question.composed:
+            return {"described": _described_view(answer)}, 200
         return {"answer": await self._service.run(self._view, answer)}, 200
 
     async def foresee(self, values: Mapping[str, str]) -> tuple[dict[str, Any], int]:
@@ -186,6 +190,18 @@ def _predicting(answer: Mapping[str, Any], titles: Mapping[str, str], row: Mappi
         _, rows, scale = drawn_rows(said["expected"])
         result |= {"row": said["row"], "rows": rows, "axis": scale.axis(), "held": said["expected"][0].get("held")}
     return result
+
+
+def _described_view(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a description as the page shows it: the lines of a paper's table, with the interval of each number."""
+    return {
+        "question": answer["question"],
+        "head": answer["lines"]["head"],
+        "rows": answer["lines"]["body"],
+        "share": answer["share"],
+        "entries": answer["entries"],
+        "notes": [f"{note[:1].upper()}{note[1:]}." for note in answer["notes"]],
+    }
 
 
 def _plan_view(plan: Mapping[str, Any]) -> dict[str, Any]:
