@@ -43,11 +43,11 @@ class DividedDescription:
     def check_covered(self, curator: Curator, remaining: Mapping[str, Any]) -> None:
         """Refuse it, before anything is charged, where what is left does not pay for all of it."""
         periods = None if curator.periods is None else tuple(curator.periods.reached(self.table.where))
-        left, limited = reach(of_periods(remaining, periods))
-        if left < self.share:
+        reachable, limited = reach(of_periods(remaining, periods))
+        if reachable < self.share:
             why = f", {LIMITED}" if limited else ""
             raise BudgetExceeded(
-                f"the description takes {percent(self.share)} of your budget, and {percent(left)} is left{why}; "
+                f"the description takes {percent(self.share)} of your budget, and {percent(reachable)} is left{why}; "
                 "nothing was spent"
             )
 

@@ -168,8 +168,8 @@ class PaidAnswers(ABC):
         for error in done:
             if isinstance(error, BaseException):
                 raise in_part(error, answers) from None
-        told = await self._told(split.told, question, answers)
-        return {"dataset": name, **told, "remaining": await self.run(self._remaining, caller, dataset)}
+        shown = await self._told(split.told, question, answers)
+        return {"dataset": name, **shown, "remaining": await self.run(self._remaining, caller, dataset)}
 
     @abstractmethod
     def _remaining(self, caller: Caller, dataset: Dataset) -> dict[str, Any]:
