@@ -18,6 +18,7 @@ _EXTRAS = {
     ),
     **dict.fromkeys(("jax", "jaxlib", "sklearn", "formulaic"), "regression"),
     **dict.fromkeys(("matplotlib", "arviz"), "plots"),
+    **dict.fromkeys(("authlib", "joserfc"), "oidc"),
     "mcp": "agents",
     **dict.fromkeys(("deltalake", "pyiceberg"), "lakes"),
     "numpyro": "models",

@@ -37,6 +37,10 @@ class ServerStopping(SottovoceError):
     """The server was told to stop. Nothing was spent."""
 
 
+class ProviderUnavailable(SottovoceError):
+    """The provider of identities does not answer, so that nobody new is let in. Nothing was spent."""
+
+
 class AnswerLost(SottovoceError):
     """The answer failed after the budget was charged. Why may depend on the data, so it is not said."""
 
@@ -61,7 +65,8 @@ def _word(kind: type[Exception]) -> str:
 _KINDS: dict[str, type[SottovoceError]] = {
     _word(kind): kind
     for kind in (
-        *(NotAuthenticated, NotAllowed, NotFound, TooManyRequests, CallerLeft, ServerStopping, AnswerLost),
+        *(NotAuthenticated, NotAllowed, NotFound, TooManyRequests, CallerLeft),
+        *(ServerStopping, ProviderUnavailable, AnswerLost),
         *(EntryPending, KeyTaken),
         *(one for one in vars(ours).values() if isinstance(one, type) and issubclass(one, SottovoceError)),
     )

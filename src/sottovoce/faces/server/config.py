@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from sottovoce.faces.server.oidc_config import Oidc, oidc_config
 from sottovoce.faces.server.sections import Section
 from sottovoce.mechanisms.conjugate.named_systems import column_systems
 from sottovoce.mechanisms.mechanism import MECHANISMS
@@ -149,6 +150,7 @@ class Config:
     trusted_proxies: tuple[str, ...] = ()
     path_prefix: str = ""
     """Where the server begins at its address, such as ``/sottovoce``, where a proxy has others beside it."""
+    oidc: Oidc | None = None
     anchor: str | None = None
     """Where else to note how far the ledger has come."""
 
@@ -175,7 +177,8 @@ def _config(path: Path, whole: Section) -> Config:
     analysts = {name: _analyst(name, section, datasets) for name, section in whole.named_tables("analysts").items()}
     limits = _limits(Section(whole.take("limits", {}), "limits", path.parent))
     server = Section(whole.take("server", {}), "server", path.parent)
-    tls = server.take("tls")
+    tls, prefix = server.take("tls"), server.under("path_prefix")
+    oidc = Section(whole.take("oidc"), "oidc", path.parent) if whole.has("oidc") else None
     config = Config(
         path=path,
         title=server.text("title", "Sottovoce"),
@@ -191,7 +194,8 @@ def _config(path: Path, whole: Section) -> Config:
         grace=server.number("grace", 30.0, 0.0, 3600.0),
         tls=None if tls is None else _tls(Section(tls, "server.tls", path.parent)),
         trusted_proxies=_proxies(server),
-        path_prefix=server.under("path_prefix"),
+        path_prefix=prefix,
+        oidc=None if oidc is None else oidc_config(oidc, analysts, prefix),
         anchor=server.address("anchor") if server.has("anchor") else None,
     )
     server.finish()

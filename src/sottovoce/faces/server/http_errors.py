@@ -17,6 +17,7 @@ from sottovoce.faces.client.errors import (
     NotAllowed,
     NotAuthenticated,
     NotFound,
+    ProviderUnavailable,
     ServerStopping,
     TooManyRequests,
     kind_of,
@@ -38,6 +39,7 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (TooManyRequests, 429),
     (CallerLeft, 499),
     (ServerStopping, 503),
+    (ProviderUnavailable, 503),
     (LedgerUnavailable, 503),
     (LedgerCorrupt, 503),
     (SourceUnavailable, 503),
@@ -104,7 +106,7 @@ def _problem_of(error: SottovoceError, metrics: Metrics, failures: Bucket, addre
         headers["Retry-After"] = f"{error.retry_after:.0f}"
     if isinstance(error, EntryPending):
         headers["Retry-After"], detail = "1", _pending(error)
-    if isinstance(error, ServerStopping | SourceUnavailable):  # which was logged where it was found
+    if isinstance(error, ServerStopping | SourceUnavailable | ProviderUnavailable):  # logged where it was found
         headers["Retry-After"] = "5"
     elif status >= 500:
         log_failure(error)

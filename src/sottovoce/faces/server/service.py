@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import scipy.optimize  # noqa: F401 - which the first to ask must not wait for
 
@@ -23,7 +24,7 @@ from sottovoce.faces.server.readiness import Readiness
 from sottovoce.faces.server.receipts import Signer
 from sottovoce.faces.server.release_workers import ReleaseWorkers, quietly
 from sottovoce.faces.server.response_builder import left_of
-from sottovoce.faces.server.tokens import Caller, Tokens, caller_of
+from sottovoce.faces.server.tokens import SESSION, Caller, Tokens, caller_of, caller_with
 from sottovoce.faces.server.verbs import VerbQuestion, contrast_of, told_as, told_of
 from sottovoce.faces.server.work_queue import WorkQueue
 from sottovoce.inference.cells.intervals import checked_level
@@ -36,6 +37,9 @@ from sottovoce.service.answers.budget_account import like_the_last
 from sottovoce.service.answers.predictions import Row
 from sottovoce.service.answers.together import told_together
 from sottovoce.service.ledger import Entry, Ledger, State
+
+if TYPE_CHECKING:
+    from sottovoce.faces.server.oidc import Provider
 
 __all__ = ["Caller", "Service"]
 
@@ -63,6 +67,8 @@ class Service(PaidAnswers):
         self.metrics, self.grid = Metrics(), TickGrid(config.limits.answer_grid)
         with contextlib.ExitStack() as opened:
             self.signer = Signer(config.signing_key)
+            if config.oidc is not None:
+                self.provider  # noqa: B018 - what is not installed is told now
             self.tokens = opened.enter_context(Tokens(config.tokens))
             self.ledger = opened.enter_context(Ledger(config.ledger, create=True, anchor=config.anchor))
             self._datasets: dict[str, Dataset] = {}
@@ -92,16 +98,37 @@ class Service(PaidAnswers):
 
     # Who asks.
 
+    @functools.cached_property
+    def provider(self) -> Provider:
+        """The provider of identities; there is one where the configuration has ``[oidc]``."""
+        from sottovoce.faces.server.oidc import Provider  # noqa: PLC0415 - an extra
+
+        if self.config.oidc is None:
+            raise NotFound("this server has no sign-in; come with a token")
+        return Provider(self.config.oidc)
+
+    def sign_in(self, code: str, verifier: str, nonce: str) -> str:
+        """Return the identity of a token for the session of who came back from the provider with a code."""
+        role, person = self.provider.sign_in(code, verifier, nonce)
+        return self.tokens.sign_in(role.analyst, role.scopes, person, SESSION).id
+
     def authenticate(self, text: str) -> Caller:
         """Return whose token this is, or raise `NotAuthenticated`."""
         return caller_of(self.tokens.authenticate(text), self.config)
 
     async def admitted(self, text: str) -> Caller:
-        """Return whose token this is, as `authenticate`: at once where the tokens lie in a file, else on a thread."""
-        if self.tokens.local:
-            return self.authenticate(text)
-        result: Caller = await self.run(self.authenticate, text)
+        """Return whose token this is, also a provider's: at once where tokens lie in a file, else on a thread."""
+        result: Caller
+        if self.config.oidc is not None and self.provider.is_jwt(text):
+            result = await self.run(self._of_provider, text)
+        elif self.tokens.local:
+            result = self.authenticate(text)
+        else:
+            result = await self.run(self.authenticate, text)
         return result
+
+    def _of_provider(self, text: str) -> Caller:
+        return caller_with(*self.provider.bearer(text), self.config)
 
     def caller(self, token: str) -> Caller:
         """Return the caller of a token's identity, checked anew: for a session that logged in with it before."""

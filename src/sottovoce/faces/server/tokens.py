@@ -25,18 +25,21 @@ from urllib.parse import quote
 import sqlalchemy as sa
 
 from sottovoce.faces.client.errors import NotAuthenticated
-from sottovoce.faces.server.config import Config
+from sottovoce.faces.server.config import AnalystConfig, Config
+from sottovoce.faces.server.oidc_config import SCOPES, SignInRole
 from sottovoce.privacy.errors import InvalidValue, LedgerUnavailable
 from sottovoce.service.ledger.schema import now
 from sottovoce.service.ledger.store import read_url, told
 
-SCOPES = ("read", "plan", "ask", "admin")
-"""read: data sets, what remains, own history, receipts · plan · ask · admin: everyone's history, and metrics."""
-
 LIFETIME = datetime.timedelta(days=90)
 """How long a token lives unless its creator says otherwise."""
 
+SESSION = datetime.timedelta(hours=8)
+"""How long a session of the page lives, whatever opened it."""
+
 _FORM = re.compile(r"sv1_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
+_SIGN_IN = "sign-in "
+"""How the place of a hash begins for who signed in with a provider: no secret has such a hash."""
 _NOBODY = hashlib.sha256(b"").hexdigest()
 _metadata = sa.MetaData()
 _table = sa.Table(
@@ -82,6 +85,8 @@ class Token:
     created: str
     expires: str | None = None
     revoked: str | None = None
+    person: str | None = None
+    """Of who signed in with a provider, a name for them; of a token that was created, None."""
 
     @property
     def valid(self) -> bool:
@@ -98,6 +103,7 @@ class Token:
             "created": self.created,
             "expires": self.expires,
             "revoked": self.revoked,
+            "person": self.person,
         }
 
 
@@ -164,10 +170,34 @@ class Tokens:
             created=_now(),
             expires=None if lifetime is None else _now(lifetime),
         )
-        row = token.to_dict() | {"scopes": " ".join(sorted(scopes)), "datasets": " ".join(sorted(token.datasets))}
-        with self._connection() as connection:
-            connection.execute(_table.insert().values(hash=_hash(secret), **row))
+        self._insert(token, _hash(secret))
         return token, f"sv1_{token.id}_{secret}"
+
+    def sign_in(self, analyst: str, scopes: Iterable[str], person: str, lifetime: datetime.timedelta) -> Token:
+        """Return a token for the session of who signed in with a provider; it has no secret, and so opens nothing else.
+
+        Those that ended long ago are forgotten.
+        """
+        token = Token(
+            secrets.token_hex(8), analyst, frozenset(scopes), frozenset(), _now(), _now(lifetime), person=person
+        )
+        with self._connection() as connection:
+            signed_in = _table.c.hash.startswith(_SIGN_IN)
+            connection.execute(_table.delete().where(signed_in, _table.c.expires < _now(-LIFETIME)))
+        self._insert(token, _SIGN_IN + person)
+        return token
+
+    def end_sign_in(self, identity: str) -> None:
+        """Revoke the token of a session, where it is one of who signed in with a provider."""
+        token = self.find(identity)
+        if token is not None and token.person is not None:
+            self.revoke(identity)
+
+    def _insert(self, token: Token, hashed: str) -> None:
+        row = token.to_dict() | {name: " ".join(sorted(getattr(token, name))) for name in ("scopes", "datasets")}
+        del row["person"]
+        with self._connection() as connection:
+            connection.execute(_table.insert().values(hash=hashed, **row))
 
     def authenticate(self, text: str) -> Token:
         """Return the token of this text if it may be used now, else raise `NotAuthenticated`."""
@@ -270,6 +300,7 @@ def _token(row: Any) -> Token:
         created=row.created,
         expires=row.expires,
         revoked=row.revoked,
+        person=row.hash.removeprefix(_SIGN_IN) if row.hash.startswith(_SIGN_IN) else None,
     )
 
 
@@ -302,5 +333,15 @@ def caller_of(token: Token | None, config: Config) -> Caller:
     analyst = None if token is None else config.analysts.get(token.analyst)
     if token is None or not token.valid or analyst is None:
         raise NotAuthenticated("the token is missing, unknown, expired or revoked")
-    reach = frozenset(config.datasets if "admin" in token.scopes else analyst.budgets)
+    reach = _reach(analyst, token.scopes, config)
     return Caller(analyst.name, token.id, token.scopes, reach & (token.datasets or reach))
+
+
+def caller_with(role: SignInRole, person: str, config: Config) -> Caller:
+    """Return who comes with a token of a provider, which was checked and says this role."""
+    analyst = config.analysts[role.analyst]
+    return Caller(analyst.name, f"person:{person}", role.scopes, _reach(analyst, role.scopes, config))
+
+
+def _reach(analyst: AnalystConfig, scopes: frozenset[str], config: Config) -> frozenset[str]:
+    return frozenset(config.datasets if "admin" in scopes else analyst.budgets)

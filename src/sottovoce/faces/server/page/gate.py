@@ -34,7 +34,7 @@ class Gate:
 
     async def caller(self, request: Request) -> tuple[Caller, Session]:
         """Return who asks and their session, the token checked anew; or raise `LoggedOut`."""
-        session = self._sessions.read(request.cookies.get(_cookie(request, "session")))
+        session = self._sessions.read(request.cookies.get(cookie_name(request, "session")))
         if session is None:
             raise LoggedOut("log in first")
         try:
@@ -68,12 +68,12 @@ class Gate:
 
     def remember(self, response: Response, request: Request, visitor: str) -> None:
         """Give a visitor their name."""
-        _set(response, request, "visitor", visitor, 3600)
+        set_cookie(response, request, "visitor", visitor, 3600)
 
     async def log_in(self, request: Request) -> str:
         """Return the identity of the token in a login form, or raise why not."""
         form = read_form(await request.body())
-        visitor = request.cookies.get(_cookie(request, "visitor"), "")
+        visitor = request.cookies.get(cookie_name(request, "visitor"), "")
         if not self._sessions.visitor_fits(visitor, form.get("seal", "")):
             raise ForeignForm("The login page had grown old. Try once more.")
         try:
@@ -81,26 +81,38 @@ class Gate:
         except NotAuthenticated:
             self._service.metrics.count("failed_logins")
             with contextlib.suppress(TooManyRequests):  # refused from the next request on
-                self._failures.take(request.client.host if request.client else "")
+                self.failed(request)
             raise NotAuthenticated("This token is unknown, expired or revoked.") from None
         return caller.token
 
+    def failed(self, request: Request) -> None:
+        """Note that somebody was not let in; raise `TooManyRequests` where they try too often."""
+        self._failures.take(request.client.host if request.client else "")
+
+    def tag(self, purpose: str, name: str) -> str:
+        """Return what only this server makes of a name, for a purpose."""
+        return self._sessions.tag(f"sign-in {purpose}", name)
+
     def admit(self, response: Response, request: Request, token: str) -> None:
         """Open a session."""
-        _set(response, request, "session", self._sessions.open(token), Sessions.lifetime)
-        _set(response, request, "visitor", "", 0)
+        set_cookie(response, request, "session", self._sessions.open(token), Sessions.lifetime)
+        set_cookie(response, request, "visitor", "", 0)
 
     async def dismiss(self, response: Response, request: Request, session: Session) -> None:
         """End a session: on the server, so that no copy of its cookie is worth anything, and in this browser."""
         await self._service.run(self._service.tokens.end_session, session.name, session.ends, time.time())
-        _set(response, request, "session", "", 0)
+        await self._service.run(self._service.tokens.end_sign_in, session.token)
+        set_cookie(response, request, "session", "", 0)
 
 
-def _cookie(request: Request, word: str) -> str:
+def cookie_name(request: Request, word: str) -> str:
+    """Return what a cookie is called."""
     # The prefix makes browsers refuse the cookie from anyone but this very host over TLS.
     return f"__Host-sottovoce-{word}" if request.url.scheme == "https" else f"sottovoce-{word}"
 
 
-def _set(response: Response, request: Request, word: str, value: str, age: int) -> None:
-    safe: dict[str, Any] = {"httponly": True, "samesite": "strict", "secure": request.url.scheme == "https"}
-    response.set_cookie(_cookie(request, word), value, max_age=age, path="/", **safe)
+def set_cookie(response: Response, request: Request, word: str, value: str, age: int, *, foreign: bool = False) -> None:
+    """Set a cookie; one that is sent when another site leads here only where it is `foreign`."""
+    safe: dict[str, Any] = {"httponly": True, "secure": request.url.scheme == "https"}
+    safe["samesite"] = "lax" if foreign else "strict"
+    response.set_cookie(cookie_name(request, word), value, max_age=age, path="/", **safe)

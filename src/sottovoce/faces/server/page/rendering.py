@@ -12,7 +12,15 @@ import jinja2
 from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from sottovoce.faces.client.errors import AnswerLost, CallerLeft, NotAllowed, NotFound, ServerStopping, TooManyRequests
+from sottovoce.faces.client.errors import (
+    AnswerLost,
+    CallerLeft,
+    NotAllowed,
+    NotFound,
+    ProviderUnavailable,
+    ServerStopping,
+    TooManyRequests,
+)
 from sottovoce.faces.server.logs import log_failure
 from sottovoce.faces.server.page.charts import count
 from sottovoce.faces.server.page.gate import LoggedOut
@@ -34,6 +42,7 @@ _REFUSALS: tuple[tuple[type[SottovoceError], int, str], ...] = (
     (TooManyRequests, 429, "Too many requests"),
     (CallerLeft, 499, "Nobody waits any more"),
     (ServerStopping, 503, "Not available now"),
+    (ProviderUnavailable, 503, "Not available now"),
     (AnswerLost, 500, "The answer was lost"),
 )
 
@@ -103,15 +112,16 @@ class Rendering:
                 "This very question was sent before and counts as spent. Its answer will be in the list of what was "
             )
             shown += "asked; if it is still not there in some minutes, tell your administrator."
-            return self._message(409, "The answer is being made", shown)
+            return self.message(409, "The answer is being made", shown)
         if isinstance(error, LedgerUnavailable | LedgerCorrupt):
             log_failure(error)
             shown = "The ledger cannot be used now. If your question was charged, its entry is in the history."
-            return self._message(503, "Not available now", shown)
+            return self.message(503, "Not available now", shown)
         status, heading = next(
             ((code, words) for kind, code, words in _REFUSALS if isinstance(error, kind)), (422, "This makes no sense")
         )
-        return self._message(status, heading, str(error))
+        return self.message(status, heading, str(error))
 
-    def _message(self, status: int, heading: str, message: str) -> Response:
+    def message(self, status: int, heading: str, message: str) -> Response:
+        """Return a page that says one thing."""
         return self.page("message.html", status, heading=heading, message=message)

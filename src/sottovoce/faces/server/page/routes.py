@@ -16,6 +16,7 @@ from sottovoce.faces.server.page.meaning_page import MeaningPages
 from sottovoce.faces.server.page.model_page import ModelPage
 from sottovoce.faces.server.page.rendering import Rendering
 from sottovoce.faces.server.page.sessions import Session
+from sottovoce.faces.server.page.sign_in import SignIn
 from sottovoce.faces.server.page.verb_forms import level_of, row_of
 from sottovoce.faces.server.page.verb_page import VerbPage
 from sottovoce.faces.server.page.views import gauges
@@ -41,6 +42,8 @@ class _Page:
     def __init__(self, service: Service, gate: Gate) -> None:
         self._service, self._gate = service, gate
         self._rendering = Rendering(service.config.title, service.config.path_prefix)
+        oidc = service.config.oidc
+        self._sign_in = SignIn(service, gate, self._rendering) if oidc is not None and oidc.redirect_uri else None
 
     def routes(self) -> list[Route]:
         """Return the routes; a refusal in any of them becomes a page that says why."""
@@ -61,6 +64,7 @@ class _Page:
             ("GET", "/data/{name}/receipts/{entry}", self.receipt),
             *MeaningPages(self._service, self._gate, self._rendering, self._head).routes(),
         ]
+        routes += [] if self._sign_in is None else self._sign_in.routes()
         return [self._route(method, path, handler) for method, path, handler in routes]
 
     def _route(self, method: str, path: str, handler: Handler) -> Route:
@@ -78,11 +82,16 @@ class _Page:
         return self._rendering.file(request.path_params["name"])
 
     async def login(self, request: Request) -> Response:
-        return self._login_page(request, "", 200)
+        leaving = self._sign_in is not None and "out" in request.query_params
+        way_out = await self._sign_in.way_out() if self._sign_in is not None and leaving else None
+        return self._login_page(request, "", 200, way_out)
 
-    def _login_page(self, request: Request, message: str, status: int) -> Response:
+    def _login_page(self, request: Request, message: str, status: int, way_out: str | None = None) -> Response:
         visitor, seal = self._gate.greet()
-        response = self._rendering.page("login.html", status, message=message, seal=seal)
+        oidc = self._service.config.oidc
+        provider = None if self._sign_in is None or oidc is None else oidc.title
+        said = {"message": message, "seal": seal, "provider": provider, "way_out": way_out}
+        response = self._rendering.page("login.html", status, **said)
         self._gate.remember(response, request, visitor)
         return response
 
@@ -99,7 +108,7 @@ class _Page:
     async def log_out(self, request: Request) -> Response:
         _, session = await self._gate.caller(request)
         await self._gate.form(request, session)
-        response = self._rendering.sent("/login")
+        response = self._rendering.sent("/login" if self._sign_in is None else "/login?out=yes")
         await self._gate.dismiss(response, request, session)
         return response
 

@@ -16,6 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from sottovoce.faces.server.tokens import SESSION
+
 _FORM = re.compile(r"([0-9a-f]{16})\.([0-9a-f]{32})\.(\d{1,12})\.([0-9a-f]{64})")
 
 
@@ -40,7 +42,7 @@ class Sessions:
     ('0123456789abcdef', True, None)
     """
 
-    lifetime = 8 * 3600
+    lifetime = int(SESSION.total_seconds())
 
     def __init__(self, secret: bytes, clock: Callable[[], float] = time.time) -> None:
         self._key = hashlib.blake2b(secret, key=b"sottovoce page sessions", digest_size=32).digest()
@@ -54,7 +56,7 @@ class Sessions:
     def open(self, token: str) -> str:
         """Return the cookie of a new session."""
         body = f"{token}.{secrets.token_hex(16)}.{int(self._clock()) + self.lifetime}"
-        return f"{body}.{self._tag('session', body)}"
+        return f"{body}.{self.tag('session', body)}"
 
     def read(self, cookie: str | None) -> Session | None:
         """Return the session of a cookie; None where it was not made here, or has ended."""
@@ -62,14 +64,14 @@ class Sessions:
         if match is None:
             return None
         token, name, ends, tag = match.groups()
-        if not hmac.compare_digest(tag, self._tag("session", f"{token}.{name}.{ends}")):
+        if not hmac.compare_digest(tag, self.tag("session", f"{token}.{name}.{ends}")):
             return None
         session = Session(token, name, int(ends))
         return session if session.ends > self._clock() else None
 
     def seal(self, session: Session) -> str:
         """Return the seal that every form of a session carries."""
-        return self._tag("form", f"{session.token}.{session.name}.{session.ends}")
+        return self.tag("form", f"{session.token}.{session.name}.{session.ends}")
 
     def fits(self, session: Session, seal: str) -> bool:
         """Say whether a form came from a page of this session."""
@@ -77,11 +79,12 @@ class Sessions:
 
     def visitor_seal(self, visitor: str) -> str:
         """Return the seal of the login form, for a visitor who has no session yet."""
-        return self._tag("visitor", visitor)
+        return self.tag("visitor", visitor)
 
     def visitor_fits(self, visitor: str, seal: str) -> bool:
         """Say whether a login form came from a page given to this visitor."""
         return bool(visitor) and hmac.compare_digest(seal.encode(), self.visitor_seal(visitor).encode())
 
-    def _tag(self, purpose: str, body: str) -> str:
+    def tag(self, purpose: str, body: str) -> str:
+        """Return what only a holder of the key makes of a text, for a purpose."""
         return hmac.new(self._key, f"{purpose}:{body}".encode(), hashlib.sha256).hexdigest()
