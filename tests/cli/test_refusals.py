@@ -151,7 +151,7 @@ def test_files_are_written_though_nobody_reads_the_answer(data: Path, monkeypatc
     def closed(*_: object, **__: object) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr("sottovoce.faces.cli.asking.console.print", closed)
+    monkeypatch.setattr("sottovoce.faces.cli.answer_output.console.print", closed)
     csv, plot = data.with_suffix(".csv"), data.with_suffix(".png")
     command = ["ask", str(data), "mean of sbp", "--budget", "pure:1", "--csv", str(csv), "--plot", str(plot)]
     assert isinstance(CliRunner().invoke(application("ask"), command).exception, BrokenPipeError | SystemExit)
