@@ -12,6 +12,9 @@ from sottovoce.inference.figures import COLOURS, figure, words
 _TICKS = 12
 """About so many times are named on the axis."""
 
+_CHARACTERS = 80
+"""So many characters of the axis' font lie side by side on seven inches; names that are longer together are slanted."""
+
 
 def series_plot(
     labels: Sequence[tuple[Hashable, ...]], rows: Sequence[Mapping[str, Any]], *, ax: Any = None
@@ -33,7 +36,9 @@ def series_plot(
         axes.plot(at, middle, "o-", color=colour, markersize=3.5, linewidth=1.6, label=called, gid="series")
     every = -(-len(times) // _TICKS)
     shown = range(0, len(times), every)
-    axes.set_xticks(list(shown), [words(str(times[place])) for place in shown])
+    ticks = [words(str(times[place])) for place in shown]
+    slant = {"rotation": 45, "ha": "right"} if sum(map(len, ticks)) + len(ticks) > _CHARACTERS else {}
+    axes.set_xticks(list(shown), ticks, **slant)
     axes.margins(x=0.02)
     if names != [()]:
         axes.legend()
