@@ -111,6 +111,24 @@ def test_where_no_anchor_is_left_that_is_said(path: Path, tmp_path: Path, caplog
     assert "after event 8 is forgotten" in caplog.text
 
 
+@pytest.mark.parametrize("kind", ["file", "ledger"])
+def test_where_the_anchor_that_is_named_says_nothing_that_is_said(
+    path: Path, tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A slip in its path makes a new anchor, which would hold whatever came back."""
+    back_up(path, tmp_path / "copy")
+    _spend(path)
+    _lose(path, anchor=True)
+    (away := tmp_path / "away").mkdir()
+    anchor = str(away / "slip") if kind == "file" else f"sqlite:///{away}/slip.ledger"
+    restore(tmp_path / "copy", path, anchor=anchor)
+    assert "after event 8 is forgotten" in caplog.text
+    caplog.clear()
+    _lose(path, anchor=True)
+    restore(tmp_path / "copy", path, anchor=anchor)  # which knows by now
+    assert not caplog.text
+
+
 def test_a_damaged_copy_is_not_restored(path: Path, tmp_path: Path) -> None:
     back_up(path, tmp_path / "copy")
     content = bytearray((tmp_path / "copy").read_bytes())

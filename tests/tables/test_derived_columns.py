@@ -251,6 +251,23 @@ def test_ranges_hold_every_record_of_any_values() -> None:
             assert column is None or all(column.bounds[0] <= one(x) <= column.bounds[1] for x in inside[0])  # type: ignore[attr-defined]
 
 
+def test_what_counts_as_zero_is_in_the_range() -> None:
+    """No record ends the query: a product of numbers that are too small is 0, of which there is no logarithm."""
+    facts = Facts(x=Number(1e-70, 1), y=Number(1e-10, 1), large=Number(1, 2.0**150))
+    records = pa.table({"x": [1.0, 1e-70], "y": [1.0, 1e-10], "large": [1.0, 1e60]})
+    for text in ("x * y", "x ^ 2", "x / y", "coalesce(x * y, 1)", "y / large * x", "sqrt(x) * x"):
+        assert facts[text].bounds[0] == 0  # type: ignore[attr-defined]
+        with pytest.raises(InvalidValue, match="numbers above 0"):
+            facts[f"log({text})"]
+        with pytest.raises(InvalidValue, match="may be 0"):
+            facts[f"1 / ({text})"]
+    told = {"y * y": 1e-20, "y / large": 1e-10 / 1e60, "log(x)": math.log(1e-70), "log(x + y)": math.log(1e-10)}
+    with open_table(records, facts=facts) as table:
+        for text, least in told.items():
+            total = table.read(ClippedSum(*facts[text].bounds), text).total[0]  # type: ignore[attr-defined]
+            assert total == pytest.approx(least + (math.log(2) if "+" in text else "log" not in text), rel=1e-9)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

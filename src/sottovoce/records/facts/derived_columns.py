@@ -144,7 +144,14 @@ def _arithmetic(tree: Call, parts: Sequence[Column | Said]) -> Column:
     if tree.word == "/" and b.low < Fraction(SMALLEST) and b.high > -Fraction(SMALLEST):
         raise InvalidValue(f"{tree} divides by what may be 0; give {tree.parts[1]} bounds on one side of 0")
     corners = [x * y if tree.word == "*" else x / y for x in (a.low, a.high) for y in (b.low, b.high)]
+    if _may_vanish(a) or (tree.word == "*" and _may_vanish(b)):
+        corners.append(Fraction(0))
     return _Interval(min(corners), max(corners)).number(tree)
+
+
+def _may_vanish(part: _Interval) -> bool:
+    """Say whether numbers are among these that count as 0 where they are multiplied or divided."""
+    return part.low < Fraction(SMALLEST) and part.high > -Fraction(SMALLEST)
 
 
 def _days_between(tree: Call, parts: Sequence[Column | Said]) -> Column:
@@ -179,7 +186,9 @@ def _absolute(tree: Call, parts: Sequence[Column | Said]) -> Column:
     of = _of_one(tree, parts)
     least = Fraction(0) if of.low <= 0 <= of.high else min(abs(of.low), abs(of.high))
     most = max(abs(of.low), abs(of.high))
-    return (_Interval(least, most) if tree.word == "abs" else _Interval(least**2, most**2)).number(tree)
+    if tree.word == "abs":
+        return _Interval(least, most).number(tree)
+    return _Interval(Fraction(0) if _may_vanish(of) else least**2, most**2).number(tree)
 
 
 def _cut(tree: Call, parts: Sequence[Column | Said]) -> Column:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import datetime
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import shown
@@ -21,7 +21,6 @@ from sottovoce.records.facts.bands import group_axis, group_texts, split_group
 from sottovoce.records.facts.columns import Category, Count, Day, Number
 from sottovoce.records.facts.condition_parser import parse_predicate
 from sottovoce.records.facts.condition_tree import (
-    SIGNS,
     And,
     ColumnTerm,
     Compare,
@@ -33,17 +32,24 @@ from sottovoce.records.facts.condition_tree import (
     Or,
 )
 from sottovoce.records.facts.facts import Facts
+from sottovoce.records.facts.period_parts import (
+    EXACT,
+    MAYBE,
+    DaySpan,
+    NoValue,
+    NumberSpan,
+    OneLevel,
+    OtherLevels,
+    Outcomes,
+    PeriodPart,
+    disjunction,
+    negation,
+)
 
 NO_PERIOD = "no period"
 """The period of the records whose value is missing or lies in none of the others."""
 MOST = 1200
 """The most periods: every month of a hundred years."""
-_EXACT = 2.0**53
-"""Whole numbers up to here are the same on every engine, as integers and as doubles."""
-
-Outcomes = frozenset[bool]
-"""What a condition can come to."""
-_YES, _NO, _MAYBE = frozenset({True}), frozenset({False}), frozenset({True, False})
 _DAY = datetime.timedelta(days=1)
 
 
@@ -65,138 +71,6 @@ CALENDAR: Mapping[str, tuple[Callable[[datetime.date], datetime.date], Callable[
     "yearly": (lambda day: day.replace(month=1, day=1), lambda day: f"{day.year:04}"),
 }
 """Of every division of the calendar: the first day of the period that a day is in, and what the period is called."""
-
-
-class _Part(Protocol):
-    """What the values of a period can be, as far as a condition can tell."""
-
-    def outcomes(self, leaf: Compare | OneOf | IsMissing) -> Outcomes:
-        """Return what a comparison of the column with values can come to."""
-
-
-@dataclass(frozen=True)
-class _Missing:
-    """No value that compares with anything; what stands there instead of one may be called missing or not."""
-
-    def outcomes(self, leaf: Compare | OneOf | IsMissing) -> Outcomes:
-        match leaf:
-            case Compare("!=") | OneOf(negated=True) | IsMissing():
-                return _MAYBE
-        return _NO
-
-
-@dataclass(frozen=True)
-class _Days:
-    """Days from one to another, both included, or without end."""
-
-    first: datetime.date
-    last: datetime.date
-
-    def outcomes(self, leaf: Compare | OneOf | IsMissing) -> Outcomes:
-        match leaf:
-            case IsMissing(_, negated):
-                return _YES if negated else _NO
-            case Compare(sign, _, Literal(str(text))):
-                return self._beside(sign, text)
-            case OneOf(_, values, negated):
-                each = [self._beside("=", str(item.value)) for item in values]
-                return _not(_either(each)) if negated else _either(each)
-        return _MAYBE
-
-    def _beside(self, sign: str, text: str) -> Outcomes:
-        try:
-            day = datetime.date.fromisoformat(text)
-        except ValueError:  # which the table refuses
-            return _MAYBE
-        if day in (datetime.date.min, datetime.date.max):  # there may be earlier and later ones, in an engine
-            return _MAYBE
-        if sign in ("=", "!="):
-            same = _NO if not self.first <= day <= self.last else _YES if self.first == self.last else _MAYBE
-            return same if sign == "=" else _not(same)
-        return frozenset(bool(SIGNS[sign](end, day)) for end in (self.first, self.last))
-
-
-@dataclass(frozen=True)
-class _Band:
-    """Numbers from `low` to just below `high`."""
-
-    low: float
-    high: float
-
-    def outcomes(self, leaf: Compare | OneOf | IsMissing) -> Outcomes:
-        match leaf:
-            case IsMissing(_, negated):
-                return _YES if negated else _NO
-            case Compare(sign, _, Literal(value)):
-                return self._beside(sign, value)
-            case OneOf(_, values, negated):
-                each = [self._beside("=", item.value) for item in values]
-                return _not(_either(each)) if negated else _either(each)
-        return _MAYBE
-
-    def _beside(self, sign: str, value: Any) -> Outcomes:
-        if isinstance(value, bool | str) or not abs(value) <= _EXACT:
-            return _MAYBE
-        match sign:
-            case "=" | "!=":
-                same = _MAYBE if self.low <= value < self.high else _NO
-                return same if sign == "=" else _not(same)
-            case ">=":
-                return _YES if value <= self.low else _NO if value >= self.high else _MAYBE
-            case ">":
-                return _YES if value < self.low else _NO if value >= self.high else _MAYBE
-        return _not(self._beside({"<": ">=", "<=": ">"}[sign], value))
-
-
-@dataclass(frozen=True)
-class _Level:
-    """One value of a column of categories; beside a value of another type, nobody knows."""
-
-    value: Any
-
-    def outcomes(self, leaf: Compare | OneOf | IsMissing) -> Outcomes:
-        match leaf:
-            case IsMissing(_, negated):
-                return _YES if negated else _NO
-            case Compare(("=" | "!=") as sign, _, Literal(value)):
-                same = self._same(value)
-                return same if sign == "=" else _not(same)
-            case OneOf(_, values, negated):
-                each = _either([self._same(item.value) for item in values])
-                return _not(each) if negated else each
-        return _MAYBE
-
-    def _same(self, value: Any) -> Outcomes:
-        if type(value) is not type(self.value):
-            return _MAYBE
-        return _YES if value == self.value else _NO
-
-
-@dataclass(frozen=True)
-class _Others:
-    """Every value but those of the periods."""
-
-    values: frozenset[Any]
-
-    def outcomes(self, leaf: Compare | OneOf | IsMissing) -> Outcomes:
-        match leaf:
-            case Compare("=", _, Literal(value)):
-                return self._same([value])
-            case OneOf(_, values, False):
-                return self._same([item.value for item in values])
-        return _MAYBE
-
-    def _same(self, values: Sequence[Any]) -> Outcomes:
-        known = {(type(value), value) for value in self.values}
-        return _NO if all((type(value), value) in known for value in values) else _MAYBE
-
-
-def _not(outcomes: Outcomes) -> Outcomes:
-    return frozenset(not outcome for outcome in outcomes)
-
-
-def _either(each: Iterable[Outcomes]) -> Outcomes:
-    return frozenset(map(any, itertools.product(*dict.fromkeys(each))))
 
 
 @dataclass(frozen=True)
@@ -227,7 +101,7 @@ class Periods:
 
     column: str
     by: str
-    parts: tuple[tuple[str, tuple[_Part, ...]], ...]
+    parts: tuple[tuple[str, tuple[PeriodPart, ...]], ...]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -258,21 +132,21 @@ class Periods:
         kind = schema.get(self.column)
         if kind is None:
             raise InvalidData(f"the column {self.column!r} that says the period of a record is not there")
-        if isinstance(self.parts[0][1][0], _Days) and not kind.startswith(("date", "timestamp")):
+        if isinstance(self.parts[0][1][0], DaySpan) and not kind.startswith(("date", "timestamp")):
             raise InvalidData(f"periods are told of a column of days or moments; {self.column!r} holds {kind}: cast it")
 
-    def _of(self, tree: Condition, part: _Part) -> Outcomes:
+    def _of(self, tree: Condition, part: PeriodPart) -> Outcomes:
         """Return what a condition can come to in a part, whatever the other columns hold (Kleene's three values)."""
         match tree:
             case And(parts):
-                return _not(_either(_not(self._of(item, part)) for item in parts))
+                return negation(disjunction(negation(self._of(item, part)) for item in parts))
             case Or(parts):
-                return _either(self._of(item, part) for item in parts)
+                return disjunction(self._of(item, part) for item in parts)
             case Not(inner):
-                return _not(self._of(inner, part))
+                return negation(self._of(inner, part))
             case Compare(_, ColumnTerm(name), Literal()) | OneOf(ColumnTerm(name)) | IsMissing(ColumnTerm(name)):
-                return part.outcomes(tree) if name == self.column else _MAYBE
-        return _MAYBE
+                return part.outcomes(tree) if name == self.column else MAYBE
+        return MAYBE
 
 
 def parse_periods(text: str, facts: Facts, known: Sequence[str] = ()) -> Periods:
@@ -313,8 +187,8 @@ def _of_days(name: str, every: str, day: Day, known: Sequence[str]) -> Periods:
         raise InvalidValue(f"there are at most {MOST} periods, and {name!r} has more; take longer ones")
     spans = dict(sorted(spans.items(), key=lambda item: item[1].first))
     inside = sorted(spans.values(), key=lambda span: span.first)
-    outside: list[_Part] = [*_gaps(inside), _Missing()]
-    parts: list[tuple[str, tuple[_Part, ...]]] = [(item, (span,)) for item, span in spans.items()]
+    outside: list[PeriodPart] = [*_gaps(inside), NoValue()]
+    parts: list[tuple[str, tuple[PeriodPart, ...]]] = [(item, (span,)) for item, span in spans.items()]
     return Periods(name, f"{name}: {every}", (*parts, (NO_PERIOD, tuple(outside))))
 
 
@@ -323,10 +197,10 @@ def _spans(
     called: Callable[[datetime.date], str],
     first: datetime.date,
     last: datetime.date,
-) -> Iterator[tuple[str, _Days]]:
+) -> Iterator[tuple[str, DaySpan]]:
     while first <= last:
         end = _end(begin, first)
-        yield called(first), _Days(first, end)
+        yield called(first), DaySpan(first, end)
         if end == datetime.date.max:
             return
         first = end + _DAY
@@ -343,7 +217,7 @@ def _end(begin: Callable[[datetime.date], datetime.date], first: datetime.date) 
 
 def _span_called(
     item: str, begin: Callable[[datetime.date], datetime.date], called: Callable[[datetime.date], str]
-) -> _Days:
+) -> DaySpan:
     """Return the days of a period by its name."""
     year, _, within = item.partition("-")
     at = datetime.date(int(year), 1, 1)
@@ -353,18 +227,18 @@ def _span_called(
         at = at.replace(month=3 * int(within[1:]) - 2 if within.startswith("Q") else int(within))
     if called(first := begin(at)) != item:
         raise InvalidValue(f"{item!r} is the name of no period")
-    return _Days(first, _end(begin, first))
+    return DaySpan(first, _end(begin, first))
 
 
-def _gaps(spans: Sequence[_Days]) -> Iterator[_Days]:
+def _gaps(spans: Sequence[DaySpan]) -> Iterator[DaySpan]:
     """Yield the days that lie before, between and after periods."""
     if spans[0].first > datetime.date.min:
-        yield _Days(datetime.date.min, spans[0].first - _DAY)
+        yield DaySpan(datetime.date.min, spans[0].first - _DAY)
     for before, after in itertools.pairwise(spans):
         if after.first - before.last > _DAY:
-            yield _Days(before.last + _DAY, after.first - _DAY)
+            yield DaySpan(before.last + _DAY, after.first - _DAY)
     if spans[-1].last < datetime.date.max:
-        yield _Days(spans[-1].last + _DAY, datetime.date.max)
+        yield DaySpan(spans[-1].last + _DAY, datetime.date.max)
 
 
 def _of_levels(name: str, category: Category, known: Sequence[str]) -> Periods:
@@ -375,8 +249,8 @@ def _of_levels(name: str, category: Category, known: Sequence[str]) -> Periods:
         raise InvalidValue(f"two periods of {name!r} would have one name, or are called {NO_PERIOD!r}; name them apart")
     if len(named) > MOST:
         raise InvalidValue(f"there are at most {MOST} periods, and {name!r} has {len(named)}")
-    parts: list[tuple[str, tuple[_Part, ...]]] = [(item, (_Level(value),)) for item, value in named.items()]
-    others = (NO_PERIOD, (_Others(frozenset(named.values())), _Missing()))
+    parts: list[tuple[str, tuple[PeriodPart, ...]]] = [(item, (OneLevel(value),)) for item, value in named.items()]
+    others = (NO_PERIOD, (OtherLevels(frozenset(named.values())), NoValue()))
     return Periods(name, name, (*parts, others))
 
 
@@ -388,9 +262,10 @@ def _of_bands(text: str, facts: Facts, known: Sequence[str]) -> Periods:
         raise InvalidValue(
             f"the bands of {axis.name!r} were {', '.join(known[:-1])}, and stay so. Got {', '.join(labels)}"
         )
-    if len(labels) > MOST or any(not math.isinf(mark) and abs(mark) > _EXACT for mark in axis.marks):
+    if len(labels) > MOST or any(not math.isinf(mark) and abs(mark) > EXACT for mark in axis.marks):
         raise InvalidValue(f"there are at most {MOST} periods, and their bands lie within ±2**53; {text!r} has others")
     bands = tuple(
-        (label, (_Band(low, high),)) for label, (low, high) in zip(labels, itertools.pairwise(axis.marks), strict=True)
+        (label, (NumberSpan(low, high),))
+        for label, (low, high) in zip(labels, itertools.pairwise(axis.marks), strict=True)
     )
-    return Periods(axis.name, by, (*bands, (NO_PERIOD, (_Missing(),))))
+    return Periods(axis.name, by, (*bands, (NO_PERIOD, (NoValue(text=True),))))

@@ -16,13 +16,15 @@ from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavaila
 from sottovoce.service.ledger.anchor import Anchor
 from sottovoce.service.ledger.files import advised
 from sottovoce.service.ledger.hash_chain import EMPTY, Head
-from sottovoce.service.ledger.ledger import Ledger
-from sottovoce.service.ledger.store import read_url
+from sottovoce.service.ledger.ledger import Ledger, anchor_elsewhere
+from sottovoce.service.ledger.store import Store, read_url
 
 __all__ = ["back_up", "restore"]
 
 _log = logging.getLogger(__name__)
 _BESIDE = ("", "-wal", "-shm", "-anchor")
+_PATIENCE = 30.0
+"""Seconds to wait for others, as `Ledger` does."""
 
 
 def back_up(place: str | os.PathLike[str], target: Path, *, anchor: str | os.PathLike[str] | None = None) -> Head:
@@ -67,7 +69,7 @@ def restore(backup: Path, place: str | os.PathLike[str], *, anchor: str | os.Pat
     with Ledger(backup) as copy:
         reached = copy.verify()
     _check(beside, reached, f"the anchor beside {path}")
-    if beside == EMPTY and anchor is None:
+    if beside == EMPTY and (anchor is None or _noted(anchor, place) == EMPTY):
         _log.warning(
             "no anchor says how far %s had come; whatever was charged after event %d is forgotten with this",
             path,
@@ -83,6 +85,13 @@ def restore(backup: Path, place: str | os.PathLike[str], *, anchor: str | os.Pat
             raise LedgerCorrupt(f"{error}; the copy at {backup} ends at event {reached.count}. {_ADVICE}") from None
         raise
     return head
+
+
+def _noted(anchor: str | os.PathLike[str], place: str | os.PathLike[str]) -> Head:
+    """Return what an anchor elsewhere says of a ledger; the empty head where it says nothing, as a new one does."""
+    with contextlib.ExitStack() as opened:
+        store = opened.enter_context(contextlib.closing(Store(read_url(place), _PATIENCE)))
+        return opened.enter_context(contextlib.closing(anchor_elsewhere(anchor, store, _PATIENCE))).read()
 
 
 _ADVICE = "Restore a later copy; where there is none, what is left of its budgets counts as spent"

@@ -77,7 +77,7 @@ class Ledger(LedgerReading):
             if self._store.path is not None:
                 self._anchors.append(Anchor.beside(self._store.path, self._store.folder))
             if anchor is not None:
-                self._anchors.append(_elsewhere(anchor, self._store, timeout))
+                self._anchors.append(anchor_elsewhere(anchor, self._store, timeout))
             open_store(self._store, self._anchors, timeout, create=create)
             self._verify_first()
         except BaseException:
@@ -291,7 +291,7 @@ class _NoteInLedger:
         self._ledger.close()
 
 
-def _elsewhere(anchor: str | os.PathLike[str], store: Store, timeout: float) -> Noting:
+def anchor_elsewhere(anchor: str | os.PathLike[str], store: Store, timeout: float) -> Noting:
     """Return the anchor at a path or in another ledger."""
     if "://" not in (text := os.fspath(anchor)):
         path = real_path(Path(text).absolute())
