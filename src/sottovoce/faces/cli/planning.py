@@ -54,6 +54,10 @@ def plan(
         float | None,
         typer.Option(help="Of a formula: how much it may miss, as regress takes it; 0 if it surely is right."),
     ] = None,
+    exposure: Annotated[
+        str | None,
+        typer.Option(help="Of a formula of counts: the column of how long, or of how many, each was counted."),
+    ] = None,
     mean: Annotated[
         str | None, typer.Option(help="Imagined mean of the data for the forecast, lists as a/b/c.")
     ] = None,
@@ -85,13 +89,13 @@ def plan(
 
         alone = system is None and mechanism == "all" and mean is None and column is None and within is None
         paid = _paid(target, budget, spend, alone=alone)
-        said = {"family": family, "where": where, "prior": prior, "misses": misses}
+        said = {"family": family, "where": where, "prior": prior, "misses": misses, "exposure": exposure}
         asked = (question, count, known, parse_promise(full), width, paid, plot)
         plan_question(*asked, said, protect, imagine or (), held, certain, as_json=as_json)
         return
-    stated = any(value is not None for value in (where, prior, misses))
+    stated = any(value is not None for value in (where, prior, misses, exposure))
     if imagine or held != 1 or stated or certain != 0.95:
-        words = "--imagine, --kept, --where, --prior, --misses and --level"
+        words = "--imagine, --kept, --where, --prior, --misses, --exposure and --level"
         raise InvalidValue(f"{words} go with a question; of a system say --mean")
     promise_text = target or given.get("target")
     priced = width is not None

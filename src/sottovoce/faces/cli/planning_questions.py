@@ -46,7 +46,7 @@ def plan_question(
 ) -> None:
     """Say what shares of a budget buy, and which one an accuracy needs.
 
-    `said` has the family, condition, prior and misses of a formula, None where nothing was said.
+    `said` has the family, condition, prior, misses and exposure of a formula, None where nothing was said.
     """
     said = {name: value for name, value in said.items() if value is not None}
     if n is None or facts is None:
@@ -73,7 +73,7 @@ def plan_question(
         )
         return
     if said:
-        words = "--family, --where, --prior and --misses are of a formula"
+        words = "--family, --where, --prior, --misses and --exposure are of a formula"
         raise InvalidValue(f"{words}; write a condition into the question: ... where ...")
     if (described := parse_description(text)) is not None:
         if width is not None or plot is not None or imagine:

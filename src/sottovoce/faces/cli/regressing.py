@@ -48,6 +48,10 @@ def regress(
             "be right: intervals are mostly narrower then, and too narrow if it is not."
         ),
     ] = None,
+    exposure: Annotated[
+        str | None,
+        typer.Option(help="Of counts: the column that says how long, or of how many, each was counted."),
+    ] = None,
     level: shared.Level = "95%",
     dataset: shared.DatasetName = None,
     idempotency_key: shared.Key = None,
@@ -73,6 +77,7 @@ def regress(
     check_places(csv, plot=plot, kept=shared.places(data, facts, ledger))
     certain = checked_level(read_share("--level", level))
     asked: dict[str, Any] = {"family": family, "where": where, "prior": prior, "misses": misses}
+    asked["exposure"] = exposure
     said = {name: value for name, value in asked.items() if value is not None}
     options: dict[str, Any] = {"dataset": dataset, "n": n, "protect": protect, "who": who, "grows": grows}
     options["period"] = period

@@ -84,6 +84,7 @@ class RegressionPlanBody(BaseModel):
     family: Annotated[str, Field(max_length=100)] | None = None
     prior: Annotated[float, Field(allow_inf_nan=False)] | None = None
     misses: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    exposure: Annotated[str, Field(max_length=200)] | None = None
     spend: Spend = 0.05
     level: Level = 0.95
     imagine: Said = []
@@ -94,7 +95,9 @@ class RegressionPlanBody(BaseModel):
 
     def question(self) -> VerbQuestion:
         """Return the regression that would be asked."""
-        given = self.model_dump(include={"formula", "where", "family", "prior", "misses"}, exclude_none=True)
+        given = self.model_dump(
+            include={"formula", "where", "family", "prior", "misses", "exposure"}, exclude_none=True
+        )
         return VerbQuestion("regress", given, self.spend, self.level)
 
     def imagining(self) -> Imagining:

@@ -234,6 +234,7 @@ class AdaptiveLooks(Mechanism):
         assert alone.unlearned is not None and system.prior is not None
         if system.prior >= system.usual_prior and not system.groups:  # nor where rows weigh so little that it is left
             untold = untold | (alone.unlearned > _UNLEARNED)
+        untold[[] if system.offset is None else [system.offset]] = False  # its coefficient is known
         remaining = np.where(np.abs(A) @ untold > 0, math.nan, remaining)
         if system.groups and np.isnan(remaining[system.encoding.wholes[0]]).all():  # nor beside what groups lie
             remaining[[place for ends in system.groups for place in range(*ends)]] = math.nan
@@ -265,6 +266,7 @@ class AdaptiveLooks(Mechanism):
         unknown = posterior.hidden.copy()
         if system.prior is not None and system.prior >= system.usual_prior:
             unknown |= posterior.unlearned > _UNLEARNED
+        unknown[[] if system.offset is None else [system.offset]] = False
         plain = np.where(np.abs(A) @ unknown > 0, math.nan, plain)
         last = next(look.look for look in reversed(path.looks) if "information" in look.scales)
         misses = posterior.misfit if system.misses else path[-1][0].misses

@@ -112,7 +112,8 @@ def strides(
         belief = None
         if place < len(mechanism.plan) - 1 and glance.score is not None:
             system, least = mechanism.system, min(mechanism.system.guesses, care.guesses)
-            belief = yield AskedTerm(glance, system.prior_sd, _own(glance), several=False, at_least=least, care=care)
+            options: dict[str, Any] = {"at_least": least, "care": care, "prior_mean": system.prior_mean}
+            belief = yield AskedTerm(glance, system.prior_sd, _own(glance), several=False, **options)
         path.append((glance, belief))
     return path
 
@@ -126,7 +127,8 @@ def final(
     last, system = path[-1][0], mechanism.system
     extra = _extra(path) if system.family == "poisson" else None
     least = min(system.guesses, care.guesses)
-    return AskedTerm(last, system.prior_sd, last, several=True, at_least=least, care=care, extra=extra, last=True)
+    options: dict[str, Any] = {"at_least": least, "care": care, "prior_mean": system.prior_mean}
+    return AskedTerm(last, system.prior_sd, last, several=True, extra=extra, last=True, **options)
 
 
 def _next(

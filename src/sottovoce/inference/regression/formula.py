@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,7 @@ from sottovoce.privacy.numbers import Floats, real, shown
 from sottovoce.records.facts import Facts
 from sottovoce.records.facts.columns import Category, Column, Number
 from sottovoce.records.facts.condition_parser import check_columns
+from sottovoce.records.facts.derived_parser import Call, Named, Said
 from sottovoce.records.facts.encodings import Encoding
 from sottovoce.records.facts.formula_parser import ParsedFormula, parse_formula
 from sottovoce.records.readings import Look, PersonLook
@@ -32,6 +34,9 @@ _WIDEST = 1e100
 _IMAGINED = 2048
 _WIDER = 2.0
 """The prior of an intercept beside that of the linear predictor."""
+_FIXED = 2.0**-20
+"""The prior standard deviation, beside its value, of a coefficient that is known: far less than any interval tells."""
+_OFFSET = re.compile(r"\+\s*offset\(\s*log\(\s*(?P<name>`[^`]+`|[^\W\d]\w*)\s*\)\s*\)\s*")
 _SMALL, _LARGE, _MANY = 0.02, 12.0, 48
 """The least and the largest standard deviation of a group's effects, beside the scale of their prior, and how many."""
 
@@ -59,6 +64,10 @@ class Formula:
         How much the formula may miss, as a part of how far responses vary about it, on average over formulas: 0.15 of
         numbers and counts, 0.1 of flags and categories unless given. At 0 the formula is taken to be right: most
         intervals are narrower, up to several times where there are many records, and too narrow where it is not.
+    exposure
+        Of a Poisson regression the column of numbers, with bounds above zero, that says how long or of how many each
+        record was counted: rates are per unit of it. ``+ offset(log(column))`` in the text says the same. What is
+        missing or lies below the bounds counts as the least.
 
     Examples
     --------
@@ -78,9 +87,11 @@ class Formula:
     spread: float = 1.0
     where: str | None = None
     misses: float | None = None
+    exposure: str | None = None
 
     def __post_init__(self) -> None:
-        parsed = parse_formula(self.text, self.facts)
+        self._take_exposure()
+        parsed = self.parsed
         conditions = check_columns(self.where, self.facts)
         read = [*parsed.encoding.names, parsed.response]
         named = dict.fromkeys([*read, *conditions])
@@ -106,6 +117,8 @@ class Formula:
         object.__setattr__(self, "prior", real("prior", self.prior, above=1 / _WIDEST, below=_WIDEST))
         object.__setattr__(self, "spread", real("spread", self.spread, above=1 / _WIDEST, below=_WIDEST))
         self.model  # noqa: B018 - a response of the wrong kind is refused here
+        if self.exposure is not None and self.family != "poisson":
+            raise InvalidValue(f"an exposure goes with counts, family='poisson'. Got a {self.family} regression")
         misses = self.model.missed if self.misses is None else real("misses", self.misses, below=10.0) + 0.0
         object.__setattr__(self, "misses", misses)
         with np.errstate(all="ignore"):
@@ -115,10 +128,51 @@ class Formula:
         if self.groups and self.model.outputs > 1:
             raise InvalidValue("groups (1 | column) go with families of one linear predictor, not multinomial")
 
+    def _take_exposure(self) -> None:
+        """Take an offset out of the text, so that one question is written in one way; refuse what is no exposure."""
+        offsets = list(_OFFSET.finditer(self.text)) if isinstance(self.text, str) else []
+        if len(offsets) + (self.exposure is not None) > 1:
+            raise InvalidValue("a regression has one exposure: name it once")
+        if offsets:
+            object.__setattr__(self, "text", _OFFSET.sub("", self.text).strip())
+            object.__setattr__(self, "exposure", offsets[0]["name"].strip("`"))
+        if self.exposure is None:
+            return
+        column = self.facts[self.exposure]
+        if not (isinstance(column, Number) and column.low > 0):
+            raise InvalidValue(
+                f"an exposure is a number with bounds above zero, such as Number(1, 365). Got {self.exposure!r}, "
+                f"{column}"
+            )
+
     @cached_property
     def parsed(self) -> ParsedFormula:
-        """What the text says."""
-        return parse_formula(self.text, self.facts)
+        """What the text says, the logarithm of the exposure among its terms."""
+        offset = "" if self.exposure is None else f" + {self.log_exposure}"
+        return parse_formula(self.text if not offset else f"{self.text}{offset}", self.facts)
+
+    @property
+    def log_exposure(self) -> str:
+        """The derived column that is added to the linear predictor, defined of every record; empty without one."""
+        if self.exposure is None:
+            return ""
+        low = Said(float(self.facts[self.exposure].low))  # type: ignore[attr-defined]
+        return str(Call("log", (Call("coalesce", (Named(self.exposure), low)),)))
+
+    @cached_property
+    def offset(self) -> int | None:
+        """The entry of a row whose coefficient is known, the logarithm of the exposure; None where there is none."""
+        if self.exposure is None:
+            return None
+        return self.encoding.entries.index(((self.encoding.names.index(self.log_exposure), -1),))
+
+    @cached_property
+    def prior_mean(self) -> Floats:
+        """The prior mean of θ: zero, but for the logarithm of the exposure, which counts once."""
+        result = np.zeros(self.dimension)
+        if self.offset is not None:
+            result[self.offset] = 1 / self.parsed.units[self.offset, self.offset]
+        return result
 
     @property
     def encoding(self) -> Encoding:
@@ -180,7 +234,8 @@ class Formula:
     def terms(self) -> list[str]:
         """What the unknowns are called; with several predictors, after their class."""
         if self.model.outputs == 1:
-            return list(self.parsed.terms)
+            named = {self.offset: f"offset(log({self.exposure}))"}
+            return [named.get(place, term) for place, term in enumerate(self.parsed.terms)]
         assert isinstance(self.response, Category)
         return [f"{level}: {term}" for level in self.response.categories[1:] for term in self.parsed.terms]
 
@@ -210,7 +265,7 @@ class Formula:
     def slope_sd(self) -> float:
         """The prior standard deviation of what one column does to the linear predictor, over the records."""
         slopes = sum(bool(entry) for entry in self.encoding.entries)
-        slopes -= sum(last - first for first, last in self.groups)
+        slopes -= sum(last - first for first, last in self.groups) + (self.offset is not None)
         prior = self.prior or 0.0
         return min(prior / 2, prior / math.sqrt(max(slopes, 1)))
 
@@ -231,6 +286,8 @@ class Formula:
             part = _SMALL * (_LARGE / _SMALL) ** even
             logs += np.log(part) - np.log1p(part * part)  # even steps of the logarithm, each of weight dσ
             sd[:, first:last] = (self.spread * part)[:, None]
+        if self.offset is not None:
+            sd[:, self.offset] = _FIXED * abs(self.prior_mean[self.offset])
         return logs, np.tile(sd, self.model.outputs)
 
     @cached_property
@@ -252,7 +309,7 @@ class Formula:
         """Return the first look, at zero."""
         shape, norm = self.start
         parts = PARTS[:2] if self.model.curved else PARTS
-        return self.look_at(n, np.zeros(self.dimension), shape, norm, parts)
+        return self.look_at(n, self.prior_mean, shape, norm, parts)
 
     def look_at(
         self,
@@ -297,7 +354,8 @@ class Formula:
         """Return the regression in one line, with what was said of how much it may miss."""
         where = "" if self.where is None else f" where {self.where}"
         misses = "" if self.stated is None else f", misses={self.stated:g}"
-        return f"{self.family} regression {self.text.strip()}{where}{misses}"
+        exposure = "" if self.exposure is None else f", exposure {self.exposure}"
+        return f"{self.family} regression {self.text.strip()}{exposure}{where}{misses}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the regression as plain values; `from_dict` reads it back."""
@@ -305,6 +363,8 @@ class Formula:
         given["where"] = self.where
         if self.stated is not None:  # what was asked before there was a choice is the same question still
             given["misses"] = self.stated
+        if self.exposure is not None:
+            given["exposure"] = self.exposure
         return {"system": self.word} | given | {"facts": self.facts.to_dict()}
 
     @classmethod
@@ -313,7 +373,7 @@ class Formula:
         given = mapping("formula", state)
         with restoring("a formula"):
             remainder = {name: given[name] for name in ("family", "prior", "spread", "where")}
-            remainder["misses"] = given.get("misses")
+            remainder |= {"misses": given.get("misses"), "exposure": given.get("exposure")}
             return cls(given["formula"], Facts.from_dict(given["facts"]), **remainder)
 
     @classmethod
@@ -321,9 +381,9 @@ class Formula:
         """Return the regression of a question: its ``formula``, and what else is given of it."""
         del column
         given = {key: value for key, value in settings.items() if key not in ("kind", "system") and value is not None}
-        if unknown := set(given) - {"formula", "family", "prior", "spread", "misses"}:
+        if unknown := set(given) - {"formula", "family", "prior", "spread", "misses", "exposure"}:
             shown = ", ".join(sorted(unknown))
-            raise InvalidValue(f"a formula takes formula, family, prior, spread and misses. Got {shown}")
+            raise InvalidValue(f"a formula takes formula, family, prior, spread, misses and exposure. Got {shown}")
         return cls(given.pop("formula", ""), facts, **given)
 
     def __eq__(self, other: object) -> bool:

@@ -35,6 +35,8 @@ __all__ = ["ExpectedSums", "JointLikelihood", "Quadratic"]
 
 _WIDER = 2.0
 """The prior of an intercept, and of a flag, beside that of a slope: as in `Formula.prior_sd`."""
+_KNOWN = 2.0**-20
+"""The prior standard deviation, beside its value, of a coefficient that is known: as there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +138,9 @@ class JointLikelihood:
         self._constant = next((i for i, entry in enumerate(entries) if not entry), None)
         self._slope_sd, self._level_sd = formula.slope_sd, _WIDER * (formula.prior or 0.0)
         self._numbers = formula.encoding.numbers & ~formula.encoding.ones
+        self.prior_mean, self.free = formula.prior_mean, np.arange(self.d) != formula.offset
+        """The prior mean of θ, and which of its entries are not known beforehand."""
+        self._numbers &= self.free
 
     def aim(self, u: Floats) -> None:
         """Lay the pseudo-rows along the linear predictor at u."""
@@ -150,11 +155,12 @@ class JointLikelihood:
         mean = pseudo.weights @ pseudo.rows
         spread = np.sqrt(pseudo.weights @ (pseudo.rows - mean) ** 2 + self.priors.narrowest**2)
         sd = np.where(self._numbers, self._slope_sd / spread, _WIDER * self._slope_sd)
+        sd = np.where(self.free, sd, _KNOWN * np.abs(self.prior_mean))
         root = np.diag(sd)
         if self._constant is not None:
             root[self._constant] = -mean * sd
             root[self._constant, self._constant] = self._level_sd
-        return root @ u[self.eta], root
+        return self.prior_mean + root @ u[self.eta], root
 
     def _theta_slopes(self, u: Floats, pseudo: PseudoRows, theta: Floats, root: Floats) -> Floats:
         """Return dθ/du."""
@@ -172,6 +178,7 @@ class JointLikelihood:
         dmean[:, self.law.tilted] = pseudo.rows.T @ tilts
         dlog[:, self.law.tilted] = (off**2).T @ tilts / square[:, None] / 2
         dlog[~self._numbers] = 0.0
+        theta = theta - self.prior_mean
         slopes_ = -theta[:, None] * dlog
         if self._constant is not None:
             at = self._constant
@@ -410,9 +417,10 @@ class JointLikelihood:
                 part = part * (look.model.slope(t1) / slope)[:, None]
             scaled.append(part if not look.beyond else 0.0 * part)
         each = np.hstack(scaled)
-        full = pseudo.rows.T @ (pseudo.rows * records[:, None])
-        full += 1e-9 * np.trace(full) * np.eye(self.d)
-        cross = each.T @ (pseudo.rows * records[:, None])
+        free = pseudo.rows[:, self.free]
+        full = free.T @ (free * records[:, None])
+        full += 1e-9 * np.trace(full) * np.eye(len(full))
+        cross = each.T @ (free * records[:, None])
         complete = self.n * (each.T @ (each * records[:, None]) - cross @ np.linalg.solve(full, cross.T))
         return np.asarray((complete + complete.T) / 2)
 

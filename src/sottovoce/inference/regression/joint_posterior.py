@@ -447,7 +447,7 @@ class _Nested:
         pseudo = model.law.rows(u, model.normals, model.odds)
         _, root = model._theta(u, pseudo)
         theta = look.look.predictors[0] @ look.look.matrix
-        u[model.eta] = np.clip(np.linalg.solve(root, theta), -3, 3)
+        u[model.eta] = np.clip(np.linalg.solve(root, theta - model.prior_mean), -3, 3)
         return u
 
 

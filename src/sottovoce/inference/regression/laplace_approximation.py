@@ -46,6 +46,8 @@ class LaplaceMode:
         ŝ, and where the look was taken.
     tau, cut
         The noise of the information, and how little the look is to be believed.
+    middle
+        The prior mean, in the coordinates of the look.
     care
         With how much of it guesses come to rest.
     directions
@@ -61,6 +63,7 @@ class LaplaceMode:
     centre: Floats
     tau: Floats
     cut: Floats
+    middle: Floats
     care: SamplerSettings
     directions: tuple[Floats, Floats] | None = None
 
@@ -142,7 +145,7 @@ class _Step:
         H, D = way.information, way.information.shape[1]
         seems, turn = (theta - way.centre, None) if rows is None else rows.way(theta)
         G = H if turn is None else H @ turn
-        score = way.score + times(G, theta) - times(H, seems)
+        score = way.score + times(G, theta - way.middle) - times(H, seems)
         V = lifted(V, 1e-13 * np.trace(V, axis1=1, axis2=2))
         leads = G @ way.along
         inside = np.linalg.solve(V, np.concatenate([leads, score[:, :, None]], axis=2))
@@ -152,7 +155,7 @@ class _Step:
         pull = times(turned, inside[:, :, D])
         moved = times(remaining, pull)
         fit = (pull * moved).sum(axis=1) - (score * inside[:, :, D]).sum(axis=1)
-        return cls(theta, seems, turn, V, times(way.along, moved), remaining, P, fit)
+        return cls(theta, seems, turn, V, way.middle + times(way.along, moved), remaining, P, fit)
 
     def evidence(self, some: Mask | slice) -> Floats:
         """Return the log of the evidence of some of the guesses."""

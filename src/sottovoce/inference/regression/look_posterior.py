@@ -92,6 +92,8 @@ class AskedTerm:
         What is believed of how much more counts vary than a Poisson law's.
     last
         Whether it is the last look, which tells. Other looks only say where the next is taken.
+    prior_mean
+        The prior mean of θ in the coordinates of x; zero unless given.
     """
 
     glance: NoisyScoreInformation
@@ -104,6 +106,7 @@ class AskedTerm:
     whole: bool = False
     extra: Overdispersion | None = None
     last: bool = False
+    prior_mean: Floats | None = None
 
     @property
     def noisy(self) -> bool:
@@ -181,6 +184,7 @@ def _believed(asked: Sequence[AskedTerm], guesses: Sequence[MomentSamples]) -> l
         centre,
         _each((glance.tau for glance in glances), counts),
         _each(map(_cut, glances), counts),
+        _each(map(_prior_mean, asked), counts),
         asked[0].care,
         directions,
     )
@@ -263,6 +267,14 @@ def _roots(glance: NoisyScoreInformation, guesses: MomentSamples, sds: Floats) -
         roots[:, at, block] = -off * sds[:, block]
         roots[:, at, at] = diagonal
     return roots
+
+
+def _prior_mean(asked: AskedTerm) -> Floats:
+    """Return the prior mean in the coordinates of the look."""
+    look = asked.glance.look
+    if asked.prior_mean is None:
+        return np.zeros(look.dimension)
+    return np.asarray(np.linalg.solve(look.matrix.T, asked.prior_mean.reshape(look.model.outputs, -1).T).T.ravel())
 
 
 def _cut(glance: NoisyScoreInformation) -> float:

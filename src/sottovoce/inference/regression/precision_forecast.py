@@ -236,7 +236,8 @@ def _told(system: Formula, quiet: Sequence[Floats], several: Sequence[Floats]) -
     width = np.exp(np.median(np.log(np.maximum(several, 1e-300)), axis=0))
     widest, plain = np.maximum(np.max(several, axis=0), width), np.minimum(np.sqrt(quiet[0] * quiet[-1]), width)
     widths = zip(system.terms, width, widest, plain, strict=True)
-    return [PrecisionForecast(term, *map(float, each)) for term, *each in widths]
+    foreseen = [PrecisionForecast(term, *map(float, each)) for term, *each in widths]
+    return [item for place, item in enumerate(foreseen) if place != system.offset]
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,7 +288,15 @@ class _Records:
         """By how much columns move what is explained, each the other way than the one before it."""
         x, ones = self.rows, self.formula.encoding.ones
         size = np.where(ones, 1.0, np.maximum(x.std(axis=0), _NARROWEST))
+        size[[] if self.formula.offset is None else [self.formula.offset]] = math.inf
         return np.asarray((x - x.mean(axis=0)) @ (np.resize([1.0, -1.0], len(size)) / size))
+
+    @cached_property
+    def _offset(self) -> tuple[float, Floats]:
+        """What makes rates the imagined ones on average, and what exposures add to their logarithms then."""
+        longer = self.rows @ self.formula.prior_mean
+        level = -float(np.log(np.mean(np.exp(longer))))
+        return level, longer + level
 
     @property
     def _even(self) -> bool:
@@ -299,7 +308,7 @@ class _Records:
         return len(shares) == 2 and bool(abs(shares[0] - shares[1]) < _NEAR)
 
     def _responses(self, effect: float) -> Floats:
-        result = _response(self.formula, self.said, effect * self._moves, self.places)
+        result = _response(self.formula, self.said, effect * self._moves + self._offset[1], self.places)
         return as_columns([self.formula.response], [result])[0]
 
     @cached_property
@@ -320,8 +329,9 @@ class _Records:
             return [np.asarray(back @ (model.outcome(y) @ x)) for y in self.explained]
         item, moves = back @ x.sum(axis=0), back @ (self._moves @ x)
         middle, slopes = _predictors(self.formula, self.said)
+        known, middle = self.formula.prior_mean, middle + self._offset[0]
         return [
-            np.concatenate([m * item + side * s * moves for m, s in zip(middle, slopes, strict=True)])
+            known + np.concatenate([m * item + side * s * moves for m, s in zip(middle, slopes, strict=True)])
             for side in (_EFFECT, -_EFFECT)
         ]
 

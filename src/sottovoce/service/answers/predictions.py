@@ -14,7 +14,7 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.shares import percent
 from sottovoce.records.facts.columns import Category, Column, Flag
-from sottovoce.records.facts.encodings import levels_of
+from sottovoce.records.facts.encodings import Scale, levels_of, scale_of
 from sottovoce.records.facts.row_parser import parse_row, refuse_unknown
 from sottovoce.records.readings.columns import as_codes, as_numbers
 from sottovoce.service.answers.digits import formatted
@@ -58,11 +58,19 @@ def parse_rows(formula: Formula, rows: Sequence[Row]) -> list[dict[str, Any]]:
 
     Words and names are those of `parse_row`.
     """
-    return [parse_row(row, _columns(formula)) for row in rows]
+    named = _columns(formula)
+    short = {name: column for name, column in named.items() if name != formula.exposure}
+    # Where no exposure is said, a rate per unit of it is expected.
+    return [parse_row(row, named if formula.exposure and formula.exposure in row else short) for row in rows]
 
 
 def _columns(formula: Formula) -> dict[str, Column]:
-    return dict(zip(formula.encoding.names, formula.encoding.columns, strict=True))
+    """Return the columns of which a row is made, an exposure as itself."""
+    named = dict(zip(formula.encoding.names, formula.encoding.columns, strict=True))
+    if formula.exposure is None:
+        return named
+    named = {name: column for name, column in named.items() if name != formula.log_exposure}
+    return named | {formula.exposure: formula.facts[formula.exposure]}
 
 
 def expected(posterior: Coefficients, rows: Sequence[Row], level: float) -> list[dict[str, Any]]:
@@ -70,8 +78,8 @@ def expected(posterior: Coefficients, rows: Sequence[Row], level: float) -> list
     given = parse_rows(posterior.formula, rows)
     if not given:
         return []
-    names = posterior.formula.encoding.names
-    result = predict(posterior, {name: [row[name] for row in given] for name in names} if names else given, level)
+    names = list(_columns(posterior.formula))
+    result = predict(posterior, {n: [row.get(n, 1.0) for row in given] for n in names} if names else given, level)
     text = [
         {name: value for name, value in item.items() if name != "row" and (name != "held" or value)}
         for item in result.to_dict("records")
@@ -119,14 +127,15 @@ def _rows(posterior: Coefficients, frame: Any) -> tuple[Floats, list[str]]:
     """Return the rows of a frame, and of each what is held at its public bounds."""
     encoding = posterior.formula.encoding
     named = getattr(frame, "column_names", getattr(frame, "columns", ()))  # as Arrow and as pandas call them
-    refuse_unknown(frame if isinstance(frame, Mapping) else named, _columns(posterior.formula))
+    named = frame if isinstance(frame, Mapping) else named
+    refuse_unknown(named, _columns(posterior.formula))
     values: list[Any] = []
     ones: list[bool] = []
-    for name, column in zip(encoding.names, encoding.columns, strict=True):
+    for name, column in _columns(posterior.formula).items():
         try:
-            given = frame[name]
+            given = 1.0 if name == posterior.formula.exposure and name not in named else frame[name]
         except (KeyError, TypeError, IndexError, ValueError):
-            raise InvalidData(f"to predict, give the columns {', '.join(encoding.names)}") from None
+            raise InvalidData(f"to predict, give the columns {', '.join(_columns(posterior.formula))}") from None
         ones.append(given is None or isinstance(given, str | int | float | np.generic))
         given = [given] if ones[-1] else given
         values.append(as_codes(given, column.categories, -1) if isinstance(column, Category) else as_numbers(given))
@@ -139,11 +148,25 @@ def _rows(posterior: Coefficients, frame: Any) -> tuple[Floats, list[str]]:
         raise InvalidData(f"to predict, give columns of one length, or one value for all rows. Got {said}")
     n = next(iter(sizes.values()), 1)
     values = [np.repeat(v, n) if item else v for v, item in zip(values, ones, strict=True)]
+    if posterior.formula.exposure is not None:
+        values[-1] = _log_of(posterior.formula.exposure, values[-1])
+        place = encoding.names.index(posterior.formula.log_exposure)
+        values.insert(place, values.pop())
     rows, known = encoding.rows(values)
     if not known.all():
         where = _first(encoding, values)
         raise InvalidData(f"a row to predict for has a value that the facts do not allow, or none: {where}")
+    if (offset := posterior.formula.offset) is not None:  # rates are proportional to it, also beyond its bounds
+        scale = encoding.scale(place)
+        rows[:, offset] = (values[place] - scale.middle) / scale.half
     return rows, _held(posterior, values)
+
+
+def _log_of(name: str, exposures: Floats) -> Floats:
+    """Return the logarithms of exposures to predict for."""
+    if not np.all(np.isfinite(exposures) & (exposures > 0)):
+        raise InvalidData(f"to predict, give an exposure {name} above zero, or none for a rate per unit")
+    return np.asarray(np.log(exposures))
 
 
 def _first(encoding: Any, values: list[Floats]) -> str:
@@ -161,7 +184,7 @@ def _held(posterior: Coefficients, values: list[Floats]) -> list[str]:
     encoding = posterior.formula.encoding
     said: list[list[str]] = [[] for _ in values[0]]
     for place, (name, column) in enumerate(zip(encoding.names, encoding.columns, strict=True)):
-        if levels_of(column) is not None:
+        if levels_of(column) is not None or name == posterior.formula.log_exposure:
             continue
         scale = encoding.scale(place)
         for row in np.flatnonzero((values[place] < scale.low) | (values[place] > scale.high)):
@@ -173,15 +196,18 @@ def effect(posterior: Coefficients, column: str, at: Mapping[str, Any], level: f
     """Return what one column does, see `Regression.effect`."""
     import pandas as pd  # noqa: PLC0415 - an extra
 
-    encoding = posterior.formula.encoding
-    if column not in encoding.names:
-        raise InvalidValue(f"the formula has no column {column!r}; there are {', '.join(encoding.names)}")
-    if unknown := [name for name in at if name not in encoding.names or name == column]:
+    encoding, columns = posterior.formula.encoding, _columns(posterior.formula)
+    if column not in columns:
+        raise InvalidValue(f"the formula has no column {column!r}; there are {', '.join(columns)}")
+    if unknown := [name for name in at if name not in columns or name == column]:
         raise InvalidValue(f"the formula has no column {unknown[0]!r} to be held")
     held: dict[str, Any] = {}
-    for name, fact in zip(encoding.names, encoding.columns, strict=True):
+    for name, fact in columns.items():
+        if name == posterior.formula.exposure and name != column:
+            held[name] = at.get(name, 1.0)  # a rate per unit of it
+            continue
         levels = levels_of(fact)
-        span = None if levels is not None else encoding.scale(encoding.names.index(name))
+        span = None if levels is not None else _span(encoding, name, fact)
         if name == column:
             held[name] = list(levels) if levels is not None else np.linspace(span.low, span.high, 41).tolist()  # type: ignore[union-attr]
         elif name in at:
@@ -194,6 +220,14 @@ def effect(posterior: Coefficients, column: str, at: Mapping[str, Any], level: f
     times = len(result) // size
     result.insert(0, column, pd.Series(np.repeat(given, times)).infer_objects())
     return result.drop(columns=["row"], errors="ignore")
+
+
+def _span(encoding: Any, name: str, column: Column) -> Scale:
+    """Return the bounds of a number, an exposure's among them."""
+    if name in encoding.names:
+        result: Scale = encoding.scale(encoding.names.index(name))
+        return result
+    return scale_of(column, centred=True)
 
 
 def plot_effect(posterior: Coefficients, column: str, at: Mapping[str, Any], level: float, ax: Any = None) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise
-from sottovoce.records.facts import Category, Facts
+from sottovoce.records.facts import Category, Facts, Number
 from sottovoce.records.facts.condition_parser import check_levels
 from sottovoce.service.answers.catalogue import WHERE, Argument, Verb
 from sottovoce.service.answers.paid_verbs import PaidVerbs
@@ -42,7 +42,7 @@ class RegressVerb(Verb):
     def arguments_of(self, question: Any) -> dict[str, Any]:
         """Return what the formula was made of."""
         result = {"formula": question.text, "family": question.family, "prior": question.prior, "where": question.where}
-        result["misses"] = question.stated
+        result |= {"misses": question.stated, "exposure": question.exposure}
         return {name: value for name, value in result.items() if value is not None}
 
     def mechanism(
@@ -89,6 +89,8 @@ _MISSES = (
     "what is explained varies (0.1 or 0.15 by default)."
 )
 
+_EXPOSURE = "Of counts: how long, or of how many, each was counted, such as days at risk. Bounds above zero."
+
 REGRESS = RegressVerb(
     "regress",
     "What goes with what",
@@ -100,5 +102,6 @@ REGRESS = RegressVerb(
         Argument("family", "choice", "Family", "By the kind of what is explained, unless given.", choices=_FAMILIES),
         Argument("prior", "number", "Prior spread", "The prior standard deviation of the linear predictor."),
         Argument("misses", "number", "How much it may miss", _MISSES),
+        Argument("exposure", "column", "Exposure", _EXPOSURE, (Number,)),
     ),
 )

@@ -92,6 +92,8 @@ _REACHING = (
 )
 """Said where more than this part of counts would reach it, or of all that is counted would lie beyond it, by the law
 that is told of them."""
+_PER = "rates are per unit of {}, e to the intercept where all terms are zero"
+"""Said of counts with an exposure."""
 _NAMED = 6
 """So many terms are named that noise hides."""
 
@@ -152,6 +154,8 @@ class Regression(PaperTable):
         posterior, rows = self.posterior, []
         name = self._ratio_column
         for place, term in enumerate(posterior.terms):
+            if place == self.question.offset:  # it is known
+                continue
             item = np.zeros(len(posterior.terms))
             item[place] = 1.0
             median, sd, low, high = posterior.combined(item, self.level)
@@ -238,6 +242,8 @@ class Regression(PaperTable):
             result.append(f"positive where {question.modelled} is likelier")
         if question.reference:
             result.append(f"each beside {question.reference}")
+        if question.exposure is not None:
+            result.append(_PER.format(question.exposure))
         if cut is not None:
             said = question.model.cutting if question.sees_tails else question.model.unmeasured
             result.append(said.format(cut))

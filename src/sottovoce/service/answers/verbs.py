@@ -371,6 +371,7 @@ class Verbs(ABC):
         spend: Spend = 0.05,
         prior: float | None = None,
         misses: float | None = None,
+        exposure: str | None = None,
         part: Budget | None = None,
         **options: Any,
     ) -> Regression:
@@ -390,10 +391,13 @@ class Verbs(ABC):
         misses
             How much the formula may miss, as a part of how far responses vary about it; 0 takes it to be right:
             intervals are mostly narrower then, and too narrow where it is not. See `Formula`.
+        exposure
+            Of counts the column of numbers that says how long or of how many each record was counted, such as days at
+            risk: rates are per unit of it. ``+ offset(log(days))`` in the formula says the same.
         options
             As in `Curator.release`, and ``level`` of the intervals.
         """
-        asked = self.formula(formula, family=family, where=where, prior=prior, misses=misses)
+        asked = self.formula(formula, family=family, where=where, prior=prior, misses=misses, exposure=exposure)
         return self.regression(asked, spend, part, **options)
 
     def formula(self, text: str, **asked: Any) -> Formula:
@@ -426,6 +430,7 @@ class Verbs(ABC):
         spend: Spend = 0.05,
         prior: float | None = None,
         misses: float | None = None,
+        exposure: str | None = None,
         part: Budget | None = None,
         level: float | str = 0.95,
         records: int | None = None,
@@ -441,7 +446,7 @@ class Verbs(ABC):
         question
             A question as `ask` takes it, or a formula as `regress` does, of which every term is foreseen; or what
             `describe` is told, as ``"describe age, smoker by ward"``, of which every question is.
-        family, where, prior, misses
+        family, where, prior, misses, exposure
             Of a formula, as for `regress`; a question has its condition in its words.
         spend, part, level
             What would be paid: of a question a share of the budget; and the level of the intervals.
@@ -455,11 +460,11 @@ class Verbs(ABC):
         check_options(Verbs.plan, options, ())
         shown: dict[str, Any] = {"part": part, "level": level, "records": records, "imagined": imagined}
         if isinstance(question, str) and "~" in question:
-            asked = self.formula(question, family=family, where=where, prior=prior, misses=misses)
+            asked = self.formula(question, family=family, where=where, prior=prior, misses=misses, exposure=exposure)
             return self._foreseen(asked, spend, **shown)
-        if any(value is not None for value in (family, where, prior, misses)):
+        if any(value is not None for value in (family, where, prior, misses, exposure)):
             raise InvalidValue(
-                "family=, where=, prior= and misses= are of a formula; write a condition into the question"
+                "family=, where=, prior=, misses= and exposure= are of a formula; write a condition into the question"
             )
         share = parse_spend(spend) if isinstance(spend, str) else spend
         if isinstance(share, str | Promise):
