@@ -38,6 +38,7 @@ MECHANISMS = Registry(
         "noisy cells": "sottovoce.inference.cells.noisy_cells:NoisyCells",
         "quantile search": "sottovoce.inference.cells.searched_quantiles:SearchedQuantiles",
         "smooth means": "sottovoce.inference.cells.smooth_means:SmoothMeans",
+        "smooth group means": "sottovoce.inference.cells.smooth_group_means:SmoothGroupMeans",
         "marginal choice": "sottovoce.inference.synthesis.marginal_choice:MarginalChoice",
         "tempered naive Bayes": "sottovoce.inference.latent.tempered_naive_bayes:TemperedNaiveBayes",
         "filtered regression": "sottovoce.inference.regression.filtered:FilteredRegression",

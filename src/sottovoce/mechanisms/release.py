@@ -33,6 +33,7 @@ POSTERIORS = Registry(
         "noisy cells": "sottovoce.inference.cells.cells_posterior:CellsPosterior",
         "quantile search": "sottovoce.inference.cells.quantile_posterior:QuantilePosterior",
         "smooth mean": "sottovoce.inference.cells.smooth_mean_posterior:SmoothMeanPosterior",
+        "smooth groups": "sottovoce.inference.cells.smooth_groups_posterior:SmoothGroupsPosterior",
         "class posterior": "sottovoce.inference.latent.class_posterior:ClassPosterior",
         "noisy marginals": "sottovoce.inference.synthesis.table_marginals:NoisyMarginals",
         "noisy value": "sottovoce.mechanisms.function_statistic:NoisyValue",

@@ -193,7 +193,7 @@ class Client(Verbs):
         budgets = self._budgets()
         purse = PrivacyFilter.from_dict(budgets["yours"]["filter"])
         n = None if offer.promise.relation.hides_n else self.n
-        mechanism = mechanism_kind(asked).calibrate(asked, n, offer.promise, price=purse.cost)
+        mechanism = mechanism_kind(asked, n).calibrate(asked, n, offer.promise, price=purse.cost)
         budgets = of_periods(budgets, self._reached(asked.where, mechanism))
         if not covers(budgets, mechanism.profile):
             raise _uncovered(offer.share, *reach(budgets))

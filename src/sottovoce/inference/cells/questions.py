@@ -173,10 +173,12 @@ class Question:
         """Refuse what a smooth tail is not assumed of."""
         if self.verb != "mean":
             raise InvalidValue('tails="smooth" goes with a mean')
-        if self.by or self.pool or self.facts.person is not None:
+        if self.pool:
+            raise InvalidValue('groups with tails="smooth" are not pooled: each has a tail of its own; leave pool= out')
+        if self.averaged:
             raise InvalidValue(
-                'tails="smooth" is for the mean of all rows, or of those where a condition holds: without by=, pool= '
-                "and a Person; closer bounds serve these as well"
+                'tails="smooth" is of records, not of a person\'s average: take one row a person, Person(rows=1), or '
+                "say closer bounds"
             )
 
     def _check_columns(self) -> None:
@@ -231,7 +233,7 @@ class Question:
     def mechanisms(self) -> tuple[str, ...]:
         """What answers it, by the word."""
         if self.tails == "smooth":
-            return ("smooth means",)
+            return ("smooth means", "smooth group means")
         return ("quantile search",) if self.verb == "quantiles" and not self.bins else ("noisy cells",)
 
     @property

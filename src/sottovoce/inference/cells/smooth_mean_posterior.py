@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from sottovoce.inference.cells.hidden_tails import Hidden, assumption_of
 from sottovoce.inference.cells.intervals import around, central, checked_level, to_the_ends
 from sottovoce.inference.cells.mean_limits import mean_limits
 from sottovoce.inference.cells.moments import mean_draws
@@ -19,6 +20,7 @@ from sottovoce.inference.cells.tail_windows import (
     FAR,
     FREE,
     POSITION,
+    POSITION_APART,
     TailSide,
     Window,
     anchor_of,
@@ -99,6 +101,9 @@ class SmoothMeanPosterior:
         What was counted, in order.
     sums
         What was added up at last.
+    apart, seed
+        Whether it is of one group, the number of whose records is not known: n is 0, and a record that is not in the
+        group adds nothing. The seed keeps the draws of groups apart.
     """
 
     question: Question
@@ -106,6 +111,28 @@ class SmoothMeanPosterior:
     final: tuple[float, float]
     looks: tuple[TailCounts, ...] = ()
     sums: WindowSums | None = field(default=None)
+    apart: bool = False
+    seed: int = 0
+
+    @property
+    def _free(self) -> tuple[float, float]:
+        """The weights, squared, of positions and of the count of records, beside Σy."""
+        return POSITION_APART if self.apart else (POSITION, POSITION)
+
+    def _rng(self) -> np.random.Generator:
+        return seeded_rng(_SEED + self.seed)
+
+    @cached_property
+    def _outside(self) -> float:
+        """About how many of the n records have no value."""
+        outside = 0.0 if self.sums is None else float(self.sums.outside)
+        return outside if self.apart else max(outside, 0.0)
+
+    def _size_seen(self) -> float:
+        """Return about how many records a group has, by all of its counts before the last look: at least one."""
+        seen = [(sum(look.counts), len(look.counts) * look.deviation**2) for look in self.looks]
+        precision = math.fsum(1 / variance for _, variance in seen)
+        return max(math.fsum(total / variance for total, variance in seen) / precision, 1.0) if seen else 1.0
 
     @property
     def reading(self) -> GroupMoments:
@@ -141,7 +168,8 @@ class SmoothMeanPosterior:
         even = self._of("even")
         if even is None:
             return None
-        return anchor_of(np.array(even.counts[:-1], dtype=np.float64), even.deviation, self.n, *self.bounds)
+        counts = np.array(even.counts if self.apart else even.counts[:-1], dtype=np.float64)
+        return anchor_of(counts, even.deviation, self._size_seen() if self.apart else self.n, *self.bounds)
 
     @cached_property
     def octaves(self) -> Floats:
@@ -152,6 +180,8 @@ class SmoothMeanPosterior:
     def known_size(self) -> float:
         """About how many records have a value, by the count of octaves."""
         look = self._of("octaves")
+        if self.apart:
+            return self._size_seen()
         return float(self.n if look is None else max(self.n - max(look.counts[-1], 0), 1))
 
     @cached_property
@@ -160,7 +190,7 @@ class SmoothMeanPosterior:
         look = self._of("octaves")
         if look is None:
             return []
-        counts = np.array(look.counts[:-1], dtype=np.float64)
+        counts = np.array(look.counts if self.apart else look.counts[:-1], dtype=np.float64)
         return sides_of(counts, look.deviation, self.known_size, self.anchor, *self.bounds, self.final[0])
 
     @cached_property
@@ -184,26 +214,26 @@ class SmoothMeanPosterior:
             raise InvalidData("this search has not been finished")
         if self._of_any is not None:
             sizes, (total, square), variances = self._of_any
-            means, spreads, _ = mean_draws(sizes, total, square, variances, _DRAWS, seeded_rng(_SEED))
+            means, spreads, _ = mean_draws(sizes, total, square, variances, _DRAWS, self._rng())
             low, high = self.bounds
             half, size = (high - low) / 2, float(sizes.mean())
             plain, by_noise = half * float(spreads.mean()) / math.sqrt(size), half * math.sqrt(variances[0]) / size
             return (low + high) / 2 + half * means, np.array([low, high]), plain, by_noise
         low, high = self.window.ends
         width, middle, noise = high - low, (low + high) / 2, sums.scale
-        outside, missing = max(float(sums.outside), 0.0), noise / math.sqrt(POSITION)
-        if not self.question.may_miss:
-            outside, missing = 0.0, 0.0
+        position = noise / math.sqrt(self._free[0])
+        outside, missing = self._missed(sums)
         size = max(self.n - outside, 1.0)
         total, square = sums.total / STEPS / 2 / size, (sums.squares / STEPS - FAR * outside) / size / 4
         centre = min(max(total, -0.5), 0.5)
         variance = min(max(square - centre**2, 0.0), 0.25 - centre**2)
         by_noise = width * noise / size
         # Far from the middle the squares tell how far better than the sum does: no mean is further off than they leave.
-        error = math.hypot(noise / math.sqrt(FREE) / 4, math.sqrt(variance * size) * abs(2 * centre)) / size
+        unknown = abs(FAR - square * 4) * missing / 4 if self.apart else 0.0
+        error = math.hypot(noise / math.sqrt(FREE) / 4, math.sqrt(variance * size) * abs(2 * centre), unknown) / size
         root = math.sqrt(min(max(square + _SQUARES * error, 0.0), 0.25))
         limits = np.array([middle - width * root, middle + width * root])
-        rng = seeded_rng(_SEED)
+        rng = self._rng()
         spread = math.hypot(by_noise, width * math.sqrt(variance / size), width * total * missing / size)
         draws = middle + width * total + spread * rng.standard_normal(_DRAWS)
         place, plain = 0, width * math.sqrt(variance / size)
@@ -211,10 +241,16 @@ class SmoothMeanPosterior:
             octaves = side.tail.octaves - first
             seen = np.array(sums.positions[place : place + octaves], dtype=np.float64) / STEPS
             place += octaves
-            values, weights = side.tail.tail_sum(first, seen, noise / math.sqrt(POSITION), side.middle(self.window))
+            values, weights = side.tail.tail_sum(first, seen, position, side.middle(self.window))
             draws = draws + side.sign * rng.choice(values, _DRAWS, p=weights / weights.sum()) / size
             limits[1 if side.sign > 0 else 0] = side.sign * math.inf
         return draws, limits, plain, by_noise
+
+    def _missed(self, sums: WindowSums) -> tuple[float, float]:
+        """Return about how many of the n records have no value, and the noise of that count."""
+        if not (self.apart or self.question.may_miss):
+            return 0.0, 0.0
+        return self._outside, sums.scale / math.sqrt(self._free[1])
 
     @cached_property
     def _of_any(self) -> tuple[Floats, tuple[float, float], tuple[float, float]] | None:
@@ -225,10 +261,9 @@ class SmoothMeanPosterior:
         sums = self.sums
         if sums is None or self.beyond():
             return None
-        outside, missing = 0.0, 0.0
-        if self.question.may_miss:
-            outside, missing = max(float(sums.outside), 0.0), sums.scale / math.sqrt(POSITION)
-        away = np.maximum(outside + missing * seeded_rng(_SEED).standard_normal(_DRAWS), 0.0)
+        outside, missing = self._missed(sums)
+        away = outside + missing * self._rng().standard_normal(_DRAWS)
+        away = away if self.apart else np.maximum(away, 0.0)
         noisy = sums.total / STEPS, sums.squares / STEPS - FAR * outside
         noise = (2 * sums.scale) ** 2, sums.scale**2 / FREE + (FAR * missing) ** 2
         return np.maximum(self.n - away, 1.0), noisy, noise
@@ -284,30 +319,30 @@ class SmoothMeanPosterior:
         return self.bounds
 
     @property
+    def hidden(self) -> list[Hidden]:
+        """What could hide beyond the window on each side where a tail was assumed."""
+        sums, said, place, (low, high) = self.sums, list[Hidden](), 0, self.window.ends
+        if sums is None:
+            return said
+        for side, first in self.beyond():
+            place += side.tail.octaves - first
+            records = _HIDDEN * sums.scale / math.sqrt(self._free[0]) + max(sums.positions[place - 1] / STEPS, 0.0)
+            end, cut = (self.bounds[1], high) if side.sign > 0 else (self.bounds[0], low)
+            size = max(self.n - self._outside if self.apart else self.n, 1)
+            moved = _ALL_OCTAVES * records * abs(end - (low + high) / 2) / size
+            said.append(Hidden(side.sign > 0, cut, end, math.ceil(records), moved))
+        return said
+
+    @property
     def assumption(self) -> str | None:
         """What was assumed of records that nobody saw, and what it may cost, in words; None where nothing was."""
-        sums, said = self.sums, []
-        if sums is None:
-            return None
-        place, (low, high) = 0, self.window.ends
-        for side, first in self.beyond():
-            octaves = side.tail.octaves - first
-            place += octaves
-            hidden = _HIDDEN * sums.scale / math.sqrt(POSITION) + max(sums.positions[place - 1] / STEPS, 0.0)
-            end, cut = (self.bounds[1], high) if side.sign > 0 else (self.bounds[0], low)
-            moved = _ALL_OCTAVES * hidden * abs(end - (low + high) / 2) / max(self.n, 1)
-            said.append(
-                f"assumes that values {'above' if side.sign > 0 else 'below'} {cut:,.4g} thin out smoothly: up to "
-                f"{math.ceil(hidden):,} records far beyond, as at {end:,.6g}, could hide unseen (95 %), and would "
-                f"{'raise' if side.sign > 0 else 'lower'} the mean by {moved:.2g}; closer bounds rule that out"
-            )
-        return "; ".join(said) or None
+        return assumption_of([self.hidden])
 
     def noisy_counts(self) -> tuple[Floats, IntegerNoise, int]:
         """Return how many records have a value and how many have none, noisy, the noise, and how many there are."""
         sums = self.sums
         outside = 0.0 if sums is None else float(sums.outside)
-        noise = IntegerNoise("gaussian", 1.0 if sums is None else sums.scale / math.sqrt(POSITION))
+        noise = IntegerNoise("gaussian", 1.0 if sums is None else sums.scale / math.sqrt(self._free[1]))
         return np.array([self.n - outside, outside]), noise, self.n
 
     def sample(self, draws: int = 1, rng: np.random.Generator | None = None) -> Floats:
@@ -329,19 +364,27 @@ class SmoothMeanPosterior:
     def from_dict(state: Mapping[str, Any]) -> SmoothMeanPosterior:
         """Read what was released from `to_dict`'s form."""
         with restoring("a mean with a smooth tail"):
-            looks = tuple(
-                TailCounts(str(look["kind"]), tuple(map(int, look["counts"])), float(look["scale"]))
-                for look in (mapping("look", item) for item in state["looks"])
-            )
-            given = mapping("sums", state["sums"])
-            numbers = int(given["total"]), int(given["squares"]), tuple(map(int, given["positions"]))
-            sums = WindowSums(*numbers, int(given["outside"]), float(given["scale"]))
-            first, second = map(float, state["final"])
-            return SmoothMeanPosterior(
-                Question.from_dict(state["question"]), int(state["n"]), (first, second), looks, sums
-            )
+            question = Question.from_dict(state["question"])
+            return SmoothMeanPosterior(question, int(state["n"]), *_released(state))
+
+    @staticmethod
+    def of_group(question: Question, place: int, state: Mapping[str, Any]) -> SmoothMeanPosterior:
+        """Read what was released of one group among several."""
+        return SmoothMeanPosterior(question, 0, *_released(state), apart=True, seed=place)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SmoothMeanPosterior) and self.to_dict() == other.to_dict()
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _released(state: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[TailCounts, ...], WindowSums]:
+    """Read scales, looks and sums from plain values."""
+    looks = tuple(
+        TailCounts(str(look["kind"]), tuple(map(int, look["counts"])), float(look["scale"]))
+        for look in (mapping("look", item) for item in state["looks"])
+    )
+    given = mapping("sums", state["sums"])
+    numbers = int(given["total"]), int(given["squares"]), tuple(map(int, given["positions"]))
+    first, second = map(float, state["final"])
+    return (first, second), looks, WindowSums(*numbers, int(given["outside"]), float(given["scale"]))

@@ -14,7 +14,7 @@ import numpy as np
 
 from sottovoce.inference.cells.questions import Question
 from sottovoce.inference.cells.smooth_mean_posterior import SmoothMeanPosterior, TailCounts, WindowSums
-from sottovoce.inference.cells.tail_windows import CELLS, FAR, FREE, POSITION, octave_edges
+from sottovoce.inference.cells.tail_windows import CELLS, FAR, FREE, POSITION
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.mechanism import Choices, Mechanism
@@ -24,36 +24,33 @@ from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.lattice import lattice_mu
 from sottovoce.privacy.numbers import Floats, ceil_float
 from sottovoce.privacy.profile import Basis, Profile
-from sottovoce.privacy.promises import Promise
-from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.privacy.promises import Promise, PureDP
 from sottovoce.privacy.relation import REPLACE_ONE, Relation
 from sottovoce.records.facts import Facts, Number
 from sottovoce.records.readings import GroupMoments, HeldRecords, ReadableRecords, Statistics
 from sottovoce.records.readings.base import checked_size
 from sottovoce.records.readings.group_moments import STEPS
 
-_MOST = 2.0**29
+MOST = 2.0**29
 """The most noise, beside one record."""
-_GATE, _EVEN, _OCTAVES = 0.03, 0.06, 0.15
+GATE, EVEN, OCTAVE_COUNTS = 0.03, 0.06, 0.15
 """What parts of ρ count the records far from where the tail would begin, search for the bulk, and count octaves.
 
 They choose windows, and whatever these are the last look holds; what they take widens it by at most 1/√(1 - .24) =
-1.15, and by 1/√.82 = 1.10 where nothing is searched for. A gate of .03 sees a quarter of all records (`_MANY`) at
+1.15, and by 1/√.82 = 1.10 where nothing is searched for. A gate of .03 sees a quarter of all records (`MANY`) at
 √(.03ρ)n/4 deviations of a count: at three, of n = 1,000 at a fifth of (1, 10⁻⁶).
 """
-_FEW_OCTAVES, _FEW_EVEN = 6.0, 8.0
+FEW_OCTAVES, FEW_EVEN = 6.0, 8.0
 """Of fewer records than so many deviations of a count, octaves are not counted, and nothing is searched for."""
-_FAR, _MANY = 8, 0.25
+_FAR, MANY = 8, 0.25
 """Far is beyond an eighth of the way to a bound; where more than so many are, they are no tail."""
 _PARTS = 32
 """A record's position within an octave is told by which of so many even parts it is in."""
 _ATOM = 2.0**-30
 """Records so near to a bound, as a part of the last octave, are at it."""
-_ROUNDED = 1 + 1e-12
+ROUNDED = 1 + 1e-12
 """More than the rounding of a root of a few squares."""
-_IMAGINED = 2**12
-"""Records are imagined to lie evenly within so many even cells, and within octaves."""
-_SLACK = 1 + 2.0**-14
+SLACK = 1 + 2.0**-14
 """More than what rounding t² to whole steps, and the few operations that make up a sensitivity, add to its square."""
 
 
@@ -98,7 +95,7 @@ class SmoothMeans(Mechanism):
         if not isinstance(self.system, Question) or self.system.tails != "smooth":
             raise InvalidValue('this is for a Question of a mean with tails="smooth"')
         object.__setattr__(self, "scale", float(self.scale))
-        if not 0 < self.scale <= _MOST:
+        if not 0 < self.scale <= MOST:
             raise InvalidValue(f"scale must be > 0 and at most 2**29. Got {self.scale!r}")
 
     noise: ClassVar[NoiseKind] = "gaussian"
@@ -110,11 +107,11 @@ class SmoothMeans(Mechanism):
 
     @property
     def _counts_octaves(self) -> bool:
-        return (self.n or 0) >= _FEW_OCTAVES * self.scale * math.sqrt(2 / _OCTAVES)
+        return (self.n or 0) >= FEW_OCTAVES * self.scale * math.sqrt(2 / OCTAVE_COUNTS)
 
     @property
     def _searches(self) -> bool:
-        return (self.n or 0) > _FEW_EVEN * self.scale * math.sqrt(2 / _EVEN)
+        return (self.n or 0) > FEW_EVEN * self.scale * math.sqrt(2 / EVEN)
 
     def _left(self, *spent: float) -> float:
         """Return the scale of a look of sensitivity 1 that is paid with what these parts of ρ leave."""
@@ -146,14 +143,13 @@ class SmoothMeans(Mechanism):
         n = checked_size(n)
         if n is None:
             raise InvalidValue('tails="smooth" needs to know how many records there are, and here that is a secret')
-        if noise not in (None, "gaussian"):
-            raise InvalidValue('tails="smooth" is answered with Gaussian noise, which is not allowed here')
+        check_gaussian(noise, target)
         relation = replace(REPLACE_ONE, unit=target.relation.unit)
 
         def profile(inverse: float) -> Profile:
             return _profile(1 / inverse, relation)
 
-        return cls(system, n, 1 / largest_keeping(profile, target, high=100.0, low=1 / _MOST, name="1/scale"))
+        return cls(system, n, 1 / largest_keeping(profile, target, high=100.0, low=1 / MOST, name="1/scale"))
 
     @classmethod
     def example(cls) -> Self:
@@ -183,16 +179,16 @@ class SmoothMeans(Mechanism):
         known = SmoothMeanPosterior(self.system, int(self.n or 0), self._finals(()))
         spent: tuple[float, ...] = ()
         if self._counts_octaves:
-            spent = (_GATE,)
+            spent = (GATE,)
             known = self._gated(known, seen, rng)
-            far = known.looks[-1].counts[0] > _MANY * known.n
+            far = known.looks[-1].counts[0] > MANY * known.n
             if far and self._searches:
-                spent = (*spent, _EVEN)
+                spent = (*spent, EVEN)
                 even = np.linspace(*known.bounds, CELLS + 1)
-                known = self._counted(known, "even", even, math.sqrt(2 / _EVEN), seen, rng)
+                known = self._counted(known, "even", even, math.sqrt(2 / EVEN), seen, rng)
             known = replace(known, final=self._finals(spent))
             if not far or known.bulk:
-                known = self._counted(known, "octaves", known.octaves, math.sqrt(2 / _OCTAVES), seen, rng)
+                known = self._counted(known, "octaves", known.octaves, math.sqrt(2 / OCTAVE_COUNTS), seen, rng)
         with_octaves = bool(known.looks) and known.looks[-1].kind == "octaves"
         scale = known.final[0 if with_octaves else 1]
         exact, scales = self.sums(known, seen), self.sum_scales(known, scale)
@@ -202,16 +198,14 @@ class SmoothMeans(Mechanism):
         return replace(known, sums=WindowSums(noisy[0], noisy[1], tuple(noisy[2:-1]), noisy[-1], scale))
 
     def _finals(self, spent: tuple[float, ...]) -> tuple[float, float]:
-        return self._left(*spent, _OCTAVES), self._left(*spent)
+        return self._left(*spent, OCTAVE_COUNTS), self._left(*spent)
 
     def _gated(self, known: SmoothMeanPosterior, seen: Any, rng: np.random.Generator) -> SmoothMeanPosterior:
         """Return what is known once the records far from the anchor are counted."""
-        low, high = known.bounds
-        anchor = known.asked_after
-        ends = np.unique([low, anchor - (anchor - low) / _FAR, anchor + (high - anchor) / _FAR, high])
+        ends, (low, _), anchor = far_edges(known), known.bounds, known.asked_after
         counts = self._count(seen, ends)[:-1]
         far = counts.sum() - counts[1 if anchor > low else 0]
-        noise = IntegerNoise("gaussian", self.scale / math.sqrt(_GATE))
+        noise = IntegerNoise("gaussian", self.scale / math.sqrt(GATE))
         look = TailCounts("far", (int(noise.add(np.array([far]), rng)[0]),), noise.scale)
         return replace(known, looks=(*known.looks, look))
 
@@ -235,7 +229,7 @@ class SmoothMeans(Mechanism):
     def sums(self, known: SmoothMeanPosterior, seen: Any) -> list[int]:
         """Return the last look's sums, in whole steps: of t, of t², of positions by octave, and n₀."""
         low, high = known.window.ends
-        edges, cells = _fine_edges(known)
+        edges, cells = fine_edges(known)
         counts = self._count(seen, edges).astype(np.int64)
         outside, total, square = map(int, self._look(seen, self.system.measured_between(low, high))[1:])
         middles = (edges[1:] + edges[:-1]) / 2
@@ -290,19 +284,24 @@ class SmoothMeans(Mechanism):
         return {"scale": self.scale}
 
 
-def expected_smooth_interval(mechanism: SmoothMeans, law: Callable[[Floats], Floats], level: float) -> Floats:
-    """Return the interval that is expected where records lie as a law says, from edges to the parts between them.
+def check_gaussian(noise: NoiseKind | None, target: Promise) -> None:
+    """Refuse other noise than Gaussian, and a promise that no Gaussian noise keeps."""
+    if noise not in (None, "gaussian"):
+        raise InvalidValue('tails="smooth" is answered with Gaussian noise, which is not allowed here')
+    if isinstance(target, PureDP):
+        raise InvalidValue(
+            f'tails="smooth" is answered with Gaussian noise, which keeps no pure promise such as {target}: spend from '
+            "a budget with a delta, as approx:1,1e-6 has, or say closer bounds"
+        )
 
-    They are imagined, looked at and added up once, with noise of a fixed seed.
-    """
-    low, high = mechanism.system.value_bounds
-    edges = np.unique(np.concatenate([np.linspace(low, high, _IMAGINED + 1), octave_edges(low, low, high)]))
-    ranks = (np.arange(mechanism.n or 0) + 0.5) / max(mechanism.n or 0, 1)
-    values = np.interp(ranks, np.r_[0.0, np.cumsum(law(edges))], edges)
-    return mechanism.search(HeldRecords((values,)), seeded_rng(0)).interval(level)
+
+def far_edges(known: SmoothMeanPosterior) -> Floats:
+    """Return the edges of what is near where octaves would begin, and of what is far from there."""
+    (low, high), anchor = known.bounds, known.asked_after
+    return np.unique([low, anchor - (anchor - low) / _FAR, anchor + (high - anchor) / _FAR, high])
 
 
-def _fine_edges(known: SmoothMeanPosterior) -> tuple[Floats, list[tuple[Any, Any]]]:
+def fine_edges(known: SmoothMeanPosterior) -> tuple[Floats, list[tuple[Any, Any]]]:
     """Return edges that cut each octave beyond the window evenly, and of each octave what positions its cells have."""
     window, (low, high) = known.window, known.bounds
     edges, octaves = [np.array([low, *window.ends, high])], []
@@ -327,25 +326,25 @@ def _fine_edges(known: SmoothMeanPosterior) -> tuple[Floats, list[tuple[Any, Any
 
 def _profile(scale: float, relation: Relation) -> Profile:
     """Return what all looks do together: of what may be chosen after a look, that which tells most."""
-    exact = ZeroConcentratedProfile(ceil_float(Fraction(_SLACK) / (2 * Fraction(scale) ** 2)), relation=relation)
+    exact = ZeroConcentratedProfile(ceil_float(Fraction(SLACK) / (2 * Fraction(scale) ** 2)), relation=relation)
 
     def counted(part: float, squares: float) -> float:
         s = scale * math.sqrt(squares / part)
-        return lattice_mu([(squares / s**2 * _SLACK, s)], int(squares))
+        return lattice_mu([(squares / s**2 * SLACK, s)], int(squares))
 
     def added(part: float) -> float:
         s = scale / math.sqrt(part)
         counts = s / math.sqrt(POSITION)
         # A record of no value moves a count, which has the coarsest noise; the other sums have that of many steps.
-        return lattice_mu([(POSITION / s**2 * _SLACK, counts), ((1 - POSITION) / s**2 * _SLACK, counts)], 5)
+        return lattice_mu([(POSITION / s**2 * SLACK, counts), ((1 - POSITION) / s**2 * SLACK, counts)], 5)
 
-    searched = 1 - _GATE - _EVEN
+    searched = 1 - GATE - EVEN
     paths = [
         [added(1.0)],
-        [counted(_GATE, 1.0), added(1 - _GATE)],
-        [counted(_GATE, 1.0), counted(_OCTAVES, 2.0), added(1 - _GATE - _OCTAVES)],
-        [counted(_GATE, 1.0), counted(_EVEN, 2.0), added(searched)],
-        [counted(_GATE, 1.0), counted(_EVEN, 2.0), counted(_OCTAVES, 2.0), added(searched - _OCTAVES)],
+        [counted(GATE, 1.0), added(1 - GATE)],
+        [counted(GATE, 1.0), counted(OCTAVE_COUNTS, 2.0), added(1 - GATE - OCTAVE_COUNTS)],
+        [counted(GATE, 1.0), counted(EVEN, 2.0), added(searched)],
+        [counted(GATE, 1.0), counted(EVEN, 2.0), counted(OCTAVE_COUNTS, 2.0), added(searched - OCTAVE_COUNTS)],
     ]
-    mu = max(math.sqrt(math.fsum(mu * mu for mu in path)) for path in paths) * _ROUNDED
+    mu = max(math.sqrt(math.fsum(mu * mu for mu in path)) for path in paths) * ROUNDED
     return GaussianProfile(mu, basis=Basis.BOUND, relation=relation) if math.isfinite(mu) else exact

@@ -14,7 +14,18 @@ import numpy as np
 from sottovoce.inference.cells.tail_model import TailModel
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["FAR", "FREE", "POSITION", "TailSide", "Window", "anchor_of", "chosen_window", "octave_edges", "sides_of"]
+__all__ = [
+    "FAR",
+    "FREE",
+    "POSITION",
+    "POSITION_APART",
+    "TailSide",
+    "Window",
+    "anchor_of",
+    "chosen_window",
+    "octave_edges",
+    "sides_of",
+]
 
 FREE = 0.69
 """The weight, squared, at which sums of 4(y - ½)² are free beside Σy, y ∈ [0, 1]: d²(1 + 16·FREE(1 - d)²) ≤ 1 for any
@@ -24,6 +35,10 @@ FAR = 0.66
 inside by at most a third of what two of these may, and there is room for its position at half the weight, squared."""
 POSITION = 0.5
 """That weight, squared: of positions within octaves, and of the count of records that have no value."""
+POSITION_APART = 0.33, 0.17
+"""Of a group whose size is not known: the weights, squared, of positions and of the count of its records. A record that
+is not in the group adds nothing, one within the window a² + FREE(4a² - FAR)² ≤ .33, a = y - ½, and .17, one beyond it
+at most .33 and .17; so one that moves to another group moves both groups by no more than ½ + ½, squared."""
 OCTAVES = 14
 _SURE, _PART, _MOST = 12.0, 0.01, 0.5
 """The tail begins where no more records lie than so many deviations of a count, or a hundredth of all; or half."""

@@ -17,6 +17,7 @@ import numpy as np
 from sottovoce.inference.cells.cell_mechanisms import POSTERIORS, Posterior
 from sottovoce.inference.cells.intervals import central, compared
 from sottovoce.inference.cells.questions import OVER_TIME, Question
+from sottovoce.inference.cells.smooth_groups_posterior import SmoothGroupsPosterior
 from sottovoce.inference.cells.smooth_mean_posterior import SmoothMeanPosterior
 from sottovoce.inference.figures import COLOURS, figure, titled, words
 from sottovoce.mechanisms.arviz_groups import arviz_groups
@@ -231,7 +232,8 @@ class Answer(PaperTable):
         """What one must know to read the rows, in words."""
         hidden = _DROWNED if any(row["estimate"] is None for row in self.rows) else None
         asked = self.question
-        assumed = self.posterior.assumption if isinstance(self.posterior, SmoothMeanPosterior) else None
+        smooth = SmoothMeanPosterior | SmoothGroupsPosterior
+        assumed = self.posterior.assumption if isinstance(self.posterior, smooth) else None
         about_values = assumed, asked.bounded, asked.certain_of, asked.whose, asked.ruled_out
         said = (left_out_note(self.posterior), hidden, self._summing(), *about_values)
         about = (

@@ -252,7 +252,9 @@ class Verb:
         if not kinds:
             raise InvalidValue(f"{self.word} is answered with noise: laplace or gaussian, and neither is allowed here")
         noise = NoisyCells.choices[kinds[0]]
-        return mechanism_kind(question).calibrate(question, curator.n, _promise(curator.promise(spend, part)), **noise)
+        return mechanism_kind(question, curator.n).calibrate(
+            question, curator.n, _promise(curator.promise(spend, part)), **noise
+        )
 
     def answer(self, release: Release, entry: int | None, share: float | None, level: float = 0.95) -> Any:
         """Return the answer of a release: a value with `rows`, `table`, `level`, `summary` and `to_dict`."""
@@ -346,7 +348,7 @@ MEAN = Verb(
             "choice",
             "Assume of its tail",
             "smooth: where bounds are far beyond nearly all values, intervals are a half to a third as wide, and the "
-            "answer says what could hide beyond. Without groups.",
+            "answer says what could hide beyond.",
             choices=TAILS,
         ),
     ),

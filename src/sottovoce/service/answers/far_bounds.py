@@ -41,8 +41,8 @@ def far_bounds_note(posterior: Posterior, rows: Sequence[Mapping[str, Any]]) -> 
     if len(rows) == 1 and posterior.n:
         plain = min(plain, _WIDE * _VARIES * (row["estimate"] - low) / math.sqrt(posterior.n))
     closer = math.hypot(plain, math.sqrt(max(width**2 - plain**2, 0.0)) * reach / (high - low))
-    smooth = asked.verb == "mean" and not asked.by and not asked.pool and asked.facts.person is None
-    said = ' (or tails="smooth", which looks for the tail first)' if smooth and posterior.n is not None else ""
+    smooth = asked.verb == "mean" and not asked.pool and not asked.averaged
+    said = ' (or tails="smooth", which looks for the tail first)' if smooth else ""
     return (
         f"most of the width is the noise of a bound as far as {high:,.6g}: one of {low + reach:,.6g} would make it "
         f"about ± {closer:.2g} in place of ± {width:.2g}, if so few values lie beyond that they may count as it{said}"

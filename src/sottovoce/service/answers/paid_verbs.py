@@ -47,7 +47,7 @@ class PaidVerbs(Verbs, BudgetAccount):
         def share(profile: Profile) -> float:
             return max(item.share(price(item, self.claimed(profile))) for item in charged)
 
-        return mechanism_kind(question).calibrate(question, self.n, target, price=share)
+        return mechanism_kind(question, self.n).calibrate(question, self.n, target, price=share)
 
     def answer(
         self,

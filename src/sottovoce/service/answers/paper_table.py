@@ -38,7 +38,7 @@ _NOISE = {
 }
 _DEFINED = "Dwork, McSherry, Nissim and Smith, Calibrating Noise to Sensitivity in Private Data Analysis, TCC 2006"
 _LOOKS = "Bun and Steinke, Concentrated Differential Privacy, TCC 2016-B"
-_SEARCH, _SMOOTH = "quantile search", "smooth means"
+_SEARCH, _SMOOTH = "quantile search", ("smooth means", "smooth group means")
 NOT_KNOWN = "not known"
 """Printed where noise hides a row: the middle of all that there can be is no estimate."""
 
@@ -205,7 +205,7 @@ def _added(mechanism: Mapping[str, Any], posterior: Any) -> tuple[str, str]:
             )
         times = f"in {len(mechanism['entries'])} answers" if "entries" in mechanism else "once"
         return f"The statistics it rests on were released {times} with {name}.", cited
-    if mechanism.get("mechanism") == _SMOOTH:
+    if mechanism.get("mechanism") in _SMOOTH:
         looks = len(posterior.looks)
         return (
             f"The column's tail was looked for in {looks} round{'' if looks == 1 else 's'} of counts, then values were "

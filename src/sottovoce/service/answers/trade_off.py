@@ -20,7 +20,9 @@ from sottovoce.inference.cells.intervals import checked_level
 from sottovoce.inference.cells.noisy_cells import NoisyCells
 from sottovoce.inference.cells.quantile_forecast import expected_intervals
 from sottovoce.inference.cells.questions import Question
-from sottovoce.inference.cells.smooth_means import SmoothMeans, expected_smooth_interval
+from sottovoce.inference.cells.smooth_forecast import expected_group_intervals, expected_smooth_interval
+from sottovoce.inference.cells.smooth_group_means import SmoothGroupMeans
+from sottovoce.inference.cells.smooth_means import SmoothMeans
 from sottovoce.inference.cells.survival_question import SurvivalQuestion
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
@@ -192,7 +194,8 @@ class TradeOff:
 
         if isinstance(mechanism, SmoothMeans):
             return expected_smooth_interval(mechanism, law, self.level)
-
+        if isinstance(mechanism, SmoothGroupMeans):
+            return expected_group_intervals(mechanism, sizes, law, self.level)
         return expected_intervals(mechanism, sizes, law, self.level)
 
     @cached_property
@@ -213,7 +216,7 @@ class TradeOff:
             purse: Any = self.budget
             target = purse.share(share)
             n = None if target.relation.hides_n else self.n
-            self._made[share] = mechanism_kind(self.question).calibrate(self.question, n, target, price=purse.cost)
+            self._made[share] = mechanism_kind(self.question, n).calibrate(self.question, n, target, price=purse.cost)
         return self._made[share]
 
     def _success(self, share: float) -> float:
@@ -232,7 +235,7 @@ class TradeOff:
             ways = ["accept a wider interval"]
             ways += ["ask about fewer groups"] if self.question.by else []
             ways += ["state closer bounds"] if self.question.verb not in ("proportion", "counts") else []
-            if self.question.verb == "mean" and not self.question.by and self.question.tails != "smooth":
+            if self.question.verb == "mean" and not self.question.averaged and self.question.tails != "smooth":
                 ways += ['assume a smooth tail where bounds are far (tails="smooth")']
             column = self.question.columns_asked[0]
             if isinstance(self.question.facts[column], Number) and column not in self.imagined.columns:
