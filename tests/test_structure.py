@@ -109,3 +109,13 @@ def test_paths_of_before_lead_to_the_same_modules(before: str) -> None:
     assert module.__name__ != f"sottovoce.{before}"
     assert module.__spec__ is not None
     assert module.__spec__.name == module.__name__
+
+
+def test_the_picture_of_the_wings_is_up_to_date() -> None:
+    """Run ``python docs/draw_wings.py`` where this fails."""
+    from docs.draw_wings import PICTURE, layers, picture
+
+    assert PICTURE.read_text(encoding="utf-8") == picture()
+    rooms = {(wing, room) for wing, rows in layers().items() for row in rows for room in row}
+    source = Path(__file__).parents[1] / "src" / "sottovoce"
+    assert rooms == {(path.parts[-3], path.parts[-2]) for path in source.glob("*/*/__init__.py")}
