@@ -19,6 +19,7 @@ _EXTRAS = {
     **dict.fromkeys(("jax", "jaxlib", "sklearn", "formulaic"), "regression"),
     **dict.fromkeys(("matplotlib", "arviz"), "plots"),
     **dict.fromkeys(("authlib", "joserfc"), "oidc"),
+    "opentelemetry": "telemetry",
     "mcp": "agents",
     **dict.fromkeys(("deltalake", "pyiceberg"), "lakes"),
     "numpyro": "models",

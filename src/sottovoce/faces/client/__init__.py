@@ -1,5 +1,6 @@
 """The client: ask a server as one asks a curator. Needs nothing but the library itself."""
 
+from sottovoce.faces.client.async_client import AsyncClient
 from sottovoce.faces.client.client import Client
 from sottovoce.faces.client.errors import (
     AnswerLost,
@@ -13,6 +14,7 @@ from sottovoce.faces.client.errors import (
 
 __all__ = [
     "AnswerLost",
+    "AsyncClient",
     "Client",
     "NotAllowed",
     "NotAuthenticated",

@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from sottovoce.faces.client.errors import NotAllowed, NotFound, ServerUnreachable
 from sottovoce.faces.client.reach import LIMITED, covers, of_periods, reach
@@ -312,6 +312,16 @@ class Client(Verbs):
     def dummy(self, n: int = 100, seed: int = 0, *, missing: float = 0.0) -> Any:
         """Return a data frame of made-up records of the same shape, to try code on: from the facts alone, free."""
         return self.facts.dummy(n, seed, missing=missing)
+
+    def close(self) -> None:
+        """Forget the token: nothing more is asked with this client."""
+        self._wire.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def __repr__(self) -> str:
         return f"Client({self.dataset!r} at {self._wire.url}, n={'private' if self.n is None else f'{self.n:,}'})"

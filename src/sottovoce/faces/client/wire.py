@@ -68,13 +68,18 @@ class Wire:
             raise InvalidValue("a token is the text that `sottovoce tokens create` showed")
         if isinstance(tries, bool) or not isinstance(tries, int) or tries < 1:
             raise InvalidValue(f"tries must be a whole number, at least 1. Got {tries!r}")
-        self.url, self._token, self._timeout = url.rstrip("/"), token.strip(), timeout
+        self.url, self._timeout = url.rstrip("/"), timeout
+        self._token: str | None = token.strip()
         self._tries, self._sleep = tries, sleep
         handlers: list[Any] = [_Stay] if context is None else [_Stay, urllib.request.HTTPSHandler(context=context)]
         self._opener = urllib.request.build_opener(*handlers)
 
     def __repr__(self) -> str:
         return f"Wire({self.url!r})"
+
+    def close(self) -> None:
+        """Forget the token: nothing is sent from now on."""
+        self._token = None
 
     def get(self, *path: str, parameters: Sequence[tuple[str, str]] = ()) -> Any:
         """Return what the server says of a thing."""
@@ -102,6 +107,8 @@ class Wire:
         raise AssertionError  # never reached: the last turn returns or raises
 
     def _once(self, method: str, path: tuple[str, ...], body: Any, headers: dict[str, str], query: str) -> Any:
+        if self._token is None:
+            raise InvalidValue("this client was closed; open another")
         address = "/".join([self.url, "api", "v1", *(quote(part, safe="") for part in path)])
         address += f"?{query}" if query else ""
         content = None if body is None else json.dumps(body, allow_nan=False).encode()

@@ -76,6 +76,7 @@ def create_app(config: Config) -> FastAPI:
         failures=app.state.failures,
         behind_proxy=config.tls is None and not is_loopback(config.host),
         prefix=config.path_prefix,
+        tracing=service.tracing,
     )
     return app
 

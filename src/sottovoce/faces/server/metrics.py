@@ -46,6 +46,12 @@ class Metrics:
         self._seconds = Histogram(
             "sottovoce_request_seconds", "Seconds that requests took.", ("route", "method"), registry=self._registry
         )
+        self._query_seconds = Histogram(
+            "sottovoce_source_query_seconds",
+            "Seconds until the tick at which what was read and noised was told, by data set.",
+            ("dataset",),
+            registry=self._registry,
+        )
 
     def count(self, name: str, **labels: str) -> None:
         """Count one event."""
@@ -55,6 +61,10 @@ class Metrics:
     def observe(self, seconds: float, *, route: str, method: str) -> None:
         """Note how long a request took."""
         self._seconds.labels(route=route, method=method).observe(seconds)
+
+    def observe_query(self, seconds: float, dataset: str) -> None:
+        """Note how long after its question a query was told of, which is a tick of the grid."""
+        self._query_seconds.labels(dataset=dataset).observe(seconds)
 
     def text(self, gauges: Iterable[tuple[str, str, dict[str, str], float]]) -> str:
         """Return all metrics and the given gauges (name, help, labels, value) in Prometheus' text format."""

@@ -27,6 +27,7 @@ from sottovoce.faces.server.receipts import Signer
 from sottovoce.faces.server.release_workers import ReleaseWorkers, quietly
 from sottovoce.faces.server.response_builder import ResponseBuilder
 from sottovoce.faces.server.tokens import Caller
+from sottovoce.faces.server.tracing import Tracing
 from sottovoce.faces.server.verbs import VerbQuestion
 from sottovoce.faces.server.work_queue import Receive, WorkQueue, while_there
 from sottovoce.mechanisms import Release
@@ -60,6 +61,7 @@ class PaidAnswers(ABC):
     config: Config
     ledger: Ledger
     metrics: Metrics
+    tracing: Tracing
     grid: TickGrid
     readiness: Readiness
     signer: Signer
@@ -105,7 +107,7 @@ class PaidAnswers(ABC):
     async def _ask(
         self, caller: Caller, name: str, question: Asking, key: str | None, receive: Receive | None
     ) -> dict[str, Any]:
-        start = self.grid.now()
+        start, verb = self.grid.now(), question.verb if isinstance(question, VerbQuestion) else None
         dataset = self._dataset(caller, "ask", name)
         part = dataset.parts.get(caller.analyst)
         if part is None:
@@ -122,9 +124,10 @@ class PaidAnswers(ABC):
                 return await self._repeated(caller, name, earlier, question)
             if dataset.grows and not await self._asked_before(part, key):
                 start = await self._reached(dataset, start, dataset.curator.ensure_available)
-            paid = await self._clerk.write(
-                lambda: dataset.curator.reserving(priced, key=key, who=caller.analyst), _same, start
-            )
+            with self.tracing.span("charge", dataset=name, verb=verb):
+                paid = await self._clerk.write(
+                    lambda: dataset.curator.reserving(priced, key=key, who=caller.analyst), _same, start
+                )
         except SourceUnavailable as error:
             self.readiness.note_reach(name, error)
             raise SourceUnavailable(_OUT_OF_REACH.format(name)) from None
@@ -134,7 +137,9 @@ class PaidAnswers(ABC):
             release = paid.release
             entry, shown = await self.run(self._told_before, dataset, part, caller.analyst, paid)
         else:
-            built = await self._makers.make(dataset.curator, paid, lambda: self._tick(name, start))
+            with self.tracing.span("query", dataset=name, verb=verb):  # which ends at a tick, and so tells no more
+                built = await self._makers.make(dataset.curator, paid, lambda: self._tick(name, start))
+            self.metrics.observe_query(self.grid.now() - start, name)
             if isinstance(built, Exception):
                 await self.run(self._lose, dataset, paid, built)
                 raise AnswerLost(_WAITS if isinstance(built, SourceLost) else _LOST) from None
@@ -142,7 +147,8 @@ class PaidAnswers(ABC):
             entry, shown = await self._record(caller, dataset, part, priced, built, start)
         if isinstance(question, ServerQuestion):  # whose release says it all
             return shown
-        shown |= await self._told(question.told, release, entry, part)
+        with self.tracing.span("inference", dataset=name, verb=verb):
+            shown |= await self._told(question.told, release, entry, part)
         if earlier is not None and not isinstance(paid, RecordedRelease):
             shown |= {"earlier": earlier, "notes": [*shown["notes"], repeat_note(earlier)]}
         return shown

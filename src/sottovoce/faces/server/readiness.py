@@ -63,6 +63,11 @@ class Readiness:
         with self._turn:
             self._states[dataset].lost = 0
 
+    def reachable(self, dataset: str) -> bool:
+        """Return whether the records of a data set answered when they were last looked at."""
+        with self._turn:
+            return self._states[dataset].reachable
+
     def problem(self) -> str | None:
         """Return what is wrong, without names: whoever asks for it shows no token."""
         now = time.monotonic()

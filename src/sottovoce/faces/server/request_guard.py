@@ -17,6 +17,7 @@ from sottovoce.faces.server.http_errors import problem
 from sottovoce.faces.server.logs import log_failure, log_request
 from sottovoce.faces.server.metrics import Metrics
 from sottovoce.faces.server.pacing import Bucket
+from sottovoce.faces.server.tracing import Tracing
 
 __all__ = ["HEADERS", "RequestGuard"]
 
@@ -37,6 +38,7 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 _METHOD = re.compile(r"[A-Z]{1,10}")
+_TRACE = (b"traceparent", b"tracestate")
 _PATIENCE = 20.0
 """Seconds in which a request's body must have come."""
 
@@ -57,8 +59,10 @@ class RequestGuard:
         failures: Bucket,
         behind_proxy: bool = False,
         prefix: str = "",
+        tracing: Tracing,
     ) -> None:
         self._app, self._limits, self._metrics = app, limits, metrics
+        self._tracing = tracing
         self._behind_proxy, self._prefix = behind_proxy, prefix
         self._addresses, self._failures = Bucket(limits.address_requests_per_minute), failures
         self._identities = _identities()
@@ -89,6 +93,14 @@ class RequestGuard:
                 message["headers"] = [*given, *ours, (b"x-request-id", identity.encode())]
             await send(message)
 
+        with self._tracing.request(_method(scope), _trace_of(scope)) as ended:
+            try:
+                await self._served(scope, receive, sending, lambda: status)
+            finally:
+                self._note(scope, identity, status, time.monotonic() - start)
+                ended |= {"http.route": _route(scope), "http.response.status_code": status}
+
+    async def _served(self, scope: Scope, receive: Receive, sending: Send, status: Callable[[], int]) -> None:
         try:
             refusal = await self._admitted(scope, receive)
             if isinstance(refusal, Response):
@@ -97,11 +109,9 @@ class RequestGuard:
                 await self._app(scope, refusal, sending)
         except Exception as error:  # nothing of it reaches the caller, and only its kind and place the log
             log_failure(error)
-            if not status:
+            if not status():
                 fault = problem(500, "fault", "something went wrong on our side; it was written to the log")
                 await fault(scope, receive, sending)
-        finally:
-            self._note(scope, identity, status, time.monotonic() - start)
 
     async def _admitted(self, scope: Scope, receive: Receive) -> Response | Receive:
         """Return the refusal of a request, or a way to receive its body, which has come whole and is small."""
@@ -129,9 +139,8 @@ class RequestGuard:
         return _replay(body, receive)
 
     def _note(self, scope: Scope, identity: str, status: int, seconds: float) -> None:
-        route = getattr(scope.get("route"), "path", "none")
+        route, method = _route(scope), _method(scope)
         caller = scope.get("state", {}).get("caller")
-        method = scope["method"] if _METHOD.fullmatch(scope["method"]) else "other"
         self._metrics.count("requests", route=route, method=method, status=str(status))
         self._metrics.observe(seconds, route=route, method=method)
         log_request(
@@ -144,6 +153,19 @@ class RequestGuard:
             token=None if caller is None else caller.token,
             address=scope["client"][0] if scope.get("client") else None,
         )
+
+
+def _route(scope: Scope) -> str:
+    return str(getattr(scope.get("route"), "path", "none"))
+
+
+def _method(scope: Scope) -> str:
+    return scope["method"] if _METHOD.fullmatch(scope["method"]) else "other"
+
+
+def _trace_of(scope: Scope) -> dict[str, str]:
+    """Return the headers that name the trace of a request."""
+    return {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in _TRACE}
 
 
 def _identities() -> Iterator[str]:

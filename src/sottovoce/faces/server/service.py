@@ -25,6 +25,7 @@ from sottovoce.faces.server.receipts import Signer
 from sottovoce.faces.server.release_workers import ReleaseWorkers, quietly
 from sottovoce.faces.server.response_builder import left_of
 from sottovoce.faces.server.tokens import SESSION, Caller, Tokens, caller_of, caller_with
+from sottovoce.faces.server.tracing import tracing_from_environment
 from sottovoce.faces.server.verbs import VerbQuestion, contrast_of, told_as, told_of
 from sottovoce.faces.server.work_queue import WorkQueue
 from sottovoce.inference.cells.intervals import checked_level
@@ -67,6 +68,8 @@ class Service(PaidAnswers):
         self.metrics, self.grid = Metrics(), TickGrid(config.limits.answer_grid)
         with contextlib.ExitStack() as opened:
             self.signer = Signer(config.signing_key)
+            self.tracing = tracing_from_environment()
+            opened.callback(self.tracing.close)
             if config.oidc is not None:
                 self.provider  # noqa: B018 - what is not installed is told now
             self.tokens = opened.enter_context(Tokens(config.tokens))
@@ -309,8 +312,13 @@ class Service(PaidAnswers):
 
     def metrics_text(self) -> str:
         """Return the counters, and how much of each budget is spent, in Prometheus' text format."""
-        gauges = []
+        gauges: list[tuple[str, str, dict[str, str], float]] = []
         for name, dataset in self._datasets.items():
+            of_source = {"dataset": name}
+            up = float(self.readiness.reachable(name))
+            gauges.append(("source_up", "Whether the records answered when last looked at.", of_source, up))
+            if dataset.curator.n is not None:
+                gauges.append(("source_rows", "Records, where that is public.", of_source, float(dataset.curator.n)))
             for analyst, budget in [("", dataset.budget), *dataset.parts.items()]:
                 share = float(self.ledger.spent(budget)) / budget.limit if budget.limit else 1.0
                 gauges.append(("spent_share", "Share of a budget spent.", {"dataset": name, "analyst": analyst}, share))
