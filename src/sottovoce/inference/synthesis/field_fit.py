@@ -145,7 +145,7 @@ class FieldFit:
         variances = tuple(float(self._variance[at.start]) for at, _ in even)
         return [at for at, _ in even], OverlappingTables(tuple(item.clique for _, item in even), shapes, variances)
 
-    def _agreeing(self, seen: Floats) -> Floats:
+    def agreeing(self, seen: Floats) -> Floats:
         """Return counts of which whole tables agree: the estimate is the same, and far quicker to come to."""
         places, tables = self._tables
         result = seen.copy()
@@ -171,7 +171,7 @@ class FieldFit:
 
     def _solved(self, seen: Floats, start: Floats, metric: Metric, steps: int) -> Floats:
         """Return the multipliers given counts seen, (draws, counts), beginning at `start`."""
-        seen = self._agreeing(seen)
+        seen = self.agreeing(seen)
         # A dual that may fall by t leaves a share μ off by about √(2tμ).
         tolerance = _CLOSE**2 / 2 * float(np.sum(self._variance / self._usual))
         block = max(_HELD // max(self.tree.total_cells, self._seen.size, 1), 1)

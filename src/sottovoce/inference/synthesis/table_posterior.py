@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sottovoce.inference.cells.questions import Question
 from sottovoce.inference.synthesis.counted_cells import CountedCells
 from sottovoce.inference.synthesis.field_fit import FieldFit
+from sottovoce.inference.synthesis.linear_evidence import LinearEvidence, non_negative_interval, share_interval
 from sottovoce.inference.synthesis.noisy_marginal import NoisyMarginal
 from sottovoce.inference.synthesis.table_columns import TableColumns
 from sottovoce.privacy.errors import InvalidValue
@@ -122,8 +123,11 @@ class TablePosterior:
                 seen.update(np.ascontiguousarray(part).tobytes())
         return seen.hexdigest()
 
+    def _seed(self, purpose: str) -> int:
+        return int(hashlib.sha256(f"{self.digest} {purpose}".encode()).hexdigest()[:16], 16)
+
     def _rng(self, purpose: str) -> np.random.Generator:
-        return seeded_rng(int(hashlib.sha256(f"{self.digest} {purpose}".encode()).hexdigest()[:16], 16))
+        return seeded_rng(self._seed(purpose))
 
     @cached_property
     def _shares(self) -> Floats:
@@ -176,35 +180,47 @@ class TablePosterior:
     # What is known of a question.
 
     def rows(self, question: Question, level: float) -> list[dict[str, Any]]:
-        """Return what is known of shares or counts, a row each, with intervals; refuse what no release keeps."""
+        """Return what is known of shares or counts, a row each, with intervals; refuse what no release keeps.
+
+        Estimates are the field's, and so add up. Intervals are those of the counts by themselves, where these tell it,
+        else of draws of the field; each has the estimate in it.
+        """
+        counted, home = self._asked(question)
+        means = self.n * self._cells(self.fit.means, counted, home)
+        (estimate,) = _of(question, means)
+        direct = self._direct(counted)
+        draws = self.n * self._cells(self._shares, counted, home) if direct is None else direct
+        ends = non_negative_interval if question.verb == "counts" else share_interval
+        low, high = ends(_of(question, draws), level)
+        return [
+            dict(zip(question.label_names, label, strict=True))
+            | {"estimate": float(value), "low": float(min(a, value)), "high": float(max(b, value))}
+            for label, value, a, b in zip(question.labels, estimate, low, high, strict=True)
+        ]
+
+    def by_itself(self, question: Question) -> bool:
+        """Say whether counts tell a question by themselves: then intervals of rare cells hold as often as others."""
+        return self._direct(self._asked(question)[0]) is not None
+
+    def _asked(self, question: Question) -> tuple[CountedCells, tuple[str, ...]]:
         if question.verb not in ("proportion", "counts"):
             raise InvalidValue(f"what was released is known as shares and counts, and this asks for a {question.verb}")
         counted = CountedCells.of(question)
-        home = self._home(counted)
-        draws = self._counted_draws(counted, home)
-        if question.verb == "proportion":
-            groups = draws[:, :-1].reshape(len(draws), question.groups.size, -1)
-            total = groups.sum(axis=2, keepdims=True)
-            groups = groups / np.where(total > 0, total, 1.0)
-            values = groups.reshape(len(draws), -1) if question.each_value else groups[:, :, -1]
-        else:
-            values = self.n * draws[:, :-1]
-        values = values[:, question.places]
-        low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        return [
-            dict(zip(question.label_names, label, strict=True))
-            | {"estimate": float(estimate), "low": float(a), "high": float(b)}
-            for label, estimate, a, b in zip(question.labels, values.mean(axis=0), low, high, strict=True)
-        ]
+        return counted, self._home(counted)
 
-    def _counted_draws(self, counted: CountedCells, home: tuple[str, ...]) -> Floats:
-        """Return draws of the shares of the cells of a question, that of none last."""
+    @cached_property
+    def _evidence(self) -> LinearEvidence:
+        return LinearEvidence(self.fit, self._seed("evidence"))
+
+    def _direct(self, counted: CountedCells) -> Floats | None:
+        """Return draws of the counts of a question's cells, that of none last, by noisy counts alone."""
+        return self._evidence.draws(counted.clique, counted.place(self.columns), counted.size + 1)
+
+    def _cells(self, shares: Floats, counted: CountedCells, home: tuple[str, ...]) -> Floats:
+        """Return the shares of the cells of a question, that of none last, given those of all cliques' cells."""
         place = counted.place(self.columns)
-        table = self._table(self._shares, home, counted.clique)
-        result = np.zeros((len(table), counted.size + 1))
-        for cell in range(counted.size + 1):
-            result[:, cell] = table[:, place == cell].sum(axis=1)
-        return result
+        table = self._table(shares, home, counted.clique)
+        return np.stack([table[:, place == cell].sum(axis=1) for cell in range(counted.size + 1)], axis=1)
 
     def _table(self, shares: Floats, home: tuple[str, ...], names: Sequence[str]) -> Floats:
         """Return the shares of the cells of some columns of a clique, (draws, cells)."""
@@ -286,10 +302,25 @@ class TablePosterior:
             homes = [home for home in self._cliques if set(pair) <= set(home)]
             error, kept = math.nan, self.kept(pair)
             if kept:
-                shares = self._table(self._shares, homes[0], pair)
+                cells = math.prod(self.columns.shape(pair))
+                counts = self._evidence.draws(pair, np.arange(cells), cells)
+                shares = self._table(self._shares, homes[0], pair) if counts is None else counts / self.n
                 error = float(np.abs(shares - shares.mean(axis=0)).sum(axis=1).mean() / 2)
             result.append({"first": pair[0], "second": pair[1], "kept": kept, "error": error})
         return result
+
+
+def _of(question: Question, counts: Floats) -> Floats:
+    """Return what a question asks for, given draws of the counts of its cells, that of none last."""
+    values = counts[:, :-1]
+    if question.verb == "proportion":
+        groups = values.reshape(len(counts), question.groups.size, -1)
+        total = groups.sum(axis=2, keepdims=True)
+        # Where a group may well be empty its shares may be any: those of its draws are spread over all of 0 to 1.
+        spread = np.linspace(0, 1, len(counts))[:, None, None] if len(counts) > 1 else np.zeros((1, 1, 1))
+        groups = np.clip(np.where(total > 0, groups / np.where(total > 0, total, 1.0), spread), -1, 2)
+        values = groups.reshape(len(counts), -1) if question.each_value else groups[:, :, -1]
+    return np.asarray(values[:, question.places])
 
 
 def _typed(values: Any, parts: Any) -> Any:

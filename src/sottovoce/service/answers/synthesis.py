@@ -12,7 +12,7 @@ from typing import Any
 from sottovoce.inference.cells.groups import shown
 from sottovoce.inference.synthesis.table_posterior import TablePosterior
 
-__all__ = ["KnownAnswer", "Synthesis"]
+__all__ = ["RARE", "KnownAnswer", "Synthesis"]
 
 _NOTHING_ELSE = (
     "Use combine() for every analysis: one table taken for data is far too sure of itself.",
@@ -20,6 +20,8 @@ _NOTHING_ELSE = (
     "No row is a person's: do not look anybody up, and do not link the tables to others.",
     "Extremes and the order of rows tell nothing; of cells that are hardly above the noise intervals are too narrow.",
 )
+
+RARE = "these cells are known through others: intervals of those that are hardly above the noise are too narrow"
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +40,8 @@ class KnownAnswer:
         The columns that name a row.
     entries
         The entries of the ledger that it rests on.
+    notes
+        What one must know to read them.
     """
 
     question: str
@@ -45,6 +49,7 @@ class KnownAnswer:
     level: float
     label_names: tuple[str, ...]
     entries: tuple[int, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def table(self) -> Any:
@@ -60,12 +65,15 @@ class KnownAnswer:
             name = " / ".join(shown(row[label]) for label in self.label_names)
             lines.append(f"  {name + ': ' if name else ''}{_ends(row)}")
         entries = ", ".join(map(str, self.entries))
-        return "\n".join([*lines, f"{100 * self.level:g} % intervals, from entries {entries}; nothing was spent"])
+        return "\n".join(
+            [*lines, *self.notes, f"{100 * self.level:g} % intervals, from entries {entries}; nothing was spent"]
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as plain values."""
         rows = [dict(row) for row in self.rows]
-        return {"question": self.question, "level": self.level, "rows": rows, "entries": list(self.entries)}
+        said = {"question": self.question, "level": self.level, "rows": rows, "entries": list(self.entries)}
+        return said | {"notes": list(self.notes)}
 
     def __repr__(self) -> str:
         return self.summary()

@@ -20,7 +20,7 @@ from sottovoce.privacy.numbers import shown, whole
 from sottovoce.records.facts import Facts
 from sottovoce.service.answers.budget_account import Spend
 from sottovoce.service.answers.paid_verbs import PaidVerbs
-from sottovoce.service.answers.synthesis import KnownAnswer, Synthesis
+from sottovoce.service.answers.synthesis import RARE, KnownAnswer, Synthesis
 from sottovoce.service.ledger import Budget
 from sottovoce.service.ledger.charging import price
 
@@ -63,7 +63,8 @@ class ReleasedPicture(PaidVerbs):
         wanted, asked = checked_level(level), self._question_of(question)
         posterior, entries, _ = self._picture()
         rows = posterior.rows(asked, wanted)
-        return KnownAnswer(asked.describe(), tuple(rows), wanted, tuple(asked.label_names), entries)
+        notes = () if posterior.by_itself(asked) else (RARE,)
+        return KnownAnswer(asked.describe(), tuple(rows), wanted, tuple(asked.label_names), entries, notes)
 
     def synthesize(
         self,
