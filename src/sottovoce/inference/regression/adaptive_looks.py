@@ -271,7 +271,8 @@ class AdaptiveLooks(Mechanism):
         last = next(look.look for look in reversed(path.looks) if "information" in look.scales)
         misses = posterior.misfit if system.misses else path[-1][0].misses
         shown = misses, posterior.full, tuple(path.looks)
-        return Coefficients.from_belief(system, belief, plain, _cut_at(system, last), *shown)
+        result = Coefficients.from_belief(system, belief, plain, _cut_at(system, last), *shown)
+        return replace(result, dispersion=posterior.dispersion)
 
     # The attack.
 

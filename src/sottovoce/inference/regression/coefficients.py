@@ -43,6 +43,8 @@ class Coefficients:
     full
         Which part of counts is as large as their public bound, or would be larger, or of all that is counted would lie
         beyond it where that is more, as far as was learned; None of other regressions.
+    dispersion
+        Of counts a mean, a deviation and a shape that tell of α (`overdispersion`); None where it is not told.
     looks
         The noisy looks it was concluded from, for any inference to come; none where an earlier version released it.
 
@@ -64,6 +66,7 @@ class Coefficients:
     misses: float | None = None
     full: float | None = None
     looks: tuple[ReleasedLook, ...] = ()
+    dispersion: tuple[float, float, float] | None = None
 
     @classmethod
     def from_belief(
@@ -130,6 +133,18 @@ class Coefficients:
         sds = np.sqrt(np.maximum(np.diagonal(self.covariances, axis1=1, axis2=2), 0.0))
         return _quantiles(_ends(level), self.weights, self.means, sds, near).T
 
+    def overdispersion(self, level: float = 0.95) -> tuple[float, float, float] | None:
+        """Return the median and the interval of α, with which counts of mean μ vary by μ + αμ² (negative binomial).
+
+        α is 0 where they vary as a Poisson law's. None where all looks could not be told by one likelihood.
+        """
+        if self.dispersion is None:
+            return None
+        mean, sd, shape = self.dispersion
+        u = mean + sd * special.ndtri([0.5, *_ends(level)])
+        median, low, high = np.expm1(-special.log_ndtr(-u) / shape).tolist()
+        return median, low, high
+
     def combined(self, weights: Floats, level: float = 0.95) -> tuple[float, float, float, float]:
         """Return the median, the sd and the ends of the interval of Σ weights·coefficients.
 
@@ -173,6 +188,7 @@ class Coefficients:
         arrays["plain_sd"] = [None if math.isnan(sd) else sd for sd in self.plain_sd.tolist()]
         shown = {"cut": self.cut, "misses": self.misses, "full": self.full}
         arrays |= {name: value for name, value in shown.items() if value is not None}
+        arrays |= {"dispersion": list(self.dispersion)} if self.dispersion is not None else {}
         arrays |= {"looks": [look.to_dict() for look in self.looks]} if self.looks else {}
         return {"posterior": "coefficients", "formula": self.formula.to_dict(), "terms": self.terms} | arrays
 
@@ -183,6 +199,9 @@ class Coefficients:
             names = ("weights", "means", "covariances", "plain_sd")
             arrays: dict[str, Any] = {name: np.asarray(state[name], dtype=np.float64) for name in names}
             arrays |= {name: float(state[name]) for name in ("cut", "misses", "full") if state.get(name) is not None}
+            if (varied := state.get("dispersion")) is not None:
+                mean, sd, shape = map(float, varied)
+                arrays["dispersion"] = mean, sd, shape
             formula = Formula.from_dict(state["formula"])
             return Coefficients(formula, **arrays, looks=read_looks(state.get("looks", ()), formula))
 

@@ -101,6 +101,8 @@ class JointPosterior:
         Whether what was released lies as near to what is expected as it should.
     latent
         The mode of all latents.
+    dispersion
+        Of counts the mean and deviation of a normal u, and a shape s: log(1 + α) = −log Φ(−u)/s, α their dispersion.
     """
 
     weights: Floats
@@ -113,6 +115,7 @@ class JointPosterior:
     full: float | None
     explained: bool
     latent: Floats
+    dispersion: tuple[float, float, float] | None = None
 
     @property
     def mean(self) -> Floats:
@@ -204,9 +207,20 @@ class _Nested:
         weights, means, covariances, unlearned = self._mixture(u, near, tau, axes)
         misfit = tau if not self.misses else float(axes[0].weights @ [self.tau(value) for value in axes[0].values])
         hidden_entries = self._hidden_entries(u, near, axes)
-        return JointPosterior(
-            weights, means, covariances, self._plain(u), hidden_entries, unlearned, misfit, full, explained, u
-        )
+        mixture = weights, means, covariances, self._plain(u)
+        varied = self._dispersion(u, near, axes)
+        return JointPosterior(*mixture, hidden_entries, unlearned, misfit, full, explained, u, varied)
+
+    def _dispersion(self, u: Floats, near: Quadratic, axes: Sequence[_Axis]) -> tuple[float, float, float] | None:
+        """Return what is known of how much counts vary, by the grid of it where there is one."""
+        place, shape = self.model.missing + 1, float(self.priors.count_dispersion_shape)
+        if not self.model.counts:
+            return None
+        grid = next((axis for axis in axes if axis.place == place), None)
+        if grid is None:
+            return float(u[place]), math.sqrt(np.linalg.inv(near.metric)[place, place]), shape
+        mean = float(grid.weights @ grid.values)
+        return mean, math.sqrt(float(grid.weights @ (grid.values - mean) ** 2)), shape
 
     def _leaning(self, u: Floats, near: Quadratic) -> tuple[Floats, Quadratic]:
         """Return the best of the mode that was found and of those where residuals lean far to one side."""

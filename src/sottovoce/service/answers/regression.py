@@ -94,6 +94,8 @@ _REACHING = (
 that is told of them."""
 _PER = "rates are per unit of {}, e to the intercept where all terms are zero"
 """Said of counts with an exposure."""
+_VARIED = "overdispersion: counts of mean μ vary by μ + αμ² (negative binomial), α = {} ({}: {} to {}); 0 is Poisson's"
+"""Said of counts."""
 _NAMED = 6
 """So many terms are named that noise hides."""
 
@@ -247,6 +249,11 @@ class Regression(PaperTable):
         if cut is not None:
             said = question.model.cutting if question.sees_tails else question.model.unmeasured
             result.append(said.format(cut))
+        if (varied := self.posterior.overdispersion(self.level)) is not None:
+            cells = self.formatted(
+                dict(zip(("estimate", "sd", "low", "high"), (varied[0], 0.0, *varied[1:]), strict=True))
+            )
+            result.append(_VARIED.format(cells[0], percent(self.level), cells[2], cells[3]))
         if (self.posterior.full or 0.0) > _OFTEN:
             high = float(question.response.high)  # type: ignore[attr-defined]
             result.append(_REACHING.format(high, high))
