@@ -115,7 +115,7 @@ def test_a_misspelt_column_is_named_where_the_extra_is_not_there(monkeypatch: py
 @pytest.mark.parametrize(
     "terms",
     [
-        *("scale(age)", "center(age)", "bs(age, df=4)", "poly(age, 2)", "np.log(age)", "exp(age)", "{age + 1}"),
+        *("scale(age)", "bs(age, knots=[30])", "poly(age, 2)", "np.log(age)", "exp(age)", "{age + 1}"),
         *("C(ward, Treatment('B'))", "__import__('os').getcwd()", "lag(age)", "Q('age')", "weight", "seen", "smoker"),
         *("(age | ward)", "(1 | sex)", "(1 | age)", "(1|ward) + (1|ward)", "age +* 2", ".", "2:age", "age | ward"),
         *("C(age)", "age**2", "sex + age ^ 2"),

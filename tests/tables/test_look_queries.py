@@ -8,6 +8,7 @@ import pytest
 
 from sottovoce.records.facts import Category, Count, Flag, Number
 from sottovoce.records.facts.encodings import Encoding
+from sottovoce.records.facts.splines import Spline
 from sottovoce.records.readings import Look
 from sottovoce.records.tables import Table
 
@@ -48,6 +49,19 @@ def test_a_look_is_the_same_everywhere_to_within_a_step_a_record(
     assert np.abs(seen.total - here.total).max() <= 2 * 2.0**look.bits
     assert np.count_nonzero(seen.total != here.total) <= 2 * look.dimension
     assert look.check(seen)
+
+
+def test_splines_are_the_same_everywhere(engine_table: Table, messy: pa.Table) -> None:
+    entries = (*ENTRIES[:1], *(((0, -2 - k),) for k in range(5)), ((3, -2),), ((3, -3),))
+    splines = (Spline("bs", 5), None, None, Spline("ns", 2))
+    encoding, size = Encoding(("x", "c", "flag", "u"), COLUMNS, entries, (True,) * 4, splines), len(entries)
+    rows = tuple(map(tuple, np.eye(size).tolist()))
+    look = Look(encoding, Flag(), "logistic", (0.3,) * size, rows, 1.9, 11)
+    columns = [*NAMES, "flag"]
+    seen, here = engine_table.read(look, columns), look.read([messy[name].to_pylist() for name in columns])
+    assert np.abs(here.total).max() > 1000
+    assert np.abs(seen.total - here.total).max() <= 2 * 2.0**look.bits
+    assert np.count_nonzero(seen.total != here.total) <= 2 * look.dimension
 
 
 @pytest.mark.parametrize(("cap", "extra"), [(24, 0.0), (25, 32.0), (120, 0.6)])

@@ -213,7 +213,7 @@ class RowLaw:
         rows = np.ones((count, len(entries)))
         slopes = [np.zeros((count, len(entries))) for _ in self.numbers]
         for i, entry in enumerate(entries):
-            factors = [values[place] if level < 0 else (values[place] == level) * 1.0 for place, level in entry]
+            factors = [self._factor(values[place], place, level) for place, level in entry]
             for factor in factors:
                 rows[:, i] *= factor
             for f, (place, level) in enumerate(entry):
@@ -221,8 +221,21 @@ class RowLaw:
                     others = np.ones(count)
                     for g, factor in enumerate(factors):
                         others = others if g == f else others * factor
-                    slopes[self.numbers.index(place)][:, i] += others
+                    slopes[self.numbers.index(place)][:, i] += others * self._slope(values[place], place, level)
         return rows, slopes
+
+    def _factor(self, value: Floats, place: int, level: int) -> Floats:
+        if level < -1:
+            return self.encoding.spline(place).values(self.encoding.unit(place, value), -2 - level)
+        return value if level < 0 else (value == level) * 1.0
+
+    def _slope(self, value: Floats, place: int, level: int) -> Floats | float:
+        """Return the derivative of a factor by its scaled number."""
+        if level == -1:
+            return 1.0
+        scale = self.encoding.scale(place)
+        part = self.encoding.unit(place, value)
+        return self.encoding.spline(place).slopes(part, -2 - level) * scale.half / (scale.high - scale.low)
 
     # Points.
 

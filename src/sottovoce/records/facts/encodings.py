@@ -14,6 +14,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import mapping, restoring
 from sottovoce.privacy.numbers import Mask
 from sottovoce.records.facts.columns import Category, Column, Count, Flag, Number
+from sottovoce.records.facts.splines import Spline
 
 __all__ = ["LEAST", "Encoding", "Scale", "levels_of", "scale_of"]
 
@@ -63,9 +64,12 @@ class Encoding:
         The columns that are read, and what is public of each.
     entries
         For each entry of a row its factors, (place of the column, level): the level's indicator, or where the level
-        is −1 the number itself. No factor makes the 1 of an intercept.
+        is −1 the number itself, and from −2 downwards the functions of its spline. No factor makes the 1 of an
+        intercept.
     centred
         For each column, whether it is measured from the middle of its bounds.
+    splines
+        For each column its spline, where it has one; nothing where none has.
 
     A record in which a column of the encoding is missing, and whose facts do not say what that counts as, is left out:
     its row is zero.
@@ -82,6 +86,7 @@ class Encoding:
     columns: tuple[Column, ...]
     entries: tuple[tuple[tuple[int, int], ...], ...]
     centred: tuple[bool, ...] = ()
+    splines: tuple[Spline | None, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.centred:
@@ -96,8 +101,24 @@ class Encoding:
                 named = self.columns[place] if 0 <= place < len(self.columns) else None
                 levels = None if named is None else levels_of(named)
                 number = level == -1 and isinstance(named, Number | Count | Flag)
+                number |= isinstance(named, Number | Count) and -2 >= level >= -1 - self._functions(place)
                 if not (number or (levels is not None and 0 <= level < len(levels))):
                     raise InvalidValue(f"no column of the encoding has the factor {(place, level)}")
+
+    def _functions(self, place: int) -> int:
+        spline = self.splines[place] if self.splines else None
+        return 0 if spline is None else spline.df
+
+    def spline(self, place: int) -> Spline:
+        """Return the spline of a column that has one."""
+        spline = self.splines[place]
+        assert spline is not None
+        return spline
+
+    def unit(self, place: int, scaled: Floats) -> Floats:
+        """Return scaled numbers as parts of the way from the lower bound to the upper one, as a spline takes them."""
+        scale = self.scale(place)
+        return np.clip((scaled * scale.half + (scale.middle - scale.low)) / (scale.high - scale.low), 0.0, 1.0)
 
     @property
     def size(self) -> int:
@@ -147,6 +168,8 @@ class Encoding:
             if level == -1:
                 scale = self.scale(place)
                 first, last = ((end - scale.middle) / scale.half for end in (scale.low, scale.high))
+            elif level < -1:
+                first, last = self.spline(place).ends(-2 - level)
             corners = [item * other for item in (low, high) for other in (first, last)]
             low, high = min(corners), max(corners)
         return low, high
@@ -180,12 +203,21 @@ class Encoding:
             result = np.where(absent, 0.0 if default is None else default, result)
             full.append((result != 0).astype(np.float64) if isinstance(column, Flag) else result)
         rows = np.ones((self.size, n)).T  # every entry's numbers side by side
-        scaled = {place: self.scale(place)(full[place]) for entry in self.entries for place, k in entry if k < 0}
+        scaled = {place: self.scale(place)(full[place]) for entry in self.entries for place, k in entry if k == -1}
+        curved = {place: self._parts(place, full[place]) for entry in self.entries for place, k in entry if k < -1}
         for i, entry in enumerate(self.entries):
             for place, level in entry:
-                rows[:, i] *= scaled[place] if level < 0 else full[place] == level
+                if level < -1:
+                    rows[:, i] *= self.spline(place).values(curved[place], -2 - level)
+                else:
+                    rows[:, i] *= scaled[place] if level < 0 else full[place] == level
         rows[~known] = 0.0
         return rows, known
+
+    def _parts(self, place: int, values: Floats) -> Floats:
+        """Return numbers, cut to their bounds, as parts of the way between these."""
+        scale = self.scale(place)
+        return np.asarray((np.clip(values, scale.low, scale.high) - scale.low) / (scale.high - scale.low))
 
     def samples(self, count: int) -> Floats:
         """Return rows of imagined records, every column spread evenly and independently over its public values."""
@@ -207,7 +239,7 @@ class Encoding:
             "columns": [column.to_dict() for column in self.columns],
             "entries": [[list(factor) for factor in entry] for entry in self.entries],
             "centred": list(self.centred),
-        }
+        } | ({"splines": [it and [it.kind, it.df] for it in self.splines]} if any(self.splines) else {})
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Encoding:
@@ -219,4 +251,5 @@ class Encoding:
                 tuple(map(Column.from_dict, given["columns"])),
                 tuple(tuple((int(a), int(b)) for a, b in entry) for entry in given["entries"]),
                 tuple(map(bool, given["centred"])),
+                tuple(None if it is None else Spline(str(it[0]), int(it[1])) for it in given.get("splines", ())),
             )

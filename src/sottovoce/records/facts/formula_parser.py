@@ -17,6 +17,8 @@ from sottovoce.records.facts.derived_parser import call_at
 from sottovoce.records.facts.encodings import Encoding, Floats, levels_of, scale_of
 from sottovoce.records.facts.facts import Facts
 from sottovoce.records.facts.formula_size import check_columns_of_terms, check_expansion
+from sottovoce.records.facts.formula_splines import centred_in, centred_words, splines_in
+from sottovoce.records.facts.splines import Spline
 
 _GROUP = re.compile(r"\+?\s*\(\s*1\s*\|\s*(?P<name>`[^`]+`|[^\W\d]\w*)\s*\)")
 _POWER = re.compile(r"(?P<name>\w+)\s*(?:\*\*|\^)\s*\w*")
@@ -71,8 +73,9 @@ def parse_formula(text: str, facts: Facts) -> ParsedFormula:
     """Return what a formula says of columns whose facts are public; nothing is read off any data.
 
     It may add columns, derived ones such as ``log(cost)`` or ``I(a - b)`` among them, ``C(column)``, products ``a:b``
-    and ``a*b``, take the intercept away (``0 +`` or ``- 1``), and give a column of categories effects of its own that
-    share their spread, ``(1 | column)``.
+    and ``a*b``, ``center(column)``, splines ``bs(column, df=4)`` and ``ns(column, df=4)`` on even knots, take the
+    intercept away (``0 +`` or ``- 1``), and give a column of categories effects of its own that share their spread,
+    ``(1 | column)``.
 
     Examples
     --------
@@ -98,22 +101,20 @@ def _parsed(text: str, facts: Facts) -> ParsedFormula:
         raise InvalidValue(f"the facts name no column {shown(response)} to be explained; they name {', '.join(facts)}")
     groups = [result["name"].strip("`") for result in _GROUP.finditer(right)]
     fixed = _GROUP.sub(" ", right).strip().lstrip("+").strip()
-    if not (fixed or groups):
+    fixed, splines = splines_in(fixed, facts)
+    fixed, middles = centred_in(fixed, facts)
+    if not (fixed or groups or splines):
         raise InvalidValue(f'nothing explains {response!r}: name a column, or write "~ 1" for the intercept alone')
     fixed = fixed or "1"
     if "|" in fixed:
         raise InvalidValue("a group has one effect a level: (1 | column); slopes that vary by group are not offered")
     _refuse_squares(fixed)
-    if len(set(groups)) < len(groups) or len(groups) > 2:
-        raise InvalidValue("a formula has at most two groups (1 | column), each once")
     plain = _plain(fixed, facts)
     names, exprs = _factors(fixed, facts) if plain is None else (list(plain.values()), {})
-    for name in groups:
-        if not isinstance(facts[name], Category):
-            raise InvalidValue(f"(1 | {name}) needs a column of categories; {name!r} is a {facts[name].word}")
-    if response in {*names, *groups}:
+    _check_groups(groups, facts)
+    if response in {*names, *groups, *splines}:
         raise InvalidValue(f"{response!r} is explained, and cannot explain itself")
-    read = tuple(dict.fromkeys([*names, *groups]))
+    read = tuple(dict.fromkeys([*names, *splines, *groups]))
     columns = tuple(facts[name] for name in read)
     values = _values(columns)
     place = {name: k for k, name in enumerate(read)}
@@ -122,6 +123,9 @@ def _parsed(text: str, facts: Facts) -> ParsedFormula:
         if plain is None
         else _plain_entries(plain, place, columns)
     )
+    terms = [centred_words(term, middles) for term in terms]
+    more, curved = _curved_entries(splines, place, entries)
+    entries, terms = entries + more, terms + curved
     spans, count = [], len(entries)
     for name in groups:
         levels = columns[place[name]].categories  # type: ignore[attr-defined]
@@ -132,8 +136,22 @@ def _parsed(text: str, facts: Facts) -> ParsedFormula:
         raise InvalidValue(f"a formula has at most {_MOST} terms. Got {len(entries)}")
     if not entries:
         raise InvalidValue("a formula needs at least one term")
-    encoding, units = _in_units(read, columns, tuple(entries), count, values)
+    curves = tuple(splines.get(name) for name in read) if splines else ()
+    shifts = [
+        0.0 if name not in middles else scale_of(column, centred=True).middle
+        for name, column in zip(read, columns, strict=True)
+    ]
+    encoding, units = _in_units(read, columns, tuple(entries), count, values, curves, shifts)
     return ParsedFormula(response, encoding, tuple(terms), tuple(spans), units)
+
+
+def _check_groups(groups: Sequence[str], facts: Facts) -> None:
+    """Refuse groups that are too many, or of no category."""
+    if len(set(groups)) < len(groups) or len(groups) > 2:
+        raise InvalidValue("a formula has at most two groups (1 | column), each once")
+    for name in groups:
+        if not isinstance(facts[name], Category):
+            raise InvalidValue(f"(1 | {name}) needs a column of categories; {name!r} is a {facts[name].word}")
 
 
 def _named(text: str) -> str:
@@ -198,6 +216,18 @@ def _plain_entries(
         entries += [((at, level),) for level in range(1, len(levels))]
         terms += [f"{text}[T.{level}]" for level in levels[1:]]
     return entries, terms
+
+
+def _curved_entries(
+    splines: dict[str, Spline], place: dict[str, int], entries: Sequence[tuple[tuple[int, int], ...]]
+) -> tuple[list[tuple[tuple[int, int], ...]], list[str]]:
+    """Return the functions of the splines, and what each is called."""
+    if lines := [name for name in splines if ((place[name], -1),) in entries]:
+        kind, name = splines[lines[0]].kind, lines[0]
+        raise InvalidValue(f"{kind}({name}) is a curve that {name} is part of; leave {name} alone out")
+    each = [(name, spline, k) for name, spline in splines.items() for k in range(spline.df)]
+    terms = [f"{spline.kind}({name})[{k + 1}]" for name, spline, k in each]
+    return [((place[name], -2 - k),) for name, _, k in each], terms
 
 
 def _factors(fixed: str, facts: Facts) -> tuple[list[str], dict[str, tuple[str, bool]]]:
@@ -321,7 +351,13 @@ def _entries(
 
 
 def _in_units(
-    names: tuple[str, ...], columns: tuple[Column, ...], entries: Any, many: int, values: list[Floats]
+    names: tuple[str, ...],
+    columns: tuple[Column, ...],
+    entries: Any,
+    many: int,
+    values: list[Floats],
+    splines: tuple[Spline | None, ...],
+    shifts: Sequence[float],
 ) -> tuple[Encoding, Floats]:
     """Return the encoding with every number centred that may be, and the matrix from its coefficients to the raw ones.
 
@@ -332,7 +368,7 @@ def _in_units(
     centred = [True] * len(columns)
     units = np.eye(len(entries))
     if not fixed:
-        return Encoding(names, columns, entries, tuple(centred)), units
+        return Encoding(names, columns, entries, tuple(centred), splines), units
     # Imagined rows tell every combination apart: some at random, and four for each entry with its levels set and of all
     # other columns the first level, so that none of many products is met in no row.
     values = [column[: 4 * many + _ANY].copy() for column in values]
@@ -342,13 +378,16 @@ def _in_units(
     raw = np.ones((4 * many + _ANY, many))
     for i, entry in enumerate(fixed):
         for place, level in entry:
-            raw[:, i] *= values[place] if level < 0 else values[place] == level
+            if level < -1:
+                raw[:, i] *= Encoding(names, columns, (((place, level),),), (), splines).rows(values, len(raw))[0][:, 0]
+            else:
+                raw[:, i] *= values[place] - shifts[place] if level < 0 else values[place] == level
     sizes = np.maximum(np.abs(raw).max(axis=0), 1e-300)
     inverse = np.linalg.pinv(raw / sizes, rcond=1e-12)
     for place in [-1, *range(len(columns))]:
         if place >= 0:
             centred[place] = False
-        scaled = Encoding(names, columns, fixed, tuple(centred)).rows(values, len(raw))[0]
+        scaled = Encoding(names, columns, fixed, tuple(centred), splines).rows(values, len(raw))[0]
         solved = inverse @ scaled
         if np.abs(raw / sizes @ solved - scaled).max() < 1e-8:
             solved[np.abs(solved) < 1e-9] = 0.0
@@ -357,4 +396,4 @@ def _in_units(
             break
     else:  # pragma: no cover - numbers measured from zero are multiples of the raw ones
         raise InvalidValue("the terms of this formula say the same thing twice; leave one out")
-    return Encoding(names, columns, entries, tuple(centred)), units
+    return Encoding(names, columns, entries, tuple(centred), splines), units

@@ -13,6 +13,8 @@ import numpy as np
 
 from sottovoce.records.facts.columns import Category, Flag
 from sottovoce.records.facts.encodings import LEAST, Scale
+from sottovoce.records.facts.splines import LEAST as SPLINE_LEAST
+from sottovoce.records.facts.splines import Spline
 from sottovoce.records.readings import Look, Statistics
 from sottovoce.records.readings.families import EDGE, FARTHEST, HART
 from sottovoce.records.tables.categories import category_code
@@ -91,7 +93,11 @@ def _entry(engine: Any, reading: Look, entry: Sequence[tuple[int, int]]) -> str:
         column, value = encoding.columns[place], f"c{place}"
         if isinstance(column, Flag):
             value = case(f"{value} <> {_ZERO}", _ONE, _ZERO)
-        if level < 0:
+        if level < -1:
+            scale = encoding.scale(place)
+            part = f"(({cut(value, scale.low, scale.high)} - {double(scale.low)}) / {double(scale.high - scale.low)})"
+            factors.append(_curved(engine, part, encoding.spline(place), -2 - level))
+        elif level < 0:
             factors.append(_scaled(engine, value, encoding.scale(place)))
         else:
             factors.append(case(f"{value} = {double(float(level))}", _ONE, _ZERO))
@@ -103,6 +109,19 @@ def _scaled(engine: Any, value: str, scale: Scale) -> str:
     if engine.underflows:
         off = case(f"ABS({off}) < {double(LEAST * scale.half)}", _ZERO, off)
     return f"({off} / {double(scale.half)})"
+
+
+def _curved(engine: Any, part: str, spline: Spline, which: int) -> str:
+    """Return a function of a spline, a cubic of the distance from the edge of each piece, held between its bounds."""
+    edges, powers = spline.edges.tolist(), spline.coefficients[which].tolist()
+    result = ""
+    for k, piece in reversed(list(enumerate(powers))):
+        off = f"({part} - {double(edges[k])})"
+        if engine.underflows:
+            off = case(f"{off} < {double(SPLINE_LEAST)}", _ZERO, off)
+        value = _polynomial(off, piece[::-1])
+        result = case(f"{part} < {double(edges[k + 1])}", value, result) if result else value
+    return cut(result, *spline.ends(which))
 
 
 def _outcome(engine: Any, value: str, reading: Look) -> str:
