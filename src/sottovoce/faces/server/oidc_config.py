@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 from sottovoce.faces.server.sections import Section
 from sottovoce.privacy.errors import InvalidValue
 
-SCOPES = ("read", "plan", "ask", "admin")
-"""read: data sets, what remains, own history, receipts · plan · ask · admin: everyone's history, metrics, tokens."""
+SCOPES = ("read", "plan", "ask", "admin", "manage")
+"""read: data sets, what remains, own history, receipts · plan · ask · admin: everyone's history, what is spent, metrics
+· manage: with admin, create and revoke tokens at the page, so that who scrapes metrics lets nobody in."""
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519", "EdDSA")
 """Signatures that only the holder of a private key can make (RFC 7518, §3; RFC 8037): no shared secret, not none."""

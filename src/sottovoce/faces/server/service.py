@@ -310,6 +310,12 @@ class Service(PaidAnswers):
         """Run long work on public things, such as `plan`: one at a time of a token, given up when nobody waits."""
         return await self._planners.run(caller.token, quietly, work, *arguments)
 
+    def spent_shares(self, name: str) -> list[tuple[str, float]]:
+        """Return the share spent of a data set's whole budget, named by the empty text, and of every analyst's part."""
+        dataset = self._datasets[name]
+        budgets = [("", dataset.budget), *dataset.parts.items()]
+        return [(who, float(self.ledger.spent(it)) / it.limit if it.limit else 1.0) for who, it in budgets]
+
     def metrics_text(self) -> str:
         """Return the counters, and how much of each budget is spent, in Prometheus' text format."""
         gauges: list[tuple[str, str, dict[str, str], float]] = []
@@ -319,9 +325,9 @@ class Service(PaidAnswers):
             gauges.append(("source_up", "Whether the records answered when last looked at.", of_source, up))
             if dataset.curator.n is not None:
                 gauges.append(("source_rows", "Records, where that is public.", of_source, float(dataset.curator.n)))
-            for analyst, budget in [("", dataset.budget), *dataset.parts.items()]:
-                share = float(self.ledger.spent(budget)) / budget.limit if budget.limit else 1.0
+            for analyst, share in self.spent_shares(name):
                 gauges.append(("spent_share", "Share of a budget spent.", {"dataset": name, "analyst": analyst}, share))
+            for analyst, budget in [("", dataset.budget), *dataset.parts.items()]:
                 for period, total in self.ledger.spent_by_period(budget).items():
                     labels = {"dataset": name, "analyst": analyst, "period": period}
                     share = float(total) / budget.limit if budget.limit else 1.0

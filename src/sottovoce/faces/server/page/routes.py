@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from sottovoce.faces.client.errors import NotAllowed, NotAuthenticated, NotFound
+from sottovoce.faces.server.page.admin_page import AdminPage
 from sottovoce.faces.server.page.gate import Gate
 from sottovoce.faces.server.page.meaning_page import MeaningPages
 from sottovoce.faces.server.page.model_page import ModelPage
@@ -62,6 +63,7 @@ class _Page:
             ("POST", "/data/{name}/plan", self.plan),
             ("POST", "/data/{name}/ask", self.ask),
             ("GET", "/data/{name}/receipts/{entry}", self.receipt),
+            *AdminPage(self._service, self._gate, self._rendering, self._head).routes(),
             *MeaningPages(self._service, self._gate, self._rendering, self._head).routes(),
         ]
         routes += [] if self._sign_in is None else self._sign_in.routes()
