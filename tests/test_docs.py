@@ -107,6 +107,16 @@ def test_links_between_pages_lead_somewhere() -> None:
     assert not broken
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.stem)
+def test_a_page_begins_with_a_sentence_that_says_what_it_is_for(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    if "--8<--" in text or page.name == "index.md" or page.parent.name == "gallery":  # of other files, drawn
+        return
+    title, first = text.split("\n\n")[:2]
+    assert re.fullmatch(r"# [^\n]+", title)
+    assert len(first) > 40 and not re.match(r"#|:::|```|\||!\[|- |\d+\. ", first), first
+
+
 def commands() -> list[tuple[str, str]]:
     """Return every command on a page that is typed into a shell, and where it stands."""
     found = []
