@@ -99,6 +99,14 @@ def test_terms_are_combined_and_rows_expected_as_in_python(data: Path, asked: di
     (row,) = told["predicted"][0]["expected"]
     (frame,) = fit.predict({"sbp": [140], "ward": ["A"]}).to_dict("records")
     assert row == pytest.approx(frame)
+    averages = json.loads(run("again", place, fit.entry, "--average", "ward", "--json"))["average_effects"]
+    for row, found in zip(averages, fit.average_effects("ward").to_dict("records"), strict=True):
+        assert {name: row[name] for name in ("effect", "over")} == {name: found[name] for name in ("effect", "over")}
+        assert [row[name] for name in ("estimate", "low")] == pytest.approx(
+            [found[name] for name in ("estimate", "low")]
+        )
+    text = " ".join(run("again", place, fit.entry, "--average", "sbp").split())
+    assert "sbp, per unit on smoker, on average: " in text and "P(sign)" in text
     said = " ".join(run("again", place, fit.entry, *words).split())
     assert "10·sbp + ward[T.B]: " in said and "odds ratio" in said and "expected smoker 0." in said
 
@@ -120,6 +128,8 @@ def test_terms_are_combined_and_rows_expected_as_in_python(data: Path, asked: di
         ((3, "--predict", "sbp=1, ward=A"), "--compare, --probability"),
         ((3, "--contrast", "sbp"), "--compare, --probability"),
         ((5, "--compare", "A", "B"), "--predict, --contrast"),
+        ((3, "--average", "sbp"), "--compare, --probability"),
+        ((5, "--average", "age"), "no column 'age'"),
         ((5, "--predict", "sbp=1"), "lacks ward"),
         ((5, "--contrast", "age=10"), "of the terms Intercept, sbp, ward"),
         ((3, "--csv", "none/a.csv"), "no folder"),

@@ -53,7 +53,10 @@ def test_every_verb_answers_with_a_posterior_whose_rows_are_those_of_its_release
     assert told["question"] == answer.question.describe()
     for said, made in zip(told["table"], answer.rows, strict=True):
         assert said == pytest.approx(made)
-        assert said["low"] <= said["estimate"] <= said["high"]
+        if said["estimate"] is None:  # noise hides the row: of survival, all from 0 to 1
+            assert (said["low"], said["high"]) == (0, 1)
+        else:
+            assert said["low"] <= said["estimate"] <= said["high"]
     assert 0 < told["share"] == told["cost"]["yours"] / 500 <= 5 / 500
 
 

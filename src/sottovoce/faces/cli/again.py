@@ -42,6 +42,12 @@ def again(
     ] = False,
     predict: shared.Predicting = None,
     contrast: shared.Contrasts = None,
+    average: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN", help="Also average what a column of a regression does, over even records; repeat it."
+        ),
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw the answer into this file (PNG, SVG, PDF).")] = None,
     csv: shared.Csv = None,
     anchor: Annotated[
@@ -63,7 +69,7 @@ def again(
         result, budget = _found(ledger, entry, idempotency_key, dataset)
         others = [_found(ledger, number, None, budget.dataset) for number in also or ()]
     answer = told_together([(result, budget), *others], certain) if others else answer_again(result, budget, certain)
-    beside = _beside(answer, compare, probability or (), predict or (), contrast or ())
+    beside = _beside(answer, compare, probability or (), predict or (), contrast or (), average or ())
     wanted = [name for name, asked in (("trend", trend), ("independence", independence)) if asked]
     if wanted and not hasattr(answer, wanted[0]):
         raise InvalidValue(f"--{wanted[0]} is for an answer with rows, and this is a regression")
@@ -90,11 +96,14 @@ def _beside(
     claims: Sequence[str],
     rows: Sequence[str],
     contrasts: Sequence[str],
+    averages: Sequence[str],
 ) -> ShownAnswer:
     """Return what follows from an answer, in lines and in plain values."""
     regression = hasattr(answer, "contrast")
-    wrong = (compare is not None or claims) if regression else (rows or contrasts)
+    wrong = (compare is not None or claims) if regression else (rows or contrasts or averages)
     if wrong:
-        kind, right = ("a regression", "--predict, --contrast") if regression else ("rows", "--compare, --probability")
+        kind, right = (
+            ("a regression", "--predict, --contrast, --average") if regression else ("rows", "--compare, --probability")
+        )
         raise InvalidValue(f"this answer is {kind}: what follows from it is asked with {right}")
-    return of_regression(answer, rows, contrasts) if regression else of_rows(answer, compare, claims)
+    return of_regression(answer, rows, contrasts, averages) if regression else of_rows(answer, compare, claims)

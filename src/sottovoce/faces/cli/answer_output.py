@@ -127,8 +127,10 @@ def of_rows(answer: Any, rows: tuple[str, str] | None, claims: Sequence[str] = (
     return ShownAnswer(lines, values)
 
 
-def of_regression(answer: Any, rows: Sequence[str] = (), contrasts: Sequence[str] = ()) -> ShownAnswer:
-    """Return what a regression expects of rows, and contrasts of its terms."""
+def of_regression(
+    answer: Any, rows: Sequence[str] = (), contrasts: Sequence[str] = (), averages: Sequence[str] = ()
+) -> ShownAnswer:
+    """Return what a regression expects of rows, contrasts of its terms, and what columns do on average."""
     from sottovoce.service.answers.contrast_parser import parse_contrast  # noqa: PLC0415 - data extra
     from sottovoce.service.answers.predictions import expected, sentence  # noqa: PLC0415
 
@@ -136,5 +138,16 @@ def of_regression(answer: Any, rows: Sequence[str] = (), contrasts: Sequence[str
     combined = [answer.contrast(parse_contrast(item, answer.posterior.terms)) for item in contrasts]
     lines = [sentence(answer.question.parsed.response, answer.level, item) for item in predicted]
     lines += [item.sentence() for item in combined]
+    effects = [row for name in averages for row in answer.average_effects(name).to_dict("records")]
+    lines += [_effect_line(row, answer.question.parsed.response) for row in effects]
     values = {"predicted": predicted} if predicted else {}
+    values |= {"average_effects": effects} if effects else {}
     return ShownAnswer(lines, values | ({"contrasts": [item.to_dict() for item in combined]} if combined else {}))
+
+
+def _effect_line(row: Mapping[str, Any], response: str) -> str:
+    from sottovoce.service.answers.digits import formatted, sure  # noqa: PLC0415 - numpy
+
+    estimate, low, high = formatted(row)[:3]
+    of = f" on {response} {row[response]}" if response in row else f" on {response}"
+    return f"{row['effect']}{of}, on average: {estimate} ({low} to {high}), P(sign) {sure(row['probability'])}"
