@@ -144,7 +144,7 @@ def test_what_is_expected_grows_with_the_exposure() -> None:
     more = predict(found, frame | {"days": [2.0, 10.0, 900.0]}, 0.95)["estimate"].to_numpy()
     np.testing.assert_allclose(more, rate * [2.0, 10.0, 900.0], rtol=1e-4)  # the coefficient is known to a millionth
     said = expected(found, ["age=50, ward=A", "age=50, ward=A, days=10"], 0.95)
-    assert said[1]["expected"][0]["estimate"] == pytest.approx(10 * said[0]["expected"][0]["estimate"])
+    assert said[1]["expected"][0]["estimate"] == pytest.approx(10 * said[0]["expected"][0]["estimate"], rel=1e-4)
     with pytest.raises(InvalidData, match="above zero"):
         predict(found, frame | {"days": [0.0, 1.0, 1.0]}, 0.95)
 
@@ -179,3 +179,18 @@ def test_the_command_line_takes_an_exposure(tmp_path: Path) -> None:
     shown = json.loads(said.stdout)
     assert "exposure days" in shown["question"]
     assert [row["term"] for row in shown["table"]] == ["Intercept", "age", "ward[T.B]", "ward[T.C]"]
+
+
+def test_exposures_of_two_values_far_apart_lead_nobody_astray() -> None:
+    rng, n = seeded_rng(11), 20_000
+    data = records(n, 5)
+    days = np.where(rng.random(n) < 0.5, 14.0, 365.0)
+    age, ward = data["age"], data["ward"]
+    mean = days * np.exp(-6 + 0.02 * age + 0.5 * (ward == "B") - 0.3 * (ward == "C"))
+    data |= {"visits": rng.poisson(mean), "log(coalesce(days, 1))": np.log(days)}
+    formula = Formula("visits ~ age + C(ward)", FACTS, exposure="days")
+    found = AdaptiveLooks(formula, n, 0.2).release(data, seeded_rng(12)).value
+    ends = found.interval(0.999)[:4]
+    truth = np.array([-6.0, 0.02, 0.5, -0.3])
+    assert np.all((ends[:, 0] <= truth) & (ends[:, 1] >= truth)), ends
+    assert found.sd[1] < 0.01

@@ -139,6 +139,8 @@ class JointRegression:
         constant = () in encoding.entries and all(encoding.centred)
         combinations = math.prod(len(levels_of(column) or (0,)) for column in encoding.columns)
         plain = (n is None or n >= _FEWEST) and formula.facts.person is None and not formula.groups
+        # Its law of numbers has one middle: exposures of two values far apart led to a false mode.
+        plain = plain and formula.exposure is None
         small = encoding.size <= _MOST_ENTRIES and combinations <= MOST_COMBINATIONS
         return formula.family in _FAMILIES and plain and constant and small
 

@@ -92,7 +92,7 @@ _REACHING = (
 )
 """Said where more than this part of counts would reach it, or of all that is counted would lie beyond it, by the law
 that is told of them."""
-_PER = "rates are per unit of {}, e to the intercept where all terms are zero"
+_PER = "rates are per unit of {}, e to the intercept where all terms are zero; told by the last look alone"
 """Said of counts with an exposure."""
 _VARIED = "overdispersion: counts of mean μ vary by μ + αμ² (negative binomial), α = {} ({}: {} to {}); 0 is Poisson's"
 """Said of counts."""
