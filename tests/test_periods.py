@@ -254,7 +254,9 @@ def test_each_month_has_a_budget_of_its_own(place: Path, tmp_path: Path) -> None
         curator.plan("mean of age where admitted >= '2024-03-01'", spend=0.5)
         with pytest.raises(BudgetExceeded, match="40 % is left"):
             curator.describe(["age"], where=FEBRUARY, spend=0.5)
-        curator.describe(["age"], where="admitted between '2024-03-01' and '2024-03-31'", spend=0.5)
+        described = curator.describe(["age"], where="admitted between '2024-03-01' and '2024-03-31'", spend=0.5)
+        assert "charged to 1 of 4 periods by admitted: monthly: 2024-03" in described.notes
+        assert any("within one period (admitted: monthly)" in note for note in described.notes)
         assert curator.left() == "left: 100 % of 2024-01; 40 % of 2024-02; 50 % of 2024-03; 100 % of no period"
         assert curator.share_left() == pytest.approx(0.4, abs=1e-3)
         assert curator.share_left(where="admitted >= '2024-03-01' and admitted < '2024-04-01'") == pytest.approx(0.5)

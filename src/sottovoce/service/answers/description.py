@@ -292,8 +292,9 @@ class Description:
             said += [f"whoever has no {' or '.join(self._names)} is left out"]
         if (compared := len(self.differences)) > 1:
             said += [_COMPARED.format(compared, compared * (1 - self.level))]
-        every = [note for answer in self.answers for note in answer.notes if "protected is" in note]
-        return [*said, *every[:1]]
+        shared = ("protected is", "protected are", "charged to")  # of all answers alike
+        every = [note for answer in self.answers[:1] for note in answer.notes if any(words in note for words in shared)]
+        return [*said, *every]
 
     def footing(self) -> str:
         """Return what holds for every number, and what all of it cost."""
