@@ -29,6 +29,14 @@ COMMANDS = {
         "Describe columns by group, as the Table 1 of a paper: means, medians, shares, and what is missing.",
     ),
     "regress": ("regressing:regress", "Print a regression table with an interval in every row."),
+    "know": (
+        "synthesising:know",
+        "Answer a share or a count from what was released before: no record is read, and nothing is spent.",
+    ),
+    "synthesize": (
+        "synthesising:synthesize",
+        "Write synthetic tables of what was released: for nothing, unless relations are to be learnt first.",
+    ),
     "again": (
         "again:again",
         "Tell an answer that was paid for again, and what follows from it: nothing is read, and nothing spent.",
@@ -65,7 +73,7 @@ COMMANDS = {
 }
 """Every command: where it lives here, and what the help says of it. A command is imported when it is run."""
 
-_PAYING = ("ask", "describe", "regress", "release")
+_PAYING = ("ask", "describe", "regress", "release", "synthesize")
 """Commands that charge a budget: whoever interrupts one is told that it may have."""
 
 _EPILOG = (
