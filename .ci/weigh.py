@@ -28,7 +28,10 @@ def main() -> None:
     heavy = sorted((name for name, size in sizes.items() if size >= 1), key=lambda name: -sizes[name])
     small = sum(size for size in sizes.values() if size < 1)
     rows = [f"| {name} | {sizes[name]:.0f} | {FOR.get(name, '')} |\n" for name in heavy]
-    rows += [f"| {len(sizes) - len(heavy)} others | {small:.0f} | |\n", f"| **all** | **{sum(sizes.values()):.0f}** | |\n"]
+    rows += [
+        f"| {len(sizes) - len(heavy)} others | {small:.0f} | |\n",
+        f"| **all** | **{sum(sizes.values()):.0f}** | |\n",
+    ]
     page = Path(sys.argv[1])
     table = "| package | MB | for |\n| --- | --- | --- |\n" + "".join(rows)
     page.write_text(re.sub(r"(?:^\|.*\n)+", lambda _: table, page.read_text("utf-8"), count=1, flags=re.M), "utf-8")

@@ -121,3 +121,19 @@ def test_a_file_by_its_address(tmp_path: Path) -> None:
     pq.write_table(ROWS, tmp_path / "o n.parquet")
     with open_table((tmp_path / "o n.parquet").as_uri()) as table:
         assert table.count() == 4
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("s3a://stays/one.parquet", "write s3://"),
+        ("S3://stays/one.parquet", "write s3://"),
+        ("gcs://stays/one.parquet", "write gs://"),
+        ("http://me:secret@stays/one.parquet", "write https://"),
+        ("s3://", "names no place"),
+    ],
+)
+def test_a_scheme_that_is_nearly_ours_is_refused_with_ours(address: str, said: str) -> None:
+    with pytest.raises(InvalidValue, match=said) as refused:
+        open_table(address)
+    assert "secret" not in str(refused.value)

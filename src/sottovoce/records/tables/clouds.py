@@ -26,6 +26,8 @@ __all__ = ["CloudFiles", "CloudLink", "is_cloud", "open_cloud"]
 
 T = TypeVar("T")
 _SCHEMES = ("s3", "gs", "abfss", "https")
+_LIKE = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "az": "abfss", "http": "https"}
+"""Words of other tools, and of addresses that are not encrypted, for ours."""
 _PATIENCE = 10.0
 """Seconds to wait for a connection to a store, as for one to PostgreSQL."""
 _LOGS = {"/_delta_log/": "delta", ".metadata.json": "iceberg"}
@@ -37,7 +39,7 @@ def is_cloud(source: str) -> bool:
     >>> is_cloud("s3://stays/2024/"), is_cloud("postgresql://host/db?table=stays")
     (True, False)
     """
-    return source.partition("://")[0].lower() in _SCHEMES and "://" in source
+    return source.partition("://")[0].lower() in (*_SCHEMES, *_LIKE) and "://" in source
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,12 @@ class CloudLink(Link):
 
 def open_cloud(address: str, endings: tuple[str, ...]) -> CloudFiles:
     """Return the files that an address names: itself, those of a folder with one of the endings, or of a pattern."""
+    scheme, _, place = address.partition("://")
+    if (word := _LIKE.get(scheme.lower(), scheme.lower())) != scheme:
+        raise InvalidValue(f"files are read at {', '.join(f'{each}://' for each in _SCHEMES)}: write {word}://...")
     parts = urlsplit(address)
+    if not place.strip("/"):
+        raise InvalidValue(f"{scheme}:// names no place; write {scheme}://PLACE/FILE")
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise InvalidValue(
             f"an address of files is {parts.scheme}://PLACE/FILE alone, without names, passwords or what follows a "
