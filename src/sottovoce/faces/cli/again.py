@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sottovoce.faces.cli import shared
-from sottovoce.faces.cli.answer_output import ShownAnswer, deliver, of_regression, of_rows
-from sottovoce.faces.cli.console import AsJson
-from sottovoce.faces.cli.output_files import check_places
+from sottovoce.faces.cli.answer_output import ShownAnswer, of_regression, of_rows, show_with_files
+from sottovoce.faces.cli.option_groups import grouped
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.shares import read_share
 
 if TYPE_CHECKING:
     from sottovoce.service.ledger import Budget, Entry, Ledger
 
 
+@grouped
 def again(
     place: Annotated[str, typer.Argument(metavar="LEDGER", help="The ledger: a path or a database address.")],
     entry: Annotated[int | None, typer.Argument(help="The number of its entry, as `ledger show` lists it.")] = None,
@@ -28,7 +26,7 @@ def again(
         list[int] | None,
         typer.Option("--with", help="Other entries that answered the same question: all are told as one; repeat it."),
     ] = None,
-    level: shared.Level = "95%",
+    *,
     compare: shared.Compare = None,
     probability: Annotated[
         list[str] | None,
@@ -48,23 +46,19 @@ def again(
             metavar="COLUMN", help="Also average what a column of a regression does, over even records; repeat it."
         ),
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Also draw the answer into this file (PNG, SVG, PDF).")] = None,
-    csv: shared.Csv = None,
     anchor: Annotated[
         str | None, typer.Option(help="Also check the note kept there: a path, or the URL of another ledger.")
     ] = None,
-    as_json: AsJson = False,
+    output: shared.Output,
 ) -> None:
     """Tell an answer that was paid for again, and what follows from it: nothing is read, and nothing spent."""
-    from sottovoce.inference.cells.intervals import checked_level  # noqa: PLC0415
     from sottovoce.service.answers.replayed_answer import answer_again  # noqa: PLC0415 - needs the data extra
     from sottovoce.service.answers.together import told_together  # noqa: PLC0415
     from sottovoce.service.ledger import Ledger  # noqa: PLC0415
 
-    certain = checked_level(read_share("--level", level))
     if (entry is None) == (idempotency_key is None):
         raise InvalidValue("say which answer: the number of its entry, as ledger show lists it, or --idempotency-key")
-    check_places(csv, plot=plot, kept=[place])
+    certain = output.checked(place)
     with Ledger(place, anchor=anchor) as ledger:
         result, budget = _found(ledger, entry, idempotency_key, dataset)
         others = [_found(ledger, number, None, budget.dataset) for number in also or ()]
@@ -77,7 +71,7 @@ def again(
     lines = [*beside.lines, *(" ".join(sentences) for sentences in said.values())]
     beside = ShownAnswer(lines, beside.values | said)
     after = f"Asked of {budget.dataset} on {result.at[:10]}; told again, nothing was spent."
-    deliver(answer, beside, {"dataset": budget.dataset}, after, (csv, plot), as_json=as_json)
+    show_with_files(answer, beside, {"dataset": budget.dataset}, after, output)
 
 
 def _found(ledger: Ledger, entry: int | None, key: str | None, dataset: str | None) -> tuple[Entry, Budget]:

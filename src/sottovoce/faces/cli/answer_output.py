@@ -13,7 +13,9 @@ from sottovoce.faces.cli.output_files import written
 from sottovoce.privacy.errors import InvalidValue
 
 if TYPE_CHECKING:
+    from sottovoce.faces.cli.shared import Output
     from sottovoce.service.answers import Question
+    from sottovoce.service.curator import Curator
 
 
 @dataclass(frozen=True)
@@ -46,22 +48,22 @@ def table_file(answer: Any) -> Callable[[Path], None]:
     return write
 
 
-def deliver(
-    answer: Any,
-    beside: ShownAnswer,
-    shown: Mapping[str, Any],
-    after: str,
-    files: tuple[Path | None, Path | None],
-    *,
-    as_json: bool,
-) -> None:
-    """Write the table and the picture of an answer into `files`, and show it, what follows from it, and what is left.
+def deliver(answer: Any, beside: ShownAnswer, output: Output, curator: Curator, before: str = "") -> None:
+    """Show an answer with what follows from it, and what is left of the budget that paid for it."""
+    remaining, whom = curator.left(), curator.whom
+    shown = {"dataset": curator.dataset, "left": remaining, "protects": whom}
+    show_with_files(
+        answer, beside, shown, f"{before}{remaining}." + ("" if curator.person is None else f" {whom}."), output
+    )
+
+
+def show_with_files(answer: Any, beside: ShownAnswer, shown: Mapping[str, Any], after: str, output: Output) -> None:
+    """Write the table and the picture of an answer into files, and show it, what follows from it, and what is left.
 
     `shown` is what JSON says besides, `after` what people are told.
     """
-    csv, plot = files
-    with written((csv, table_file(answer)), (plot, lambda file: answer.plot().savefig(file))):
-        if as_json:
+    with written((output.csv, table_file(answer)), (output.plot, lambda file: answer.plot().savefig(file))):
+        if output.as_json:
             emit(answer.to_dict() | {"notes": list(getattr(answer, "notes", ()))} | shown | beside.values)
             return
         show(answer, after)

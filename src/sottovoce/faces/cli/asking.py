@@ -2,50 +2,35 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sottovoce.faces.cli import shared
 from sottovoce.faces.cli.answer_output import deliver, of_rows, row_places
-from sottovoce.faces.cli.console import AsJson, waiting
-from sottovoce.faces.cli.output_files import check_places
+from sottovoce.faces.cli.console import waiting
+from sottovoce.faces.cli.option_groups import grouped
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.shares import read_share
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sottovoce.mechanisms import Mechanism
+    from sottovoce.records.facts import Facts
     from sottovoce.service.answers import Question
-    from sottovoce.service.answers.paid_verbs import PaidVerbs
-    from sottovoce.service.curator.privacy_unit import Protected
-    from sottovoce.service.curator.readable_records import Records
 
 
+@grouped
 def ask(
-    data: shared.Data,
+    source: shared.Paying,
     question: Annotated[
         str | None, typer.Argument(help="Such as 'mean of sbp by ward where age >= 40'; or say it with the options.")
     ] = None,
-    facts: shared.PublicFacts = None,
-    ledger: shared.Beside = None,
-    budget: shared.Opening = None,
-    n: shared.SecretN = None,
-    protect: shared.Protect = None,
-    grows: shared.Grows = None,
-    period: shared.Period = None,
-    spend: shared.Spend = "5%",
+    *,
     verb: Annotated[
         str | None, typer.Option(help="proportion, mean, total, sd, rate, counts, quantiles or survival.")
     ] = None,
     column: Annotated[list[str] | None, typer.Option(help="The column asked about; repeat it for counts.")] = None,
-    by: Annotated[
-        list[str] | None,
-        typer.Option(help="Group by this column, or by bands such as 'age: under 18, 18-64, 65+'; repeat for several."),
-    ] = None,
-    where: Annotated[str | None, typer.Option(help="Ask only about records for which this holds.")] = None,
+    by: shared.By = None,
+    where: shared.Where = None,
     event: Annotated[
         str | None, typer.Option(help="For survival: the flag that says whether a time ended in it.")
     ] = None,
@@ -63,35 +48,18 @@ def ask(
     tails: Annotated[
         str | None, typer.Option(help="What a mean assumes of its tail: any (nothing), or smooth where bounds are far.")
     ] = None,
-    level: shared.Level = "95%",
-    dataset: shared.DatasetName = None,
-    idempotency_key: shared.Key = None,
-    again: shared.Again = False,
-    who: shared.Who = None,
-    purpose: shared.Purpose = None,
     compare: shared.Compare = None,
-    plot: Annotated[Path | None, typer.Option(help="Also draw the answer into this file (PNG, SVG, PDF).")] = None,
-    csv: shared.Csv = None,
-    as_json: AsJson = False,
+    output: shared.Output,
 ) -> None:
     """Answer a question with an interval in every row. The budget is charged, durably, before any record is read."""
-    from sottovoce.inference.cells.intervals import checked_level  # noqa: PLC0415 - needs the data extra
-    from sottovoce.inference.cells.questions import make_question  # noqa: PLC0415
+    from sottovoce.inference.cells.questions import make_question  # noqa: PLC0415 - needs the data extra
     from sottovoce.records.facts import Cells, Facts  # noqa: PLC0415
-    from sottovoce.records.facts.condition_parser import check_levels  # noqa: PLC0415
 
     wanted = tuple(read_share("--at", item) for item in at or ())
-    given = {
-        "by": tuple(by or ()),
-        "where": where,
-        "exposure": exposure,
-        "at": wanted,
-        "pool": "time" if over_time else pool,
-    }
-    given |= {"event": event, "tails": tails}
+    given = {"by": tuple(by or ()), "where": where, "exposure": exposure, "at": wanted, "event": event, "tails": tails}
+    given["pool"] = "time" if over_time else pool
     asked = _parts_of(question, verb, column, {name: value for name, value in given.items() if value})
-    paid, certain = shared.paid(spend), checked_level(read_share("--level", level))
-    check_places(csv, plot=plot, kept=shared.places(data, facts, ledger))
+    paid, level = source.paid, output.checked(*source.places)
 
     def asking_of(known: Facts) -> Question:
         parts = dict(asked)
@@ -104,30 +72,13 @@ def ask(
             parts["cells"] = Cells.parse(known, parts["columns"], "; ".join(cut or []), missing)
         return make_question(parts.pop("verb"), parts.pop("columns"), known, **parts)
 
-    def check(whom: Protected) -> Callable[[Records], Callable[[PaidVerbs], Mechanism]]:
-        asking = asking_of(whom.facts or Facts({}))
-        check_levels(asking.where, asking.facts)
-        if compare is not None:
-            row_places(asking, compare)
-
-        def with_records(records: Records) -> Callable[[PaidVerbs], Mechanism]:
-            records.check(asking, asking.columns, where=asking.where, **whom.asked)
-            return lambda purse: purse.mechanism_for(asking, paid)
-
-        return with_records
-
-    options: dict[str, Any] = {"dataset": dataset, "n": n, "protect": protect, "who": who, "grows": grows}
-    options["period"] = period
-    with shared.curator_beside(data, facts, ledger, budget, check, **options) as curator:
-        asking = asking_of(curator.facts or Facts({}))
-        named: dict[str, Any] = {"idempotency_key": idempotency_key, "purpose": purpose, "again": again}
+    check = shared.of_questions(
+        lambda known: [asking_of(known)], paid, lambda asking: compare and row_places(asking, compare)
+    )
+    with source.curator(check) as curator:
         with waiting("asking"):
-            answer = curator.answer(asking, spend=paid, level=certain, **named)
-        remaining, whom = curator.left(), curator.whom
-    beside = of_rows(answer, compare)
-    shown = {"dataset": curator.dataset, "left": remaining, "protects": whom}
-    after = f"{remaining}." + ("" if curator.person is None else f" {whom}.")
-    deliver(answer, beside, shown, after, (csv, plot), as_json=as_json)
+            answer = curator.answer(asking_of(curator.facts or Facts({})), spend=paid, level=level, **source.named)
+        deliver(answer, of_rows(answer, compare), output, curator)
 
 
 def _parts_of(

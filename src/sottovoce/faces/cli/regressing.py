@@ -2,44 +2,34 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sottovoce.faces.cli import shared
 from sottovoce.faces.cli.answer_output import deliver, of_regression
-from sottovoce.faces.cli.console import AsJson, waiting
-from sottovoce.faces.cli.output_files import check_places
-from sottovoce.privacy.shares import read_share
+from sottovoce.faces.cli.console import waiting
+from sottovoce.faces.cli.option_groups import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sottovoce.mechanisms import Mechanism
-    from sottovoce.service.answers.paid_verbs import PaidVerbs
     from sottovoce.service.curator.privacy_unit import Protected
     from sottovoce.service.curator.readable_records import Records
 
 
+@grouped
 def regress(
-    data: shared.Data,
+    source: shared.Paying,
     formula: Annotated[str, typer.Argument(help="Such as 'smoker ~ age + C(ward) + age:sex'.")],
+    *,
     family: Annotated[
         str | None,
         typer.Option(
             help="logistic, probit, linear, poisson or multinomial. (By default by the kind of what is explained.)"
         ),
     ] = None,
-    facts: shared.PublicFacts = None,
-    ledger: shared.Beside = None,
-    budget: shared.Opening = None,
-    n: shared.SecretN = None,
-    protect: shared.Protect = None,
-    grows: shared.Grows = None,
-    period: shared.Period = None,
-    spend: shared.Spend = "5%",
-    where: Annotated[str | None, typer.Option(help="Only records for which this holds.")] = None,
+    where: shared.Where = None,
     prior: Annotated[float | None, typer.Option(help="Prior standard deviation of the linear predictor.")] = None,
     misses: Annotated[
         float | None,
@@ -52,20 +42,11 @@ def regress(
         str | None,
         typer.Option(help="Of counts: the column that says how long, or of how many, each was counted."),
     ] = None,
-    level: shared.Level = "95%",
-    dataset: shared.DatasetName = None,
-    idempotency_key: shared.Key = None,
-    again: shared.Again = False,
-    who: shared.Who = None,
-    purpose: shared.Purpose = None,
     predict: shared.Predicting = None,
     contrast: shared.Contrasts = None,
-    plot: Annotated[Path | None, typer.Option(help="Also draw a forest plot into this file (PNG, SVG, PDF).")] = None,
-    csv: shared.Csv = None,
-    as_json: AsJson = False,
+    output: shared.Output,
 ) -> None:
     """Print a regression table with an interval in every row. It is charged once, before any record is read."""
-    from sottovoce.inference.cells.intervals import checked_level  # noqa: PLC0415
     from sottovoce.records.facts import Facts  # noqa: PLC0415
     from sottovoce.records.facts.condition_parser import check_levels  # noqa: PLC0415
     from sottovoce.records.readings import ClippedSum  # noqa: PLC0415
@@ -73,16 +54,11 @@ def regress(
     from sottovoce.service.answers.predictions import parse_rows  # noqa: PLC0415
     from sottovoce.service.answers.verbs import regression_room  # noqa: PLC0415
 
-    paid = shared.paid(spend)
-    check_places(csv, plot=plot, kept=shared.places(data, facts, ledger))
-    certain = checked_level(read_share("--level", level))
-    asked: dict[str, Any] = {"family": family, "where": where, "prior": prior, "misses": misses}
-    asked["exposure"] = exposure
-    said = {name: value for name, value in asked.items() if value is not None}
-    options: dict[str, Any] = {"dataset": dataset, "n": n, "protect": protect, "who": who, "grows": grows}
-    options["period"] = period
+    paid, level = source.paid, output.checked(*source.places)
+    asked = {"family": family, "where": where, "prior": prior, "misses": misses, "exposure": exposure}
+    said: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
 
-    def check(whom: Protected) -> Callable[[Records], Callable[[PaidVerbs], Mechanism]]:
+    def check(whom: Protected) -> Callable[[Records], shared.Payable]:
         known = whom.facts or Facts({})
         asking = regression_room().Formula(formula, known, **said)
         check_levels(where, known)
@@ -90,19 +66,14 @@ def regress(
         for item in contrast or ():
             parse_contrast(item, asking.terms)
 
-        def with_records(records: Records) -> Callable[[PaidVerbs], Mechanism]:
+        def with_records(records: Records) -> shared.Payable:
             if where is not None:
                 records.check(ClippedSum(0, 1), where=where, **whom.asked)
             return lambda purse: purse.looks_for(asking, paid)
 
         return with_records
 
-    with shared.curator_beside(data, facts, ledger, budget, check, **options) as curator:
-        named: dict[str, Any] = {"idempotency_key": idempotency_key, "purpose": purpose, "again": again}
+    with source.curator(check) as curator:
         with waiting("looking at the records"):
-            answer = curator.regress(formula, **said, spend=paid, level=certain, **named)
-        remaining, whom = curator.left(), curator.whom
-    beside = of_regression(answer, predict or (), contrast or ())
-    shown = {"dataset": curator.dataset, "left": remaining, "protects": whom}
-    after = f"{remaining}." + ("" if curator.person is None else f" {whom}.")
-    deliver(answer, beside, shown, after, (csv, plot), as_json=as_json)
+            answer = curator.regress(formula, **said, spend=paid, level=level, **source.named)
+        deliver(answer, of_regression(answer, predict or (), contrast or ()), output, curator)

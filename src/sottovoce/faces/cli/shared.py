@@ -1,27 +1,37 @@
-"""Options that several commands take, and the curator that they describe."""
+"""Options that several commands take, in groups, and the curator that they describe."""
 
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sottovoce.faces.cli.console import AsJson
+from sottovoce.faces.cli.output_files import check_places
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise, parse_promise
+from sottovoce.privacy.shares import read_share
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from sottovoce.mechanisms import Mechanism
     from sottovoce.records.facts import Facts
+    from sottovoce.service.answers import Question
     from sottovoce.service.answers.paid_verbs import PaidVerbs
     from sottovoce.service.curator import Curator
     from sottovoce.service.curator.privacy_unit import Protected
     from sottovoce.service.curator.readable_records import Records
 
-__all__ = ["beside", "check_payable", "curator_beside", "paid", "places"]
+    Payable = Callable[[PaidVerbs], Mechanism]
+    """Which mechanism a budget would pay."""
+    Check = Callable[[Protected], Callable[[Records], Payable]]
+    """What is to be asked, put beside the facts, then beside the table."""
+
+__all__ = ["Output", "Paying", "Source", "beside", "check_payable", "of_questions", "paid", "places", "unpaid"]
 
 
 Data = Annotated[str, typer.Argument(help="A Parquet, CSV or Arrow file, or a database address.")]
@@ -74,7 +84,80 @@ Contrasts = Annotated[
     list[str] | None,
     typer.Option(help="Also combine terms: 'age=10, sex=1', or one less another, 'age - sex'; repeat for several."),
 ]
+Plot = Annotated[Path | None, typer.Option(help="Also draw the answer into this file (PNG, SVG, PDF).")]
 Csv = Annotated[Path | None, typer.Option(help="Also write the table to this CSV file.")]
+By = Annotated[
+    list[str] | None,
+    typer.Option(help="Group by this column, or by bands such as 'age: under 18, 18-64, 65+'; repeat for several."),
+]
+Where = Annotated[str | None, typer.Option(help="Ask only about records for which this holds.")]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table, its public facts, its ledger, and who is protected."""
+
+    data: Data
+    facts: PublicFacts = None
+    ledger: Beside = None
+    protect: Protect = None
+    dataset: DatasetName = None
+
+    @property
+    def places(self) -> tuple[str, Path, str]:
+        """Where the data, their facts and their ledger lie."""
+        return places(self.data, self.facts, self.ledger)
+
+    def curator(self, check: Check, **options: Any) -> contextlib.AbstractContextManager[Curator]:
+        """Return the curator of the table: see `_curator_of`."""
+        return _curator_of(self, check, options)
+
+
+@dataclass(frozen=True)
+class Paying(Source):
+    """A table whose budget is opened or charged."""
+
+    budget: Opening = None
+    n: SecretN = None
+    grows: Grows = None
+    period: Period = None
+    spend: Spend = "5%"
+    idempotency_key: Key = None
+    again: Again = False
+    who: Who = None
+    purpose: Purpose = None
+
+    @property
+    def paid(self) -> float | Promise:
+        """What a question may cost."""
+        return paid(self.spend)
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """What an answer is asked with beside its question."""
+        return {"idempotency_key": self.idempotency_key, "purpose": self.purpose, "again": self.again}
+
+    def curator(self, check: Check, **options: Any) -> contextlib.AbstractContextManager[Curator]:
+        """Return the curator of the table, whose budget is opened where one is named and there is none."""
+        opening = {"n": self.n, "grows": self.grows, "period": self.period, "who": self.who}
+        return _curator_of(self, check, opening | options, self.budget)
+
+
+@dataclass(frozen=True)
+class Output:
+    """How an answer is shown, and the files that it is written to."""
+
+    level: Level = "95%"
+    plot: Plot = None
+    csv: Csv = None
+    as_json: AsJson = False
+
+    def checked(self, *kept: str | Path) -> float:
+        """Return the level of the intervals; refuse a file that could not be written, or that would replace another."""
+        from sottovoce.inference.cells.intervals import checked_level  # noqa: PLC0415 - needs the data extra
+
+        check_places(self.csv, plot=self.plot, kept=kept)
+        return checked_level(read_share("--level", self.level))
 
 
 def beside(data: str, ending: str) -> Path:
@@ -123,16 +206,39 @@ def check_payable(
         purse.check(mechanism_for(purse), draws)
 
 
+def of_questions(
+    questions_of: Callable[[Facts], Sequence[Question]],
+    spend: float | Promise,
+    then: Callable[[Any], object] | None = None,
+) -> Check:
+    """Return the check of questions about a table, of which the first is paid; `then` looks at each of them."""
+    from sottovoce.records.facts import Facts  # noqa: PLC0415
+    from sottovoce.records.facts.condition_parser import check_levels  # noqa: PLC0415
+
+    def check(whom: Protected) -> Callable[[Records], Payable]:
+        questions = questions_of(whom.facts or Facts({}))
+        for question in questions:
+            check_levels(question.where, question.facts)
+            if then is not None:
+                then(question)
+
+        def with_records(records: Records) -> Payable:
+            for question in questions:
+                records.check(question, question.columns, where=question.where, **whom.asked)
+            return lambda purse: purse.mechanism_for(questions[0], spend)
+
+        return with_records
+
+    return check
+
+
+def unpaid(_: Protected) -> Callable[[Records], Any]:
+    """Return a check of what opens no budget: it is about what was released."""
+    return lambda _: None
+
+
 @contextlib.contextmanager
-def curator_beside(
-    data: str,
-    facts: Path | None,
-    ledger: str | None,
-    budget: str | None,
-    check: Callable[[Protected], Callable[[Records], Callable[[PaidVerbs], Mechanism]]],
-    protect: str | None = None,
-    **options: Any,
-) -> Iterator[Curator]:
+def _curator_of(source: Source, check: Check, options: dict[str, Any], budget: str | None = None) -> Iterator[Curator]:
     """Give the curator of a table; its facts and its ledger lie beside it unless said otherwise.
 
     What is to be asked is put to `check` first: beside the facts alone, so that a slip in a name is told at once, for
@@ -142,21 +248,22 @@ def curator_beside(
     from sottovoce.records.facts import read_facts  # noqa: PLC0415
     from sottovoce.service.curator.privacy_unit import Protected  # noqa: PLC0415 - needs the data extra
 
-    _, place, kept = places(data, facts, ledger)
+    data, place, kept = source.places
     with contextlib.ExitStack() as opened:
-        if facts is None and not place.is_file():
+        if source.facts is None and not place.is_file():
             _records(data, None, opened)  # data that are not there lack more than facts
             raise InvalidValue(f"say --facts FILE, or put the facts beside the data in {place.name}")
         known = read_facts(place)
-        whom, promise = Protected.of(known, protect), None if budget is None else parse_promise(budget)
+        whom, promise = Protected.of(known, source.protect), None if budget is None else parse_promise(budget)
         checked = check(whom)
         from sottovoce.service.curator import Curator  # noqa: PLC0415 - opens databases
 
         records = _records(data, whom.facts, opened)
         mechanism_for = checked(records)
         if promise is not None:
-            check_payable(data, options.get("dataset"), records, kept, promise, whom, options.get("n"), mechanism_for)
-        yield opened.enter_context(Curator(records, kept, promise, facts=known, protect=protect, **options))
+            check_payable(data, source.dataset, records, kept, promise, whom, options.get("n"), mechanism_for)
+        opening = options | {"facts": known, "protect": source.protect, "dataset": source.dataset}
+        yield opened.enter_context(Curator(records, kept, promise, **opening))
 
 
 def _records(data: str, facts: Facts | None, opened: contextlib.ExitStack) -> Records:

@@ -9,33 +9,29 @@ import typer
 
 from sottovoce.faces.cli import shared
 from sottovoce.faces.cli.console import AsJson, console, emit, escape, waiting
+from sottovoce.faces.cli.option_groups import grouped
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import whole
 from sottovoce.privacy.shares import read_share
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     from sottovoce.service.curator.privacy_unit import Protected
 
 
+@grouped
 def know(
-    data: shared.Data,
+    source: shared.Source,
     question: Annotated[str, typer.Argument(help="Such as 'share of smoker by ward where age >= 65'.")],
-    facts: shared.PublicFacts = None,
-    ledger: shared.Beside = None,
-    protect: shared.Protect = None,
     level: shared.Level = "95%",
-    dataset: shared.DatasetName = None,
     as_json: AsJson = False,
 ) -> None:
     """Answer a share or a count from what was released before: no record is read, and nothing is spent."""
     from sottovoce.inference.cells.intervals import checked_level  # noqa: PLC0415 - needs the data extra
 
     wanted = checked_level(read_share("--level", level))
-    opening: dict[str, Any] = {"protect": protect, "dataset": dataset}
-    beside = shared.curator_beside(data, facts, ledger, None, _unpaid(()), **opening)
-    with beside as curator, waiting("putting together what was released"):
+    with source.curator(shared.unpaid) as curator, waiting("putting together what was released"):
         answer = curator.know(question, level=wanted)
     if as_json:
         emit(answer.to_dict())
@@ -43,12 +39,10 @@ def know(
         console.print(escape(answer.summary()), soft_wrap=True)
 
 
+@grouped
 def synthesize(
-    data: shared.Data,
+    source: shared.Source,
     out: Annotated[Path, typer.Option("--out", help="The folder that the tables are written into.")],
-    facts: shared.PublicFacts = None,
-    ledger: shared.Beside = None,
-    protect: shared.Protect = None,
     columns: Annotated[
         str | None, typer.Option(help="Which columns, such as 'ward, age'. (By default all that is known of.)")
     ] = None,
@@ -59,7 +53,6 @@ def synthesize(
     ] = "0",
     bins: Annotated[int, typer.Option(help="Into how many parts numbers are cut to be learnt.")] = 16,
     as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV files instead of Parquet.")] = False,
-    dataset: shared.DatasetName = None,
     idempotency_key: shared.Key = None,
     who: shared.Who = None,
     purpose: shared.Purpose = None,
@@ -73,8 +66,7 @@ def synthesize(
     options["spend"] = 0 if free else shared.paid(spend)
     whole("--sets", sets, 2)
     _check_folder(out)
-    opening: dict[str, Any] = {"protect": protect, "dataset": dataset, "who": who}
-    with shared.curator_beside(data, facts, ledger, None, _unpaid(names or ()), **opening) as curator:
+    with source.curator(_unpaid(names or ()), who=who) as curator:
         synthesis = curator.synthesize(names, sets=sets, size=size, bins=bins, **options)
         with waiting(f"drawing {sets} tables"):
             paths = (synthesis.to_csv if as_csv else synthesis.to_parquet)(out)
@@ -96,7 +88,7 @@ def _check_folder(out: Path) -> None:
         raise InvalidValue(f"{out} has synthetic tables already, such as {taken.name}; name another folder with --out")
 
 
-def _unpaid(names: Any) -> Callable[[Protected], Any]:
+def _unpaid(names: Sequence[str]) -> shared.Check:
     """Return what checks names of columns beside the facts; no budget is opened for what was released."""
 
     def check(whom: Protected) -> Any:
@@ -104,6 +96,6 @@ def _unpaid(names: Any) -> Callable[[Protected], Any]:
         for name in names:
             if name not in known:
                 raise InvalidValue(f"there is no column {name!r}; the facts name {', '.join(known)}")
-        return lambda _: None
+        return shared.unpaid(whom)
 
     return check
