@@ -1,8 +1,9 @@
 """Periods: a hospital of 36 months under a budget for each month, beside one budget for all; and how long 10⁵ entries
 over 60 periods take to verify.
 
-Every night a month's file grows. At the end of a month its report is asked: the share of a flag and the mean of a cost,
-by ward. At the end of a year a regression of it. The truth is that of the population which stays are drawn from.
+Every night the file grows (of the first hospital; of others at the end of the month). At the end of a month its report
+is asked: the share of a flag and the mean of a cost, by ward. At the end of a year a regression of it. The truth is
+that of the population which stays are drawn from.
 
     python -m benchmarks.periods --hospitals 3
 """
@@ -43,11 +44,11 @@ AUDIT = Path(__file__).parents[1] / "tests" / "support" / "period_audit.py"
 
 
 class Told(NamedTuple):
-    """What was asked of a hospital in 36 months: of each report its month, how many intervals hold, how wide they are,
-    how many stays it was about; and what was refused."""
+    """What was asked of a hospital in 36 months: which intervals of reports hold, how wide they are by month, and what
+    was refused."""
 
-    held: list[tuple[int, float]]
-    widths: dict[int, float]
+    held: dict[str, list[bool]]
+    widths: dict[int, tuple[float, float]]
     slopes: list[bool]
     refused: list[int]
     fullest: float
@@ -70,8 +71,8 @@ def stays_of(first: datetime.date, stays: int, rng: np.random.Generator) -> pd.D
     return pd.DataFrame(frame)
 
 
-def hospital(seed: int, months: int, *, periods: bool) -> Told:
-    """Live through the months, night by night, and return what was told."""
+def hospital(seed: int, months: int, *, periods: bool, nightly: bool) -> Told:
+    """Live through the months, night by night or month by month, and return what was told."""
     rng, firsts = seeded_rng(seed), [month_after(FIRST, k) for k in range(months + 1)]
     facts = Facts(
         admitted=Day(FIRST, firsts[-1] - datetime.timedelta(days=1)),
@@ -81,7 +82,7 @@ def hospital(seed: int, months: int, *, periods: bool) -> Told:
         severity=Number(-1, 1),
         died=Flag(),
     )
-    told = Told([], {}, [], [], 0.0)
+    told = Told({"share": [], "mean": []}, {}, [], [], 0.0)
     with tempfile.TemporaryDirectory() as folder:
         place, ledger = Path(folder) / "stays.parquet", Path(folder) / "ledger"
         known: list[pd.DataFrame] = []
@@ -90,7 +91,7 @@ def hospital(seed: int, months: int, *, periods: bool) -> Told:
         for month, first in enumerate(firsts[:-1]):
             stays = 2000 if month in (0, months - 1) else int(rng.integers(1000, 3001))
             new = stays_of(first, stays, rng)
-            for night in sorted(set(new["admitted"])) if periods else [new["admitted"].iloc[-1]]:
+            for night in sorted(set(new["admitted"])) if nightly else [new["admitted"].iloc[-1]]:
                 so_far = pd.concat([*known, new[new["admitted"] <= night]])
                 so_far.assign(admitted=so_far["admitted"].dt.date).to_parquet(place)
                 with Curator(place, ledger, BUDGET, **options):
@@ -138,9 +139,10 @@ def report(curator: Curator, month: int, ends: list[datetime.date], told: Told) 
         told.refused.append(month + 1)
         return
     clipped = [np.minimum(seeded_rng(1).gamma(4, cost / 4, 400_000), 20).mean() for cost in COSTS]
-    for answer, truths in zip(answers, (READMITTED, clipped), strict=True):
-        told.held.append((month + 1, float(np.mean(hits(answer, truths)))))
-    told.widths[month + 1] = float(np.mean([row["high"] - row["low"] for row in answers[0].rows]))
+    for word, answer, truths in zip(told.held, answers, (READMITTED, clipped), strict=True):
+        told.held[word] += hits(answer, truths)
+    share, mean = (float(np.mean([row["high"] - row["low"] for row in answer.rows])) for answer in answers)
+    told.widths[month + 1] = share, mean
 
 
 def hits(answer: Answer, truths: Any) -> list[bool]:
@@ -175,31 +177,28 @@ def main(*, quick: bool = False, hospitals: int = 1) -> None:
     months = 6 if quick else 36
     rows = []
     for periods in (True, False):
-        lives = [hospital(seed, months, periods=periods) for seed in range(hospitals if periods else 1)]
-        held = [share for life in lives for _, share in life.held]
+        lives = [hospital(k, months, periods=periods, nightly=periods and not k) for k in range(hospitals)]
+        held = [np.concatenate([life.held[word] for life in lives]) for word in ("share", "mean")]
         slopes = [hit for life in lives for hit in life.slopes]
         refused = min((month for life in lives for month in life.refused), default=None)
-        first, last = (
-            float(np.mean([life.widths[month] for life in lives if month in life.widths] or [np.nan]))
-            for month in (1, months)
-        )
+        ends = [np.mean([life.widths.get(month, (np.nan,) * 2) for life in lives], axis=0) for month in (1, months)]
         rows.append(
             (
                 "for each month" if periods else "one for all",
-                f"{np.mean(held):.3f} of {5 * len(held)}",
+                *(f"{np.mean(each):.3f} of {len(each)}" for each in held),
                 f"{sum(slopes)} of {len(slopes)}",
-                f"{first:.4f}",
-                f"{last:.4f}",
+                *("{:.4f} and {:.3f}".format(*end) for end in ends),
                 f"{max(life.fullest for life in lives):.3f}",
                 "none" if refused is None else f"month {refused}",
             )
         )
     columns = (
         "budget",
-        "intervals hold",
+        "shares hold",
+        "means hold",
         "slopes hold",
-        "width, month 1",
-        f"width, month {months}",
+        "widths, month 1",
+        f"widths, month {months}",
         "fullest",
         "first refused",
     )

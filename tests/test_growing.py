@@ -420,3 +420,24 @@ def test_columns_may_come_without_a_declaration_and_facts_may_change(
         assert str(curator.left()).startswith("70 %")
     with pytest.raises(InvalidData, match="and with more"):
         sv.Curator(frame.drop(columns="age"), place, facts=sv.Facts(smoker=sv.Flag()), **data)
+
+
+def test_a_file_that_is_written_again_between_looks_that_must_be_at_one_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "stays.parquet"
+    write(place, 500)
+    with sv.Curator(place, tmp_path / "ledger", sv.ApproxDP(4, 1e-6), facts=FACTS, grows=True) as curator:
+        read = curator._table.read
+
+        def late(*asked: Any, **more: Any) -> Any:
+            result = read(*asked, **more)
+            write(place, 500, seed=1)
+            return result
+
+        monkeypatch.setattr(curator._table, "read", late)
+        with pytest.raises(InvalidData, match="written again before all was read"):
+            curator.mean("age", tails="smooth", spend=0.1)
+        monkeypatch.undo()
+        assert [str(entry.state) for entry in curator.history()] == ["lost"]
+        curator.mean("age", tails="smooth", spend=0.1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from sottovoce.faces.cli import application
 from sottovoce.privacy.errors import InvalidData, InvalidValue, SourceLost, SourceUnavailable
 from sottovoce.privacy.promises import ApproxDP, PureDP
 from sottovoce.records.facts import Facts, Flag, Number
-from sottovoce.service.curator import Curator
+from sottovoce.service.curator import Curator, release_pipeline
 from sottovoce.service.ledger import Ledger, State
 from support.postgres import PostgresServer, running_server, why_no_server
 
@@ -191,3 +192,95 @@ def test_one_of_two_takes_it_up(tmp_path: Path, clinic: PostgresServer, visits: 
         with pytest.raises(InvalidValue, match="under way"):
             curator.finish(entry)
         assert len(taken) == 1 and not curator._ledger.pending()[0].unread
+
+
+def test_a_look_waits_for_a_database_that_restarts(
+    clinic: PostgresServer, visits: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is stopped after the first look of several is answered, for one charge."""
+    with Curator(f"{visits}?table=visits", tmp_path / "ledger", ApproxDP(1, 1e-6), facts=FACTS, grows=True) as curator:
+        for stopped_after in (1, 2):
+            looks, back = [0], threading.Timer(1.0, clinic.start)
+
+            def read(
+                *asked: Any, looks: list[int] = looks, back: Any = back, at: int = stopped_after, **more: Any
+            ) -> Any:
+                if looks[0] == at:
+                    clinic.stop()
+                    back.start()
+                looks[0] += 1
+                return table_read(*asked, **more)
+
+            table_read = curator._table.read
+            monkeypatch.setattr(curator._table, "read", read)
+            curator.quantiles("age", at=[0.5], spend=0.3)
+            monkeypatch.undo()
+            back.join()
+            assert looks[0] > stopped_after + 1  # the look that failed was taken again
+        assert [entry.state for entry in curator.history()] == [State.COMMITTED] * 2
+        monkeypatch.setattr(release_pipeline, "_PATIENCE", 0.5)
+        reads: list[int] = []
+
+        def stopped(*asked: Any, **more: Any) -> Any:
+            if len(reads) == 1:
+                clinic.stop()
+            reads.append(1)
+            return table_read(*asked, **more)
+
+        monkeypatch.setattr(curator._table, "read", stopped)
+        with pytest.raises(InvalidData) as lost:
+            curator.quantiles("age", at=[0.5], spend=0.1)
+        assert not isinstance(lost.value, SourceLost)  # something was read: it cannot be finished
+        clinic.start()
+        assert curator.history()[-1].state is State.LOST
+
+
+def test_looks_that_must_be_at_one_moment_are(
+    clinic: PostgresServer, visits: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record that is corrected between the looks of a smooth mean, into another group, would be paid for once."""
+    facts = Facts(smoker=Flag(), age=Number(0, 1000))
+    with Curator(f"{visits}?table=visits", tmp_path / "ledger", ApproxDP(8, 1e-6), facts=facts, grows=True) as curator:
+        table_read, looks = curator._table.read, [0]
+
+        def corrected(*asked: Any, **more: Any) -> Any:
+            result = table_read(*asked, **more)
+            looks[0] += 1
+            if looks[0] == 1:
+                _run(visits, "UPDATE visits SET age = 800")
+            return result
+
+        monkeypatch.setattr(curator._table, "read", corrected)
+        before = curator.mean("age", tails="smooth", spend=0.4)
+        assert looks[0] > 1 and before.rows[0]["high"] < 200
+        monkeypatch.undo()
+        assert curator.mean("age", spend=0.2).rows[0]["low"] > 600
+
+        def ended(*asked: Any, **more: Any) -> Any:
+            _end_connections(clinic, visits)
+            monkeypatch.undo()
+            return table_read(*asked, **more)
+
+        monkeypatch.setattr(curator._table, "read", ended)
+        with pytest.raises(InvalidData, match="lost before all was read"):
+            curator.mean("age", tails="smooth", spend=0.1)
+        _after_charging(curator, monkeypatch, lambda: _end_connections(clinic, visits))
+        with pytest.raises(SourceLost, match="finish"):
+            curator.mean("age", tails="smooth", spend=0.1)
+        (waiting,) = curator._ledger.pending()
+        curator.finish(waiting.id)
+
+
+def test_an_engine_without_snapshots_takes_no_such_looks(tmp_path: Path) -> None:
+    import ibis
+
+    connection = ibis.duckdb.connect()
+    connection.raw_sql("CREATE TABLE visits AS SELECT i % 90 AS age FROM range(900) AS t(i)")
+    facts = Facts(age=Number(0, 1000))
+    options: dict[str, Any] = {"facts": facts, "dataset": "visits"}
+    with Curator(connection.table("visits"), tmp_path / "ledger", ApproxDP(1, 1e-6), **options, grows=True) as curator:
+        with pytest.raises(InvalidValue, match="one moment"):
+            curator.mean("age", tails="smooth", spend=0.1)
+        assert curator.history() == []
+    with Curator(connection.table("visits"), tmp_path / "still", ApproxDP(1, 1e-6), **options) as curator:
+        curator.mean("age", tails="smooth", spend=0.1)  # data that are said to stay as they are

@@ -21,6 +21,7 @@ FACTS = sv.Facts(
     age=sv.Number(0, 110),
     visits=sv.Count(20),
     smoker=sv.Flag(),
+    shifted=sv.Derived("coalesce(admitted, '2024-02-01')"),
 )
 
 
@@ -69,6 +70,8 @@ def test_periods_of_the_calendar_lie_side_by_side(every: str) -> None:
         ("nothing: monthly", "nothing"),
         ("", "period= names a column"),
         ("admitted: daily", "weekly"),
+        ("coalesce(admitted, '2024-02-01'): monthly", "derived from others"),
+        ("shifted: monthly", "derived from others"),
     ],
 )
 def test_what_names_no_periods_is_refused(text: str, said: str) -> None:

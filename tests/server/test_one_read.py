@@ -1,5 +1,6 @@
 """The same question asked by many at once reads the records once; another question does not wait for it."""
 
+import contextlib
 import threading
 from typing import Any
 
@@ -48,6 +49,17 @@ def test_many_at_once_wait_for_one_read() -> None:
     assert remembered.read("sum", "ward") is not got[0]
     assert table.reads == ["age", "ward"]
     assert remembered._under_way == {}
+
+
+def test_of_records_that_are_corrected_nothing_is_remembered() -> None:
+    table = Slow()
+    remembered = _Remembered(table, lambda _: table)
+    table.go.set()
+    assert remembered.read("sum", "age") is remembered.read("sum", "age")
+    remembered.is_live = True
+    opened = contextlib.ExitStack()
+    for live in (remembered, remembered.reopened(opened)):
+        assert live.read("sum", "age") is not live.read("sum", "age")
 
 
 def test_a_read_that_failed_is_tried_again() -> None:

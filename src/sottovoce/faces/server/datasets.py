@@ -25,8 +25,9 @@ _REMEMBERED = 1024
 class _Remembered:
     """A table whose statistics are read once and then known.
 
-    The data of a server does not change while it runs. What was paid for once is read once: later answers to the
-    same question take no longer for a longer table, and those who ask it at the same time wait for one read.
+    What was paid for once is read once: later answers to the same question take no longer for a longer table, and those
+    who ask it at the same time wait for one read. Of a database whose records are corrected and erased while the server
+    runs (`is_live`) nothing is known longer than that: it would be of another moment.
     """
 
     def __init__(self, table: Any, anew: Callable[[contextlib.ExitStack], Any] | None = None) -> None:
@@ -40,6 +41,15 @@ class _Remembered:
         self._under_way: dict[Any, threading.Lock] = {}
 
         self._persons: Any = None
+        self.is_live = False
+
+    @property
+    def snapshots(self) -> bool:
+        return bool(self._table.snapshots)
+
+    def one_moment(self) -> contextlib.AbstractContextManager[None]:
+        moment: contextlib.AbstractContextManager[None] = self._table.one_moment()
+        return moment
 
     @property
     def grows(self) -> bool:
@@ -47,7 +57,11 @@ class _Remembered:
 
     def reopened(self, opened: contextlib.ExitStack) -> _Remembered:
         """Return the same data as they are now, of which nothing is known yet."""
-        return self if self._anew is None else _Remembered(self._anew(opened), self._anew)
+        if self._anew is None:
+            return self
+        result = _Remembered(self._anew(opened), self._anew)
+        result.is_live = self.is_live
+        return result
 
     def count(self, person: str | None = None) -> int:
         with self._turn:
@@ -68,7 +82,7 @@ class _Remembered:
     ) -> Aggregate:
         self._persons = persons
         asked = _asked(reading, column, where, missing)
-        if isinstance(asked[0], ClippedRows):  # as large as the table, and let go after each answer
+        if self.is_live or isinstance(asked[0], ClippedRows):  # as large as the table, and let go after each answer
             return self._read(*asked)
         with self._under_way.setdefault(asked, threading.Lock()):
             try:
@@ -115,6 +129,7 @@ class Dataset:
             options |= {"facts": config.facts, "n": config.n, "protect": config.protect}
             options |= {"grows": True if config.grows else None, "period": config.period}
             self.curator = opened.enter_context(Curator(table, ledger, config.budget, **options))
+            table.is_live = self.curator.grows and table.grows
             self.parts = {
                 analyst.name: self._open_part(analyst) for analyst in analysts if config.name in analyst.budgets
             }

@@ -98,6 +98,7 @@ class SmoothGroupMeans(Mechanism):
     forecasts: ClassVar[bool] = False
     hides_n: ClassVar[bool] = True
     noise: ClassVar[NoiseKind] = "gaussian"
+    one_moment: ClassVar[bool] = True
     system: Question
     scale: float
 

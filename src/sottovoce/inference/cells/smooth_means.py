@@ -99,6 +99,7 @@ class SmoothMeans(Mechanism):
             raise InvalidValue(f"scale must be > 0 and at most 2**29. Got {self.scale!r}")
 
     noise: ClassVar[NoiseKind] = "gaussian"
+    one_moment: ClassVar[bool] = True
 
     @cached_property
     def reading(self) -> GroupMoments:

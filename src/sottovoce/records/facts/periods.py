@@ -161,6 +161,8 @@ def parse_periods(text: str, facts: Facts, known: Sequence[str] = ()) -> Periods
     if not isinstance(text, str) or not text.strip():
         raise InvalidValue(f"period= names a column, such as 'admitted: monthly' or 'ward'. Got {shown(text)}")
     name, said = split_group(text.strip(), facts)
+    if facts.derivation(name) is not None:
+        raise InvalidValue(f"what says the period is a column of the table, for good; {name!r} is derived from others")
     match facts[name]:
         case Day() as day:
             return _of_days(name, said.lower(), day, known[:-1])

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from dataclasses import dataclass
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from sottovoce.privacy.errors import InvalidData, SourceUnavailable
 from sottovoce.records.tables.engine import guarded, run_empty
+
+_MOMENT = "sottovoce.moment"
+"""A setting of PostgreSQL's that we set for a transaction alone."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,7 @@ class Link:
     records: Any
     grows: bool = True
     look_up: Callable[[], Any] | None = None
+    _turn: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
 
     def ensure_available(self, name: str) -> bool:
         """Return whether the connection had to be made anew; raise `SourceUnavailable` where the table is out of reach.
@@ -48,6 +54,42 @@ class Link:
         except InvalidData as error:
             raise SourceUnavailable(f"{error}; nothing was spent. Ask again when its database answers") from None
         return True
+
+    @property
+    def snapshots(self) -> bool:
+        """Whether the engine can show the records as they were at one moment, whoever writes meanwhile."""
+        return not self.grows or self.connection.name == "postgres"
+
+    @contextlib.contextmanager
+    def one_moment(self, name: str) -> Iterator[None]:
+        """Show all that is read inside as it was at one moment; raise where it was not.
+
+        PostgreSQL takes one snapshot for a transaction that is "repeatable read". A setting that ends with it tells
+        whether it lasted.
+        """
+        if not self.grows:
+            yield
+            return
+        token = secrets.token_hex(8)
+
+        def begin() -> None:
+            self.connection.con.rollback()
+            self.connection.con.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+            self.connection.con.execute("SELECT set_config(%s, %s, true)", [_MOMENT, token])
+
+        def lasted() -> bool:
+            known = self.connection.con.execute("SELECT current_setting(%s, true)", [_MOMENT]).fetchone()
+            return bool(known == (token,))
+
+        with self._turn:  # a connection has one transaction
+            guarded(begin, f"{name} does not answer")
+            try:
+                yield
+                if not guarded(lasted, f"{name} does not answer"):
+                    raise InvalidData(f"the connection to {name} was lost before all was read")
+            finally:
+                with contextlib.suppress(Exception):  # a connection that is gone is found gone by the next question
+                    self.connection.con.rollback()
 
     def _reconnect(self) -> None:
         with contextlib.suppress(Exception):  # of what is lost already nothing more is wanted

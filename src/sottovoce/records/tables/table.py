@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -113,6 +113,20 @@ class Table:
         if self.origin is not None:
             self.origin.fingerprint()
         return self._link is not None and self._link.ensure_available(self.name)
+
+    @property
+    def snapshots(self) -> bool:
+        """Whether the records can be read as they were at one moment."""
+        return self._link is None or self._link.snapshots
+
+    @contextlib.contextmanager
+    def one_moment(self) -> Iterator[None]:
+        """Show all that is read inside as it was at one moment, or raise `InvalidData`."""
+        with contextlib.nullcontext() if self._link is None else self._link.one_moment(self.name):
+            before = None if self.origin is None else self.origin.fingerprint()
+            yield
+            if self.origin is not None and self.origin.fingerprint() != before:
+                raise InvalidData(f"{self.name} was written again before all was read")
 
     def know(self, facts: Facts | None) -> Self:
         """Take what is public of the columns: text that the facts call a flag is read as one. Returns the table.

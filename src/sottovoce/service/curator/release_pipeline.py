@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -39,21 +40,49 @@ from sottovoce.service.ledger.hash_chain import SealedText, canonical, digest
 __all__ = ["ReleasePipeline"]
 
 
-class _FirstRead:
-    """What reads the records: of a first read that failed because they went away, that is said."""
+_PATIENCE = 30.0
+"""Seconds that a release waits between two of its looks for records that went away: a database restarts in fewer."""
 
-    def __init__(self, read: Callable[..., Aggregate], went_away: Callable[[], bool]) -> None:
-        self._read, self._went_away, self._seen = read, went_away, False
+
+class _LastingRead:
+    """What reads the records: of a first look that failed because they went away, that is said.
+
+    A later look waits for them, and is then taken again: what a look reads follows from the records alone, and no noise
+    is drawn before it is read. It is not made anew from the first look on, for whether a look fails may depend on what
+    the looks before released.
+    """
+
+    def __init__(self, read: Callable[..., Aggregate], reach: Callable[[], bool]) -> None:
+        self._read, self._reach, self._seen = read, reach, False
 
     def __call__(self, reading: Any) -> Aggregate:
         try:
             result = self._read(reading)
         except InvalidData as error:
-            if self._seen or isinstance(error, _OtherVersion) or not self._went_away():
+            if isinstance(error, _OtherVersion) or not self._went_away():
                 raise
-            raise SourceLost(f"{error}; nothing of them was read, and what was paid is not lost: finish it") from None
+            if not self._seen:
+                raise _unread(error) from None
+            result = self._read(reading)
         self._seen = True
         return result
+
+    def _went_away(self) -> bool:
+        """Say whether records could not be read because they were out of reach; after a look, once they are back."""
+        until = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                return self._reach()
+            except SourceUnavailable:
+                if not self._seen:
+                    return True
+                if time.monotonic() > until:
+                    return False
+            time.sleep(_PATIENCE / 100)
+
+
+def _unread(error: InvalidData) -> SourceLost:
+    return SourceLost(f"{error}; nothing of them was read, and what was paid is not lost: finish it")
 
 
 class _OtherVersion(InvalidData):
@@ -212,10 +241,10 @@ class ReleasePipeline(BudgetAccount):
 
         def make(count: int) -> list[Release]:
             read = functools.partial(self._read, held.table, n, column=column, where=where, missing=missing)
-            reader = _FirstRead(read, lambda: self._went_away(held.table))
+            reader = _LastingRead(read, lambda: self._reach(held.table))
             looks = TableLooks(reader)
             source = secure_rng() if rng is None else rng
-            with on_the_grid(self._time_grid):
+            with on_the_grid(self._time_grid), self._one_moment(held.table, mechanism):
                 built = mechanism.releases(looks, count, source, draws=draws, accept_unproven=accept_unproven)
             if any(release.reproducible for release in built):
                 raise UnprovenPrivacy("the mechanism used seeded randomness; its release is not let out")
@@ -299,15 +328,25 @@ class ReleasePipeline(BudgetAccount):
             raise self._changed(n)
         return seen
 
-    def _went_away(self, table: Records) -> bool:
-        """Say whether records that could not be read are out of reach, or had to be connected to anew."""
+    @contextlib.contextmanager
+    def _one_moment(self, table: Records, mechanism: Mechanism) -> Iterator[None]:
+        """Show a mechanism that supposes so records that nobody corrects between its looks."""
+        if self.version is None or not mechanism.one_moment:
+            yield
+            return
+        with contextlib.ExitStack() as inside:
+            try:
+                inside.enter_context(table.one_moment())  # type: ignore[attr-defined]
+            except InvalidData as error:  # before anything was read
+                raise _unread(error) from None
+            yield
+
+    def _reach(self, table: Records) -> bool:
+        """Return whether records had to be connected to anew; raise `SourceUnavailable` where they are out of reach."""
         if not isinstance(table, Reachable):
             return False
-        try:
-            with self._turn:
-                return table.ensure_available()
-        except SourceUnavailable:
-            return True
+        with self._turn:
+            return table.ensure_available()
 
     def make(self, paid: Paid) -> Unrecorded:
         """Read the records and make a release that was paid for; whoever calls this sees to `give_up` if it fails."""
@@ -364,6 +403,11 @@ class ReleasePipeline(BudgetAccount):
             raise InvalidValue(
                 "a table answers no Python predicate; leave it out, and name a column of numbers from 0 to 1 or a "
                 "condition (where=...)"
+            )
+        if self.version is not None and mechanism.one_moment and not getattr(self._table, "snapshots", False):
+            raise InvalidValue(
+                'tails="smooth" looks at the records more than once, and this engine cannot show them as they were at '
+                "one moment while others write; leave tails out, or copy the table to a file"
             )
         if mechanism.n != self.n:
             units = self._protected.units
