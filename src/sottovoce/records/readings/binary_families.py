@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy import special
 
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.facts.columns import Category, Flag
@@ -32,6 +33,8 @@ _TURNS, _WAYS = (
     for axis, places in enumerate(np.linspace(0.0, math.pi, count) for count in (_ANGLES, _SIDES))
 )
 """Cosines and sines of the angles at which a set's ends are taken, and of the directions in which it is measured."""
+_SHORT, _HALVINGS = 1e-6, 20
+"""A score shorter than this may go with any information; and how often the longest row's length is halved."""
 _EVERY = 15
 _SECTORS = [_WAYS[start : start + _EVERY + 1] for start in range(0, _SIDES - 1, _EVERY)]
 """The directions between every fifteenth and the next, with both."""
@@ -120,6 +123,24 @@ class LogisticFamily(_Binary):
     def bound(self, reach: float) -> float:
         """Return the probability at the far end; ½ at t = 0."""
         return 1 / (1 + math.exp(-min(reach, FARTHEST)))
+
+    def information_ranges(self, reach: float, edges: Floats) -> tuple[Floats, Floats]:
+        r"""Return the ends of 4μ(1 − μ)·min(‖x‖, 1)² where the score is a ≤ 1 long, beside the bound B = μ(reach).
+
+        Let s = aB. A row of length l ≤ 1 with a residual ρ ≤ B has s = lρ and the information 4s(l − s): at least
+        4s(s/B − s) and at most 4s(1 − s), or 1 where s ≤ ½. A row of length l ≥ 1 has s = ρ/l and 4ρ(1 − ρ), for ρ
+        from s to μ(l·reach), where l is longest: there μ(l·reach)/l, which falls with l, is s.
+        """
+        low, bound = edges[:-1] * self.bound(reach), self.bound(reach)
+        most = np.where(low <= 0.5, 1.0, 4 * low * (1 - low))
+        shortest, longest = np.zeros(low.size), np.log(1 / np.maximum(low, _SHORT))
+        for _ in range(_HALVINGS):
+            length = (shortest + longest) / 2
+            above = special.expit(np.minimum(np.exp(length) * reach, FARTHEST)) > low * np.exp(length)
+            shortest, longest = np.where(above, length, shortest), np.where(above, longest, length)
+        surest = special.expit(np.minimum(np.exp(longest) * reach, FARTHEST))
+        surest = np.where(low < _SHORT, 1.0, surest)
+        return np.minimum(4 * low * low * (1 / bound - 1), 4 * surest * (1 - surest)), most
 
 
 @dataclass(frozen=True)

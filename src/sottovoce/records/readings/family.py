@@ -145,3 +145,12 @@ class Family(ABC):
         """
         del near
         return 2 * self.bound(far)
+
+    def information_ranges(self, reach: Any, edges: Floats) -> tuple[Floats, Floats] | None:
+        """Return the least and the most information of one record where its score is between two edges long.
+
+        Both are beside the most of all records, whose predictors are |t| ≤ reach·‖x‖; None where that is not worked
+        out, and a score of any length may go with any information.
+        """
+        del reach, edges
+        return None

@@ -30,7 +30,7 @@ from sottovoce.records.readings.base import MOST_RECORDS, Reading, Statistics
 from sottovoce.records.readings.families import Family, family_of
 from sottovoce.records.readings.in_memory_records import HeldRecords, as_columns, held, one_more, typical_values
 from sottovoce.records.readings.look_parts import PARTS, LookParts
-from sottovoce.records.readings.look_sensitivity import LookMoves
+from sottovoce.records.readings.look_sensitivity import EDGES, LookMoves
 
 CHUNK = 1 << 12
 """So many records at a time stay near the processor."""
@@ -175,7 +175,7 @@ class Look(LookMoves):
 
     def _but(self, changed: dict[str, Any], *others: str) -> Self:
         result = copy(self)
-        for name in ("reach", "_far", "bound", "diameter", *others):
+        for name in ("reach", "_far", "bound", "diameter", "information_ranges", *others):
             result.__dict__.pop(name, None)
         result.__dict__.update(changed)
         return result
@@ -197,6 +197,11 @@ class Look(LookMoves):
         if self.model.upward:
             return min(self._box, 2.0)
         return min(self.model.apart(self.reach, self._far) / self.bound, 2.0)
+
+    @cached_property
+    def information_ranges(self) -> tuple[Floats, Floats] | None:
+        """The least and the most information of a record in each cell of lengths of its score."""
+        return self.model.information_ranges(self.reach, EDGES)
 
     @property
     def _box(self) -> float:
