@@ -10,7 +10,7 @@ from scipy import integrate, stats
 from sottovoce.inference.latent.fields import Field
 from sottovoce.inference.latent.network import BayesianNetwork
 from sottovoce.inference.latent.network_posterior import NetworkPosterior
-from sottovoce.inference.latent.tempered_network import TemperedNetwork
+from sottovoce.inference.latent.tempered_tables import TemperedNetwork
 from sottovoce.inference.latent.variable_elimination import Factor, eliminate
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachable

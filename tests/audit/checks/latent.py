@@ -18,7 +18,7 @@ from sottovoce.inference.latent.hidden_markov import HiddenMarkovModel
 from sottovoce.inference.latent.network import BayesianNetwork
 from sottovoce.inference.latent.random_field import MarkovRandomField
 from sottovoce.inference.latent.tempered_hidden_markov import TemperedHiddenMarkov
-from sottovoce.inference.latent.tempered_network import TemperedNetwork
+from sottovoce.inference.latent.tempered_tables import TemperedNetwork
 from sottovoce.mechanisms.conjugate.distributions.truncated_dirichlet import TruncatedDirichlet
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.mechanisms.noisy_statistics import NoisyStatistics

@@ -130,10 +130,10 @@ def _disjoint_cliques(patch: Patch) -> None:
 
 @fault("only one node of a network charged", "tempered network", "tempered tables stay in their window")
 def _one_node(patch: Patch) -> None:
-    from sottovoce.inference.latent import tempered_network
+    from sottovoce.inference.latent import tempered_tables
 
-    honest = tempered_network._bounds
-    patch.setattr(tempered_network, "_bounds", lambda network, floor: honest(network, floor)[:1])
+    honest = tempered_tables.floored_bounds
+    patch.setattr(tempered_tables, "floored_bounds", lambda sizes, floor: honest(sizes, floor)[:1])
 
 
 @fault("repair of the solver's matrices skipped", "profile graphs", "profile matrices keep every edge")

@@ -21,7 +21,7 @@ from sottovoce.faces.estimators.estimator_protocol import (
 from sottovoce.inference.latent.class_posterior import ClassPosterior
 from sottovoce.inference.latent.fields import Bounded, Field, field_of, fields_of
 from sottovoce.inference.latent.naive_bayes import NaiveBayesModel
-from sottovoce.inference.latent.tempered_naive_bayes import TemperedNaiveBayes
+from sottovoce.inference.latent.tempered_tables import TemperedNaiveBayes
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.noisy_statistics import NoisyStatistics
 from sottovoce.mechanisms.release import Release

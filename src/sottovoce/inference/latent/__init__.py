@@ -15,8 +15,7 @@ from sottovoce.inference.latent.random_field import MarkovRandomField
 from sottovoce.inference.latent.random_field_posterior import RandomFieldPosterior
 from sottovoce.inference.latent.tempered import TemperedUpdates
 from sottovoce.inference.latent.tempered_hidden_markov import TemperedHiddenMarkov
-from sottovoce.inference.latent.tempered_naive_bayes import TemperedNaiveBayes
-from sottovoce.inference.latent.tempered_network import TemperedNetwork
+from sottovoce.inference.latent.tempered_tables import TemperedNaiveBayes, TemperedNetwork
 
 __all__ = [
     "BayesianNetwork",

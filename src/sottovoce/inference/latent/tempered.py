@@ -134,6 +134,17 @@ def log_ratio_bound(size: int, floor: float) -> float:
     return log_up(1 - (size - 1) * Fraction(least), Fraction(least))
 
 
+def floored_bounds(sizes: Sequence[int], floor: float) -> tuple[float, ...]:
+    """Return B of columns of so many categories, of which each is at least `floor` of an even share.
+
+    >>> [round(bound, 3) for bound in floored_bounds([2, 4], 0.1)]
+    [2.944, 3.611]
+    """
+    if not isinstance(floor, int | float) or not 0 < floor < 1:
+        raise InvalidValue(f"floor must lie between 0 and 1. Got {floor!r}")
+    return tuple(log_ratio_bound(size, floor / size) for size in sizes)
+
+
 def draw_tempered(
     counts: ArrayLike, prior: ArrayLike, temperature: float, floor: float, rng: np.random.Generator
 ) -> Floats:

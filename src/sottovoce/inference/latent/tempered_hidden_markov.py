@@ -16,7 +16,7 @@ from sottovoce.inference.latent.forward_backward import OFTEN
 from sottovoce.inference.latent.gibbs_sampler import ChainState, stack_draws
 from sottovoce.inference.latent.hidden_markov import HiddenMarkovModel
 from sottovoce.inference.latent.hidden_markov_posterior import HiddenMarkovPosterior
-from sottovoce.inference.latent.tempered import TemperedUpdates, draw_floored_dirichlet, log_ratio_bound
+from sottovoce.inference.latent.tempered import TemperedUpdates, draw_floored_dirichlet, floored_bounds
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.conjugate.named_systems import system_from
 from sottovoce.mechanisms.mechanism import Choices, Mechanism
@@ -241,9 +241,7 @@ class TemperedHiddenMarkov(Mechanism):
 
 def log_ranges(model: HiddenMarkovModel, floor: float) -> Floats:
     """Return B_f = log((1-(K-1)a₀)/a₀) of each field, a₀ = floor/K."""
-    if not 0 < floor < 1:
-        raise InvalidValue(f"floor must lie between 0 and 1. Got {floor!r}")
-    return np.array([log_ratio_bound(field.size, floor / field.size) for field in model.fields])
+    return np.array(floored_bounds([field.size for field in model.fields], floor))
 
 
 def _bounds(model: HiddenMarkovModel, floor: float) -> tuple[float, ...]:
