@@ -55,7 +55,7 @@ def trace(
     mus, errors, tuned = [], [], []
     for k, t in enumerate(int(t) for t in steps):
         cut = replace(fixed, n_steps=t)
-        own = DiffusedRegression.calibrate(design, n, target, prior_precision=m, n_steps=t, largest_weight=100.0)
+        own = DiffusedRegression.calibrate(design, n, target, prior_precision=m, n_steps=t, data_weight=100.0)
         mus.append(cut.chain.mu)
         errors.append(data.error(cut.draw(data.X, data.y, start, seeded_rng(seed + k))))
         tuned.append(data.error(own.draw(data.X, data.y, start, seeded_rng(seed + 1000 + k))))

@@ -14,16 +14,6 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.records.readings.design_rows import scale_down
 
 
-def exact_sum(parts: Floats) -> Floats:
-    """Return Σ of numbers within −1 and 1, one row a record, in steps of at most n·2⁻⁵¹.
-
-    >>> exact_sum(np.array([[1.0], [0.1]])).round(9).tolist()
-    [1.1]
-    """
-    steps = 2.0 ** (52 - len(parts).bit_length())
-    return np.asarray(np.rint(parts * steps).sum(axis=0) / steps)
-
-
 def exact_moments(rows: Floats, labels: Floats, largest: float) -> tuple[Floats, Floats, Floats]:
     """Return X'X, X'y and X'1 of rows of norm at most 1 and labels up to `largest`.
 

@@ -12,6 +12,8 @@ from sottovoce.privacy.numbers import Floats, above_diagonal
 
 _SHORTENED = 0.2
 """The part of itself that a parameter may be off by after looks at shortened residuals."""
+_ROUNDS = 40
+"""How often ‖w‖² is found anew, each time the mean of what it was and what it then is."""
 _RARE = 0.3
 """A row tells 4q(1−q) of what it tells of classes of equal parts, q the part of one; this much and less is little."""
 
@@ -73,6 +75,29 @@ def effective(matrix: Floats, values: Floats, noise: float, guess: float) -> Flo
     item = np.maximum(remaining / np.maximum(trace, 1e-9), trace / np.maximum(count, 1))
     item = np.minimum(item, np.minimum(edge, np.maximum(trace, 1e-9)))
     return np.where(hidden, item[..., None], values)
+
+
+def noisy_newton_step(
+    info: Floats, score: Floats, fixed: Floats, grows: float, prior: Any, length: Any
+) -> tuple[Floats, Floats]:
+    r"""Return the gain along each eigenvector of a noisy information by which its score becomes w, and w's precision.
+
+    Given w the score has the mean Hw and the variance `fixed` + `grows`·‖w‖², for the noise of H is multiplied by w:
+    the gain is H/(H² + variance·m), m the precision of the prior, with ‖w‖² found by iteration from `length`.
+
+    >>> gain, precision = noisy_newton_step(np.array([100.0]), np.array([50.0]), np.array([100.0]), 0.0, 0.01, 1.0)
+    >>> (50 * gain).round(3).tolist(), precision.tolist()
+    ([0.5], [100.01])
+    """
+    # What of the gain's denominator does not change with the length is added up once.
+    square = info * info
+    pulled, still, grown = info * score, square + fixed * prior, grows * prior
+    length = np.asarray(length)[..., None]
+    for _ in range(_ROUNDS):
+        step = pulled / (still + grown * length)
+        length = (length + np.einsum("...i,...i->...", step, step)[..., None]) / 2
+    variance = fixed + grows * length
+    return info / (square + variance * prior), square / variance + prior
 
 
 def _each(number: Any) -> Floats:
@@ -140,18 +165,10 @@ class FilteredGaussian:
         pull = pull / np.maximum(np.sum(self.mean_row * self.mean_row, axis=-1) * n, 1e-9)
         part = 0.5 + np.clip(pull / (math.sqrt(2) * np.minimum(self._weighed, 1.0)), -0.495, 0.495)
         self.told = 4 * part * (1 - part)
-        pulled = self.info * np.sqrt(np.einsum("...ij,...ij->...i", score, score))
-        length = (family.width * np.sum(1 / self.prior, axis=-1))[..., None]
-        fixed = _each(self.spread) * self.info + _each(spread) ** 2
-        # What of the gain's denominator does not change with the length is added up once.
-        square, grows = self.info**2, (family.curvature * noise) ** 2 / 2
-        still, grown = square + fixed * self.prior, grows * self.prior
-        for _ in range(30):
-            step = pulled / (still + grown * length)
-            length = (length + np.einsum("...i,...i->...", step, step)[..., None]) / 2
-        variance = fixed + grows * length
-        gain = self.info / (square + variance * self.prior)
-        self.precision = square / variance + self.prior
+        length = family.width * np.sum(1 / self.prior, axis=-1)
+        fixed, grows = _each(self.spread) * self.info + _each(spread) ** 2, (family.curvature * noise) ** 2 / 2
+        size = np.sqrt(np.einsum("...ij,...ij->...i", score, score))
+        gain, self.precision = noisy_newton_step(self.info, size, fixed, grows, self.prior, length)
         self.t = gain[..., None] * score
 
     def _score(self, answer: Floats, mu: float) -> tuple[Floats, Any]:

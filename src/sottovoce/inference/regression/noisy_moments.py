@@ -18,6 +18,7 @@ from scipy import optimize
 
 from sottovoce.inference.regression.design import Design, check_design
 from sottovoce.inference.regression.gaussian_posterior import GaussianPosterior
+from sottovoce.inference.regression.kalman_filter import noisy_newton_step
 from sottovoce.inference.regression.losses import Logistic, Loss, Squared, positive
 from sottovoce.inference.regression.posterior import RegressionMechanism, prior_of
 from sottovoce.mechanisms.calibrate import largest_keeping
@@ -293,19 +294,13 @@ class NoisyMoments(RegressionMechanism):
 
         Given w the noisy score b̂ = X'ỹ + noise has mean Hw with H = κ·(noisy X'X)₊ and variance H + C·I: the
         records' own, and C = σ²/α² + κ²σ²‖w‖²/2 of the noise in both statistics. Hence the precision
-        H(H+C)⁻¹H + m, with ‖w‖² found by iteration.
+        H(H+C)⁻¹H + m (`noisy_newton_step`).
         """
         values, vectors = np.linalg.eigh(moments.gram)
         H = np.maximum(self.fit.curvature * values, 0.0)
         score = np.einsum("...ij,...i->...j", vectors, moments.moment)
-        size, square = np.full((*H.shape[:-1], 1), self.design.dimension / self.prior_precision), H * H
-        # C = fixed + grows·‖w‖²; what of the mean's denominator does not change is added up once.
-        fixed, grows = (moments.noise / moments.balance) ** 2, (moments.noise * self.fit.curvature) ** 2 / 2
-        pulled, still = H * score, square + (H + fixed) * self.prior_precision
-        for _ in range(60):
-            mean = pulled / (still + grows * self.prior_precision * size)
-            size = (size + np.einsum("...i,...i->...", mean, mean)[..., None]) / 2
-        variance = H + fixed + grows * size
-        precision = square / variance + self.prior_precision
+        fixed, grows = H + (moments.noise / moments.balance) ** 2, (moments.noise * self.fit.curvature) ** 2 / 2
+        size = np.full(H.shape[:-1], self.design.dimension / self.prior_precision)
+        gain, precision = noisy_newton_step(H, score, fixed, grows, self.prior_precision, size)
         covariance = (vectors / precision[..., None, :]) @ vectors.mT
-        return np.einsum("...ij,...j->...i", vectors, mean), covariance
+        return np.einsum("...ij,...j->...i", vectors, gain * score), covariance

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -149,6 +150,33 @@ class _Chains(RegressionMechanism):
         check_precision(self.precision)
         _ = self.chain  # a step too long is refused here, not at the release
 
+    @classmethod
+    def calibrate(
+        cls,
+        design: Design,
+        n: int,
+        target: Promise,
+        *,
+        prior_precision: float | None = None,
+        prior_scale: float | None = None,
+        draws: int = 1,
+        n_steps: int | None = None,
+        data_weight: float = 1.0,
+        precision: str = "float64",
+        stride: float = 0.25,
+    ) -> Self:
+        """Return the mechanism that keeps `target` and is weakened as little as it can be.
+
+        Give the prior as its precision m, or as the size ‖w‖ ≈ `prior_scale` it expects; 30/data_norm where neither.
+        """
+        check_design(design)
+        prior = prior_of(design, prior_precision, prior_scale)
+        return cls(design, n, prior, data_weight, draws, n_steps, None, precision, stride)._weakened(target)
+
+    @abstractmethod
+    def _weakened(self, target: Promise) -> Self:
+        """Return the mechanism with the least changed of its numbers that keeps a promise."""
+
     @cached_property
     def chain(self) -> Chain:
         """The public numbers of the chain."""
@@ -270,35 +298,11 @@ class DiffusedRegression(_Chains):
     word: ClassVar[str] = "diffused regression"
     choices: ClassVar[Choices] = {"diffused": {}}
 
-    @classmethod
-    def calibrate(
-        cls,
-        design: Design,
-        n: int,
-        target: Promise,
-        *,
-        prior_precision: float | None = None,
-        prior_scale: float | None = None,
-        draws: int = 1,
-        n_steps: int | None = None,
-        largest_weight: float = 1.0,
-        precision: str = "float64",
-        stride: float = 0.25,
-    ) -> Self:
-        """Return the mechanism with the largest ρ ≤ `largest_weight` that keeps `target`.
-
-        Give the prior as its precision m, or as the size ‖w‖ ≈ `prior_scale` it expects; 30/data_norm where neither.
-        """
-        check_design(design)
-        prior = prior_of(design, prior_precision, prior_scale)
-        built = cls(design, n, prior, 1e-300, draws, n_steps, None, precision, stride)
-        rho = largest_keeping(
-            lambda weight: replace(built, data_weight=weight).profile,
-            target,
-            high=largest_weight,
-            name="data_weight",
+    def _weakened(self, target: Promise) -> Self:
+        weight = largest_keeping(
+            lambda rho: replace(self, data_weight=rho).profile, target, high=self.data_weight, name="data_weight"
         )
-        return replace(built, data_weight=rho)
+        return replace(self, data_weight=weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,26 +322,11 @@ class ConcentratedRegression(_Chains):
     word: ClassVar[str] = "concentrated regression"
     choices: ClassVar[Choices] = {"concentrated": {}}
 
-    @classmethod
-    def calibrate(
-        cls,
-        design: Design,
-        n: int,
-        target: Promise,
-        *,
-        prior_precision: float | None = None,
-        prior_scale: float | None = None,
-        draws: int = 1,
-        n_steps: int | None = None,
-        data_weight: float = 1.0,
-        precision: str = "float64",
-        stride: float = 0.25,
-    ) -> Self:
-        """Return the mechanism with the least m ≥ m₀ that keeps `target`, the prior as for the diffused."""
-        check_design(design)
-        least = prior_of(design, prior_precision, prior_scale)
-        built = cls(design, n, least, data_weight, draws, n_steps, None, precision, stride)
+    def _weakened(self, target: Promise) -> Self:
         variance = largest_keeping(
-            lambda v: replace(built, prior_precision=1 / v).profile, target, high=1 / least, name="prior variance"
+            lambda v: replace(self, prior_precision=1 / v).profile,
+            target,
+            high=1 / self.prior_precision,
+            name="prior variance",
         )
-        return replace(built, prior_precision=1 / variance)
+        return replace(self, prior_precision=1 / variance)

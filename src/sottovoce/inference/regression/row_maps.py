@@ -7,19 +7,20 @@ share one large direction (an intercept, pixels that are black almost everywhere
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sottovoce.inference.regression.design import Design, check_design
-from sottovoce.inference.regression.exact_sums import exact_sum
 from sottovoce.inference.regression.losses import positive
+from sottovoce.inference.regression.sums import Sum, steps_in_one
+from sottovoce.inference.regression.unit_rows import mean_row
 from sottovoce.mechanisms.exact_normals import exact_normals
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Basis
+from sottovoce.records.readings import Rows
 from sottovoce.records.readings.design_rows import scale_down
 
 _ROOM = 1.1
@@ -57,11 +58,7 @@ class RowMap:
 
 @dataclass(frozen=True)
 class Flattening:
-    r"""Find the mean direction of the rows with Gaussian noise and shrink it.
-
-    It measures Σx and Σ‖x‖²/c together. One replaced record moves them by at most 2c: with p = ‖x‖/c and q = ‖z‖/c the
-    square is at most c²(p+q)²(1 + (p−q)²) ≤ 4c², so that the second number comes for free.
-    """
+    """Find the mean direction of the rows with Gaussian noise and shrink it: the mean row of `mean_row`."""
 
     design: Design
     mu: float
@@ -78,23 +75,22 @@ class Flattening:
         """What the map costs."""
         return GaussianProfile(self.mu, basis=Basis.BOUND)
 
-    def noise(self, n: int) -> float:
-        """Return the standard deviation of the noise: 2c/μ, and what rounding each record and the sum may add to 2c.
+    def asked(self, n: int) -> Sum:
+        """Return the sum that is asked of n rows, in units of `data_norm`."""
+        return mean_row(self.design.dimension, steps_in_one(n), self.mu)
 
-        A record's entries are off by half a step, at most n·2⁻⁵², and by the rounding of its norm; the sums are exact.
-        """
-        c, d = self.design.data_norm, self.design.dimension
-        rounding = math.sqrt(d + 1) * c * (n + d + 4) * 2.0**-50
-        return (2 * c + rounding) / self.mu * (1 + 2.0**-50)
+    def noise(self, n: int) -> float:
+        """Return the standard deviation of the noise: 2c/μ, and what rounding each record may add to 2c."""
+        return float(self.asked(n).reach[0]) / steps_in_one(n) ** 2 * self.design.data_norm / self.mu
 
     def learn(self, X: Any, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> RowMap:
         """Return the map, or maps of this shape, for rows that will be clipped to the design's `data_norm` first."""
         rows = self.design.clip(self.design.rows(X)) / self.design.data_norm
         c, (n, d) = self.design.data_norm, rows.shape
-        parts = np.column_stack([rows, np.minimum(np.sum(rows * rows, axis=1), 1.0)])
-        noise = self.noise(n)
-        mean = exact_normals(np.broadcast_to(exact_sum(parts) * c, (*shape, d + 1)), noise, rng) / n
-        matrix, size, _ = flat_by(mean[..., :d], mean[..., d] * c, d * (noise / n) ** 2, c, self.keep)
+        question = self.asked(n)
+        exact, noise = question.of(Rows(n, rows, np.zeros(n))), question.reach[0] / self.mu
+        mean = exact_normals(np.broadcast_to(exact, (*shape, d + 1)), noise, rng) / (steps_in_one(n) ** 2 * n) * c
+        matrix, size, _ = flat_by(mean[..., :d], mean[..., d] * c, d * (self.noise(n) / n) ** 2, c, self.keep)
         return RowMap(matrix, _ROOM * size)
 
 

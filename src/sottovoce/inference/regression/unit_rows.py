@@ -154,9 +154,9 @@ def _parts(rows: Floats) -> tuple[Floats, Floats]:
 
 
 def mean_row(width: int, steps: float, mu: float) -> Sum:
-    """Return the sum of the rows and of their squares: the lemma with residuals of 1, the information's trace alone.
+    """Return the sum of the rows and of their squared norms: the lemma with residuals of 1, the information's trace.
 
-    With p and q for the norms the square is at most (p + q)²(1 + (p − q)²) ≤ 4.
+    With p and q for the norms of two rows the square is at most (p + q)²(1 + (p − q)²) ≤ 4: the squares are free.
     """
     fine = steps**2
     reach = 2 * _SURE * fine + math.sqrt(width + 1)  # half a step for each number of either record
