@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -77,6 +78,29 @@ class _Binary(Family):
         """
         return min(_diameter(self, float(near), float(far)), 2 * self.bound(far))
 
+    @abstractmethod
+    def curve(self, residual: Floats) -> Floats:
+        """Return the slope of the mean, beside the steepest, where the residual is ρ or −ρ: h(ρ)."""
+
+    def information_ranges(self, far: float, edges: Floats) -> tuple[Floats, Floats]:
+        r"""Return the ends of a record's information where its score is a ≤ 1 long, beside the bound B = μ(far).
+
+        With s = aB, a row of length l ≤ 1, in units of the norm, and a residual ρ ≤ B has s = lρ and the information
+        l²h(ρ)/k; one that is up to k long has s = ρ and up to h(s), and a longer one, l > k, s = kρ/l and h(ρ), for ρ
+        from s to μ(l·far/k). So it is at most h(s), or 1 where s ≤ ½. It is at least a²h(B)/k, for h(ρ)/ρ² falls, or
+        h(ρ) for the largest ρ, where μ(λ·far)/λ, which falls with λ = l/k, is s.
+        """
+        bound = self.bound(far)
+        low = edges[:-1] * bound
+        most = np.where(low <= 0.5, 1.0, self.curve(np.maximum(low, 0.5)))
+        shortest, longest = np.zeros(low.size), np.log(1 / np.maximum(low, _SHORT))
+        for _ in range(_HALVINGS):
+            length = (shortest + longest) / 2
+            above = self.mean(np.minimum(np.exp(length) * far, FARTHEST)) > low * np.exp(length)
+            shortest, longest = np.where(above, length, shortest), np.where(above, longest, length)
+        surest = np.where(low < _SHORT, 1.0, self.mean(np.minimum(np.exp(longest) * far, FARTHEST)))
+        return np.minimum(edges[:-1] ** 2 * self.curve(np.array(bound)) / self.stretch, self.curve(surest)), most
+
 
 @functools.lru_cache(maxsize=4096)
 def _diameter(family: _Binary, near: float, far: float) -> float:
@@ -124,23 +148,9 @@ class LogisticFamily(_Binary):
         """Return the probability at the far end; ½ at t = 0."""
         return 1 / (1 + math.exp(-min(reach, FARTHEST)))
 
-    def information_ranges(self, reach: float, edges: Floats) -> tuple[Floats, Floats]:
-        r"""Return the ends of 4μ(1 − μ)·min(‖x‖, 1)² where the score is a ≤ 1 long, beside the bound B = μ(reach).
-
-        Let s = aB. A row of length l ≤ 1 with a residual ρ ≤ B has s = lρ and the information 4s(l − s): at least
-        4s(s/B − s) and at most 4s(1 − s), or 1 where s ≤ ½. A row of length l ≥ 1 has s = ρ/l and 4ρ(1 − ρ), for ρ
-        from s to μ(l·reach), where l is longest: there μ(l·reach)/l, which falls with l, is s.
-        """
-        low, bound = edges[:-1] * self.bound(reach), self.bound(reach)
-        most = np.where(low <= 0.5, 1.0, 4 * low * (1 - low))
-        shortest, longest = np.zeros(low.size), np.log(1 / np.maximum(low, _SHORT))
-        for _ in range(_HALVINGS):
-            length = (shortest + longest) / 2
-            above = special.expit(np.minimum(np.exp(length) * reach, FARTHEST)) > low * np.exp(length)
-            shortest, longest = np.where(above, length, shortest), np.where(above, longest, length)
-        surest = special.expit(np.minimum(np.exp(longest) * reach, FARTHEST))
-        surest = np.where(low < _SHORT, 1.0, surest)
-        return np.minimum(4 * low * low * (1 / bound - 1), 4 * surest * (1 - surest)), most
+    def curve(self, residual: Floats) -> Floats:
+        """Return 4ρ(1 − ρ)."""
+        return 4 * residual * (1 - residual)
 
 
 @dataclass(frozen=True)
@@ -165,3 +175,7 @@ class ProbitFamily(_Binary):
     def bound(self, reach: float) -> float:
         """Return the probability at the far end; ½ at t = 0."""
         return float(normal_cdf(np.array([reach]))[0]) * (1 + 1e-12)
+
+    def curve(self, residual: Floats) -> Floats:
+        """Return e^(−t²/2) where Φ(t) = ρ, a bound a hair above 1 taken for 1."""
+        return np.asarray(np.exp(-(special.ndtri(np.minimum(residual, 1.0)) ** 2) / 2))

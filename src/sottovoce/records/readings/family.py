@@ -146,11 +146,11 @@ class Family(ABC):
         del near
         return 2 * self.bound(far)
 
-    def information_ranges(self, reach: Any, edges: Floats) -> tuple[Floats, Floats] | None:
+    def information_ranges(self, far: Any, edges: Floats) -> tuple[Floats, Floats] | None:
         """Return the least and the most information of one record where its score is between two edges long.
 
-        Both are beside the most of all records, whose predictors are |t| ≤ reach·‖x‖; None where that is not worked
-        out, and a score of any length may go with any information.
+        Both are beside the most of all records, of which one of length k has predictors |t| ≤ far; None where that is
+        not worked out, and a score of any length may go with any information.
         """
-        del reach, edges
+        del far, edges
         return None

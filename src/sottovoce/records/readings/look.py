@@ -201,7 +201,7 @@ class Look(LookMoves):
     @cached_property
     def information_ranges(self) -> tuple[Floats, Floats] | None:
         """The least and the most information of a record in each cell of lengths of its score."""
-        return self.model.information_ranges(self.reach, EDGES)
+        return self.model.information_ranges(self._far, EDGES)
 
     @property
     def _box(self) -> float:

@@ -137,15 +137,15 @@ class LookMoves(Reading):
         fourth, shared = high[_FIRST] ** 4 + high[_SECOND] ** 4, (low[_FIRST] * low[_SECOND]) ** 2
         far = self.diameter**2
         reached = (far - lengths) / (2 * product)
-        largest = 0.0
+        largest = []
         for first, second in ((most, most), (most, least), (least, most), (least, least)):
             m, other = first[_FIRST], second[_SECOND]
             falls = m * other * information + shared * meat
             g = np.clip(np.minimum(product * score / np.maximum(2 * falls, 1e-300), reached), 0.0, 1.0)
             total = np.minimum(lengths + 2 * g * product, far) * score + fourth * meat
             total += (m * m + other * other) * information - 2 * g * g * falls
-            largest = max(largest, float(total.max()))
-        return largest * (1 + 1e-12)
+            largest.append(total.max())
+        return float(np.max(largest)) * (1 + 1e-9)
 
     def _squares(self, score: float, meat: float, information: float) -> Iterator[float]:
         """Yield the sum at the points of a grid of g at which it may be largest: beside where one of its parabolas, of
