@@ -705,11 +705,11 @@ def test_a_release_can_leave_on_a_grid_of_time(data: Path, tmp_path: Path, monke
         monkeypatch.setattr(records, "time", SimpleNamespace(monotonic=moments.__next__, sleep=waited.append))
         for _ in range(2):
             paid = curator.reserve(MECHANISM, "smoker")
-            curator.make(paid)
+            curator.make_all([paid])
         paid = curator.reserve(MECHANISM, "smoker")
         monkeypatch.setattr(type(MECHANISM), "release", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            curator.make(paid)
+            curator.make_all([paid])
         assert waited == [0.375, 0.75, 0.25]
     with pytest.raises(InvalidValue, match="time_grid"):
         Curator(data, tmp_path / "other.ledger", BUDGET, time_grid=0.0)

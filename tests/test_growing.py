@@ -387,13 +387,13 @@ def test_what_is_written_over_between_the_charge_and_the_read(
     place = tmp_path / "stays.parquet"
     write(place, 500)
     with sv.Curator(place, tmp_path / "ledger", BUDGET, facts=FACTS, grows=True) as curator:
-        make = curator.make
+        make = curator.make_all
 
         def late(paid: Any) -> Any:
             write(place, n, seed=1)
             return make(paid)
 
-        monkeypatch.setattr(curator, "make", late)
+        monkeypatch.setattr(curator, "make_all", late)
         with contextlib.nullcontext() if n == 500 else pytest.raises(InvalidData, match="had 500 records a moment ago"):
             curator.proportion("smoker", spend=0.1)
         monkeypatch.undo()

@@ -172,7 +172,7 @@ def test_what_another_process_answered_meanwhile_is_known(curator: sv.Curator, t
     assert curator.answered_before(question) is None
     with sv.Curator(patients(), tmp_path / "l", facts=ROWS, dataset="p") as other:
         assert other.answered_before(question) is None
-        curator.record(curator.make(paid))
+        curator.record(*curator.make_all([paid]))
         assert other.answered_before(question) == curator.answered_before(question) == paid.reservation.entry
         dearer = other.mean("age", spend=0.1)
         assert curator.answered_before(question) == dearer.entry

@@ -96,7 +96,7 @@ def test_what_was_paid_for_once_is_made_once(curator: Curator) -> None:
     with pytest.raises(InvalidValue, match="made once"):
         curator.make_all([first, second, first])
     assert not first.reservation.touched
-    curator.make(first)
+    curator.make_all([first])
     for again in ([first], [second, first]):
         with pytest.raises(InvalidValue, match="made once"):
             curator.make_all(again)

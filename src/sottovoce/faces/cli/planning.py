@@ -122,7 +122,7 @@ def plan(
     if model.word == "formula":
         from sottovoce.faces.cli.planning_regressions import plan_regression  # noqa: PLC0415 - needs the regression extra
 
-        plan_regression(model, count, promise, str(promise), as_json=as_json)
+        plan_regression(model, count, promise, as_json=as_json)
         return
     result = choices(model, count, promise, imagined, names)
     if plot is not None:

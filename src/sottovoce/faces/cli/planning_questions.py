@@ -10,22 +10,18 @@ from typing import Any
 
 from sottovoce.faces.cli.console import console, emit, escape, number, table, waiting
 from sottovoce.faces.cli.output_files import save_figure
-from sottovoce.inference.cells.intervals import checked_level
-from sottovoce.inference.cells.questions import Question, make_question
+from sottovoce.inference.cells.questions import Question
 from sottovoce.mechanisms.expected_error import cautions
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.filter import PrivacyFilter
-from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.privacy.shares import in_hundred, percent
 from sottovoce.records.facts import Facts, Flag
 from sottovoce.records.facts.assumed_distribution import parse_imagined
-from sottovoce.records.facts.bands import group_texts
-from sottovoce.records.facts.condition_parser import check_levels
-from sottovoce.service.answers import parse_question, parse_spend
-from sottovoce.service.answers.description import described_words, table_questions
-from sottovoce.service.answers.description_plan import equal_widths, foreseen_parts, parse_description, width_of
+from sottovoce.service.answers import parse_spend
+from sottovoce.service.answers.description_plan import parse_description
 from sottovoce.service.answers.trade_off import TradeOff
 from sottovoce.service.curator.privacy_unit import Protected
+from sottovoce.service.curator.unopened_budget import UnopenedBudget
 
 
 def plan_question(
@@ -55,38 +51,31 @@ def plan_question(
         raise InvalidValue("say --width or --spend: each follows from the other")
     whom = Protected.of(facts, protect)
     facts, budget = whom.facts or facts, whom.meant(budget)
+    share = None if spend is None else parse_spend(spend)
+    if isinstance(share, str):  # a promise is all that is paid
+        budget = parse_promise(share).under(budget.relation)
+    purse = UnopenedBudget("", budget, whom, records=n)
     if "~" in text:
-        from sottovoce.faces.cli.planning_regressions import plan_formula  # noqa: PLC0415 - needs the regression extra
-        from sottovoce.inference.regression.formula import Formula  # noqa: PLC0415
-
         if width is not None or plot is not None:
             raise InvalidValue("each term of a regression has a width of its own: say --spend, and read them all")
-        imagined = parse_imagined(imagine, facts, kept=kept)
-        plan_formula(
-            Formula(text, facts, **said),
-            n,
-            budget,
-            spend or "5%",
-            imagined,
-            checked_level(level),
-            as_json=as_json,
+        paid = str(budget) if isinstance(share, str) else f"{spend or '5%'} of {budget}"
+        options = said | {"spend": budget if isinstance(share, str) else share or 0.05, "level": level, "records": n}
+        _plan_formula(
+            purse, text, options | {"imagined": parse_imagined(imagine, facts, kept=kept)}, paid, as_json=as_json
         )
         return
     if said:
         words = "--family, --where, --prior, --misses and --exposure are of a formula"
         raise InvalidValue(f"{words}; write a condition into the question: ... where ...")
-    if (described := parse_description(text)) is not None:
-        if width is not None or plot is not None or imagine:
-            raise InvalidValue("each question of a description has a width of its own: say --spend, and read them all")
-        _plan_description(described, n, facts, budget, spend or "20%", as_json=as_json)
-        return
-    asked = parse_question(text)
-    question = make_question(asked.pop("verb"), asked.pop("columns"), facts, **asked)
-    imagined = parse_imagined(imagine, question.grouped_facts, kept=kept)
-    balance = TradeOff(question, n, budget, imagined=imagined, level=level)
-    share = None if spend is None else parse_spend(spend)
     if isinstance(share, str):
         raise InvalidValue(f"say a share of the budget such as 5%. Got {spend!r}")
+    if parse_description(text) is not None:
+        if width is not None or plot is not None or imagine:
+            raise InvalidValue("each question of a description has a width of its own: say --spend, and read them all")
+        _plan_description(purse, text, n, 0.2 if share is None else share, as_json=as_json)
+        return
+    imagined = parse_imagined(imagine, purse.parsed(text).grouped_facts, kept=kept)
+    balance = purse.balance(text, level=level, records=n, imagined=imagined)
     with waiting("imagining answers"):
         chosen = balance.for_width(width) if width is not None else balance.at(0.05 if share is None else share)
         rare = _if_rare(balance, chosen.share)
@@ -118,21 +107,19 @@ def plan_question(
     )
 
 
-def _plan_description(
-    asked: Mapping[str, Any], n: int, facts: Facts, budget: Promise, spend: str, *, as_json: bool
-) -> None:
+def _plan_formula(purse: UnopenedBudget, text: str, options: Mapping[str, Any], paid: str, *, as_json: bool) -> None:
+    from sottovoce.faces.cli.planning_regressions import show_plan  # noqa: PLC0415 - needs the regression extra
+
+    with waiting("imagining records, and looking at them"):
+        plan = purse.plan(text, **options)
+    show_plan(plan, paid, as_json=as_json)
+
+
+def _plan_description(purse: UnopenedBudget, text: str, n: int, share: float, *, as_json: bool) -> None:
     """Say what each question of a description will be worth, and which share of the price it takes."""
-    share = parse_spend(spend)
-    if isinstance(share, str):
-        raise InvalidValue(f"say a share of the budget such as 20%. Got {spend!r}")
-    by, where = group_texts(asked["by"], facts), asked["where"]
-    questions = table_questions(asked["columns"], by, facts, where)
-    for question in questions:
-        check_levels(question.where, facts)
-    purse = PrivacyFilter(budget)
     with waiting("imagining answers"):
-        shares = equal_widths([width_of(item, n, purse, share / len(questions)) for item in questions], share)
-        plan = foreseen_parts(described_words(asked["columns"], by, where), questions, n, purse, shares)
+        plan = purse.plan(text, spend=share, records=n)
+    budget = purse.budget.promise
     beware = list(cautions(budget, n))
     if as_json:
         emit(plan.to_dict() | {"n": n, "budget": str(budget), "cautions": beware})

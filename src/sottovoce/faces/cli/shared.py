@@ -203,7 +203,7 @@ def check_payable(
 
     if not has_budget(ledger, dataset, records):
         purse = UnopenedBudget(dataset or data, promise, whom, n)
-        purse.check(mechanism_for(purse), draws)
+        purse.ensure_covered(mechanism_for(purse), draws=draws)
 
 
 def of_questions(

@@ -82,7 +82,7 @@ class ReleaseWorkers:
         paid = [item for item, _ in work.members]
         built: Sequence[Unrecorded | Exception]
         try:
-            built = await asyncio.get_running_loop().run_in_executor(self.pool, quietly, _made, work.curator, paid)
+            built = await asyncio.get_running_loop().run_in_executor(self.pool, quietly, work.curator.make_all, paid)
         except Exception as error:
             built = [error] * len(paid)
         for (_, future), item in zip(work.members, built, strict=True):
@@ -101,10 +101,6 @@ def _leave(line: _Line, work: _Work) -> None:
     work.due -= 1
     if not work.due:
         line.slots.release()
-
-
-def _made(curator: Curator, paid: list[Paid]) -> list[Unrecorded]:
-    return [curator.make(paid[0])] if len(paid) == 1 else curator.make_all(paid)
 
 
 def quietly(work: Callable[..., Any], *arguments: Any) -> Any:

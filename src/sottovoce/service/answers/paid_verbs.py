@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -59,19 +59,32 @@ class PaidVerbs(Verbs, BudgetAccount):
         **options: Any,
     ) -> Answer:
         """Answer a question: charged durably before any record is read, recorded before anyone sees it."""
-        check_options(getattr(Verbs, question.verb), options)
+        verb, budget = getattr(Verbs, question.verb), self.budget if part is None else part
+        answer: Answer = self._once(question, verb, self.mechanism_for, answer_of, spend, part, level, options)
+        return answer if answer.earlier is None else self._told_with_earlier(answer, budget)
+
+    def _once(
+        self,
+        question: Question | Formula,
+        verb: Callable[..., Any],
+        mechanism_for: Callable[[Any, Spend, Budget | None], Mechanism],
+        tell: Callable[..., Any],
+        spend: Spend,
+        part: Budget | None,
+        level: float | str,
+        options: dict[str, Any],
+    ) -> Any:
+        """Return what `tell` makes of a release that is paid for, or the earlier answer, where that is asked for."""
+        check_options(verb, options)
         level = checked_level(level)  # before anything is spent
         self.refresh()
         earlier, again = self._asked_before(question, part, options)
         if earlier is not None and again:
-            repeated: Answer = self.again(earlier, level=level)
-            return repeated
-        mechanism = self.mechanism_for(question, spend, part)
-        done = self.answered(mechanism, where=question.where, part=part, **options)
+            return self.again(earlier, level=level)
+        done = self.answered(mechanism_for(question, spend, part), where=question.where, part=part, **options)
         budget = self.budget if part is None else part
         share = budget.share(price(budget, done.release.profile))
-        answer = answer_of(done.release, done.entry, share, level, None if earlier == done.entry else earlier)
-        return answer if answer.earlier is None else self._told_with_earlier(answer, budget)
+        return tell(done.release, done.entry, share, level, None if earlier == done.entry else earlier)
 
     def _told_with_earlier(self, answer: Answer, budget: Budget) -> Answer:
         """Return an answer told with what earlier ones to the question know, where a ledger has them."""
@@ -92,18 +105,9 @@ class PaidVerbs(Verbs, BudgetAccount):
         **options: Any,
     ) -> Regression:
         """Fit a regression: charged once, durably, before any record is read, however often it looks at them."""
-        check_options(Verbs.regress, options)
-        level = checked_level(level)
-        self.refresh()
-        earlier, again = self._asked_before(formula, part, options)
-        if earlier is not None and again:
-            repeated: Regression = self.again(earlier, level=level)
-            return repeated
-        budget = self.budget if part is None else part
-        mechanism = self.looks_for(formula, spend, part)
-        done = self.answered(mechanism, where=formula.where, part=part, **options)
-        share = budget.share(price(budget, done.release.profile))
-        return Regression(done.release, done.entry, share, level, None if earlier == done.entry else earlier)
+        known = formula, Verbs.regress, self.looks_for, Regression
+        fitted: Regression = self._once(*known, spend, part, level, options)
+        return fitted
 
     def _asked_before(
         self, question: Question | Formula, part: Budget | None, options: dict[str, Any]

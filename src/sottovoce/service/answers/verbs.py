@@ -488,7 +488,7 @@ class Verbs(ABC):
 
     def ask(self, text: str, *, spend: Spend = 0.05, part: Budget | None = None, **options: Any) -> Answer:
         """Return the answer to a question in words, such as ``"mean of sbp by ward where age >= 40"``."""
-        return self.answer(self._parsed(text), spend=spend, part=part, **options)
+        return self.answer(self.parsed(text), spend=spend, part=part, **options)
 
     def share_for(
         self,
@@ -537,12 +537,13 @@ class Verbs(ABC):
     def _question_of(self, given: Question | str) -> Question:
         """Return a question that is one, or is said in words."""
         if isinstance(given, str):
-            return self._parsed(given)
+            return self.parsed(given)
         if not isinstance(given, Question):
             raise InvalidValue(f"a question is asked in words, such as 'mean of age by ward'. Got {shown(given)}")
         return given
 
-    def _parsed(self, text: str) -> Question:
+    def parsed(self, text: str) -> Question:
+        """Return the question about this table that a text asks."""
         asked = parse_question(text)
         return self.question(asked.pop("verb"), asked.pop("columns"), **asked)
 

@@ -7,13 +7,12 @@ import logging
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.records.facts import Facts
-from sottovoce.records.readings import Aggregate, ReadableRecords
+from sottovoce.records.readings import Aggregate
 
 _log = logging.getLogger(__name__)
 
@@ -49,15 +48,6 @@ class Reachable(Protocol):
 
     def ensure_available(self) -> bool:
         """Raise `SourceUnavailable` where the records cannot be read now. Reads no record."""
-
-
-def open_records(
-    data: Any, facts: Facts | None, types: Mapping[str, str] | None, opened: contextlib.ExitStack
-) -> Records:
-    """Open the data that the facts are about, all of whose columns must be there. What came open is left open."""
-    table = open_known(data, facts, types, opened)
-    check_columns(table, facts)
-    return table
 
 
 def open_known(
@@ -97,17 +87,6 @@ class HeldTable:
     def __init__(self, table: Records, opened: contextlib.ExitStack) -> None:
         self.table = table
         self.close = weakref.finalize(self, opened.close)
-
-
-@dataclass(frozen=True)
-class TableLooks(ReadableRecords):
-    """The records of a table as one question meets them, by what `read` makes of a reading."""
-
-    read: Callable[[Any], Aggregate]
-
-    def look(self, reading: Any) -> Aggregate:
-        """Return what a reading makes of the table."""
-        return self.read(reading)
 
 
 def next_tick(taken: float, step: float) -> float:

@@ -24,38 +24,38 @@ from sottovoce.privacy.errors import (
 )
 from sottovoce.privacy.randomness import is_secure, secure_rng
 from sottovoce.records.facts import Facts
-from sottovoce.records.readings import Aggregate
+from sottovoce.records.readings import Aggregate, ReadableRecords
 from sottovoce.service.answers.budget_account import BudgetAccount
 from sottovoce.service.answers.replayed_answer import entry_of
 from sottovoce.service.curator.data_source import DataSource
-from sottovoce.service.curator.entry_notes import purpose_of, told_of
 from sottovoce.service.curator.privacy_unit import Protected
-from sottovoce.service.curator.readable_records import HeldTable, Reachable, Records, TableLooks, on_the_grid
-from sottovoce.service.curator.release_stages import Paid, Quote, RecordedRelease, Unrecorded
+from sottovoce.service.curator.readable_records import HeldTable, Reachable, Records, on_the_grid
+from sottovoce.service.curator.release_stages import Paid, Quote, RecordedRelease, Unrecorded, noted
 from sottovoce.service.ledger import Budget, DataVersion, Reservation
 from sottovoce.service.ledger.changes import committed, committing
 from sottovoce.service.ledger.group_commit import About
 from sottovoce.service.ledger.hash_chain import SealedText, canonical, digest
 
-__all__ = ["ReleasePipeline"]
+__all__ = ["ReleasePipeline", "TableLooks"]
 
 
 _PATIENCE = 30.0
 """Seconds that a release waits between two of its looks for records that went away: a database restarts in fewer."""
 
 
-class _LastingRead:
-    """What reads the records: of a first look that failed because they went away, that is said.
+class TableLooks(ReadableRecords):
+    """The records of a table as one question meets them, by what `read` makes of a reading.
 
-    A later look waits for them, and is then taken again: what a look reads follows from the records alone, and no noise
-    is drawn before it is read. It is not made anew from the first look on, for whether a look fails may depend on what
-    the looks before released.
+    Of a first look that failed because they went away, that is said. A later look waits for them, and is then taken
+    again: what a look reads follows from the records alone, and no noise is drawn before it is read. It is not made
+    anew from the first look on, for whether a look fails may depend on what the looks before released.
     """
 
-    def __init__(self, read: Callable[..., Aggregate], reach: Callable[[], bool]) -> None:
+    def __init__(self, read: Callable[[Any], Aggregate], reach: Callable[[], bool] = lambda: False) -> None:
         self._read, self._reach, self._seen = read, reach, False
 
-    def __call__(self, reading: Any) -> Aggregate:
+    def look(self, reading: Any) -> Aggregate:
+        """Return what a reading makes of the table."""
         try:
             result = self._read(reading)
         except InvalidData as error:
@@ -168,7 +168,7 @@ class ReleasePipeline(BudgetAccount):
         if isinstance(paid, RecordedRelease):
             return paid
         with self._closing(paid.reservation):
-            return self.make(paid)
+            return self.make_all([paid])[0]
 
     def reserve(
         self,
@@ -181,7 +181,7 @@ class ReleasePipeline(BudgetAccount):
     ) -> Paid | RecordedRelease:
         """Pay for a release, the first half of `draft`: it reads no record, and how long it takes depends on none.
 
-        Follow it with `make` and `record`, or with `give_up`. The parameters are those of `release`, and:
+        Follow it with `make_all` and `record`, or with `give_up`. The parameters are those of `release`, and:
 
         Parameters
         ----------
@@ -223,32 +223,30 @@ class ReleasePipeline(BudgetAccount):
         missing = self._missing(column) if missing is None and column != self.person else missing
         self.check(mechanism, column, where=where, missing=missing, rng=rng)
         budget = self.budget if part is None else self._part(part)
-        draws, shown = check_draws(draws), told_of(about)
+        draws, shown = check_draws(draws), noted(about, purpose)
         if then is not None and not callable(then):
             raise InvalidValue(f"then= is a function of the release. Got a {type(then).__name__}")
         plain = column if column is None or isinstance(column, str) else list(column)
         question = {"column": plain, "where": where, "missing": missing, "draws": draws}
-        question |= purpose_of(purpose)
         if (data := self._stamp) is not None:  # a key then answers for this data alone
             question["data"] = data
         cost = self.claimed(mechanism.cost(draws))
         asked = shown | {"mechanism": mechanism.to_dict()} | question  # nobody talks over what is asked
         known = self.charged_to(mechanism, where)
         charge = self._ledger.charge(budget, cost, asked, accept_unproven=accept_unproven, **known)
-        noted = {} if self._division is None else {"periods": self._division.noted(known.get("periods"))}
+        periods = {} if self._division is None else {"periods": self._division.noted(known.get("periods"))}
 
         held, n = self._held, self.n  # data that grow may be opened anew before they are read
 
         def make(count: int) -> list[Release]:
             read = functools.partial(self._read, held.table, n, column=column, where=where, missing=missing)
-            reader = _LastingRead(read, lambda: self._reach(held.table))
-            looks = TableLooks(reader)
+            looks = TableLooks(read, lambda: self._reach(held.table))
             source = secure_rng() if rng is None else rng
             with on_the_grid(self._time_grid), self._one_moment(held.table, mechanism):
                 built = mechanism.releases(looks, count, source, draws=draws, accept_unproven=accept_unproven)
             if any(release.reproducible for release in built):
                 raise UnprovenPrivacy("the mechanism used seeded randomness; its release is not let out")
-            charged = [replace(release, profile=cost, mechanism={**release.mechanism, **noted}) for release in built]
+            charged = [replace(release, profile=cost, mechanism={**release.mechanism, **periods}) for release in built]
             return charged if then is None else [then(release) for release in charged]
 
         return Quote(charge, make, mechanism.together, then is None)
@@ -348,12 +346,11 @@ class ReleasePipeline(BudgetAccount):
         with self._turn:
             return table.ensure_available()
 
-    def make(self, paid: Paid) -> Unrecorded:
-        """Read the records and make a release that was paid for; whoever calls this sees to `give_up` if it fails."""
-        return self.make_all([paid])[0]
-
     def make_all(self, paid: Sequence[Paid]) -> list[Unrecorded]:
-        """Make a release for each who paid for the very same question, as `make`: the records are read once for all."""
+        """Read the records and make a release for each who paid for the very same question, of one read for all.
+
+        Whoever calls this sees to `give_up` if it fails.
+        """
         priced = paid[0].priced
         if any(item.priced is not priced for item in paid):
             raise InvalidValue("what is made together must have been paid for as one question")
@@ -391,10 +388,6 @@ class ReleasePipeline(BudgetAccount):
         rng: np.random.Generator | None = None,
     ) -> None:
         """Raise what `release` would raise of a question that makes no sense: nothing is read, nothing spent."""
-        self._check(mechanism, rng)
-        self._table.check(mechanism, column, where=where, missing=missing, **self._protected.asked)
-
-    def _check(self, mechanism: Mechanism, rng: np.random.Generator | None) -> None:
         if rng is not None and not is_secure(rng):
             raise InvalidValue("a release takes secure randomness; leave rng out, or give secure_rng()")
         if not isinstance(mechanism, Mechanism):
@@ -415,6 +408,7 @@ class ReleasePipeline(BudgetAccount):
             raise InvalidValue(
                 f"the mechanism is for n={mechanism.n} and {self.dataset!r} {has}; calibrate it for n={self.n}"
             )
+        self._table.check(mechanism, column, where=where, missing=missing, **self._protected.asked)
 
     def finished(self, entry: int) -> RecordedRelease:
         """Make the release of an entry that was paid for, and under which the records went away unread; free.
@@ -444,7 +438,7 @@ class ReleasePipeline(BudgetAccount):
         priced = self.price(mechanism, column, **options, part=part, about=asked)
         paid = Paid(self._ledger.resume(budget, entry, priced.charge, who=self.who), priced)
         with self._closing(paid.reservation):
-            built = self.make(paid)
+            built = self.make_all([paid])[0]
         return self.record(built)
 
     @contextlib.contextmanager

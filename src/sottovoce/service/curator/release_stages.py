@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from sottovoce.mechanisms import Release
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.service.ledger import Entry, Reservation
 from sottovoce.service.ledger.charging import Charge
+from sottovoce.service.ledger.hash_chain import canonical
+
+_LONGEST_PURPOSE = 300
 
 
 @dataclass(frozen=True)
@@ -60,3 +64,23 @@ def _stored(entry: Entry) -> Release:
     if entry.release is None:
         raise InvalidValue(f"entry {entry.id} answered this request, and the ledger kept only its hash")
     return Release.from_json(entry.release)
+
+
+def noted(about: Mapping[str, Any] | None, purpose: str | None) -> dict[str, Any]:
+    """Return what an entry notes of a question beside what is asked, if it can be written down.
+
+    >>> noted({"verb": "mean"}, "The annual report")
+    {'verb': 'mean', 'purpose': 'The annual report'}
+    """
+    if purpose is not None and not (
+        isinstance(purpose, str) and len(purpose) <= _LONGEST_PURPOSE and (not purpose or purpose.isprintable())
+    ):
+        raise InvalidValue(f"a purpose is one line of text, of at most {_LONGEST_PURPOSE} characters")
+    try:
+        shown: dict[str, Any] | None = dict(about or {})
+        canonical(shown)
+    except (TypeError, ValueError, RecursionError):
+        shown = None
+    if shown is None or not all(isinstance(name, str) for name in shown):
+        raise InvalidValue(f"about= is a mapping from texts to plain values. Got a {type(about).__name__}")
+    return shown | ({"purpose": purpose} if purpose else {})
