@@ -68,7 +68,7 @@ def cover(cell: Cell, repeats: int, seed: int) -> dict[str, float]:
     """Return how often intervals hold the truth, and how wide they are."""
     rng = seeded_rng(seed)
     question = question_of(cell)
-    mechanism = mechanism_kind(question).calibrate(question, cell.n, cell.promise, price=budget_price(cell))
+    mechanism = mechanism_kind(question, cell.n).calibrate(question, cell.n, cell.promise, price=budget_price(cell))
     hits, widths = [], []
     for _ in range(repeats):
         records, truth = world(cell, rng)

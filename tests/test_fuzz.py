@@ -148,6 +148,7 @@ MAKE: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Category": (sv.Category, {"categories": ("a", "b")}),
     "Day": (sv.Day, {"first": "2024-01-01", "last": "2024-12-31"}),
     "Flag": (sv.Flag, {}),
+    "Derived": (sv.Derived, {"of": "log(cost)"}),
     "Facts": (sv.Facts, {}),
     "ProfileGraph": (sv.local.ProfileGraph, {"profiles": {"A": {"a": 0.5, "b": 0.5}}, "edges": (), "categories": None}),
 }
@@ -157,7 +158,7 @@ NOT_CALLED = {
     *("ScalarDistribution", "NoiseAwareSystem", "TemperableSystem", "SecureGenerator", "secure_rng", "is_secure"),
     *("NoisyPosterior", "Release", "amplify", "LocalMechanism", "Curator", "Ledger", "open_table"),
     *("LinearRegression", "LinearSVC", "LogisticRegression", "PoissonRegression", "ProbitRegression", "NaiveBayes"),
-    *("PublicEncoder", "PublicScaler", "private_pipeline", "Person", "Cells", "card", "fit_model"),
+    *("PublicEncoder", "PublicScaler", "private_pipeline", "Person", "Cells", "card", "fit_model", "combine"),
     *("SGDLogisticRegression", "NoisyProjectedSGD", "TemperedHiddenMarkov", "TemperedNetwork"),
     *("ADD_REMOVE", "REPLACE_ONE"),
 }

@@ -46,7 +46,7 @@ def test_answers_are_as_wide_as_forecast(question):
     n, share, rng = 3000, 0.05, np.random.default_rng(3)
     offer = TradeOff(question, n, BUDGET).at(share)
     purse = PrivacyFilter(BUDGET)
-    mechanism = mechanism_kind(question).calibrate(question, n, purse.share(share), price=purse.cost)
+    mechanism = mechanism_kind(question, n).calibrate(question, n, purse.share(share), price=purse.cost)
     records = {
         "ward": np.repeat(["A", "B", "C"], n // 3),
         "smoker": np.tile([True, False], n // 2),
@@ -89,7 +89,7 @@ def test_forecasts_know_how_groups_stray(question, n):
     said = {"smoker": 0.2} if question.columns_asked == ("smoker",) else {}
     said |= {"visits": 2.0} if question.columns_asked == ("visits",) else {}
     offer = TradeOff(question, n, purse, imagined=AssumedDistribution(columns=said)).at(share)
-    mechanism = mechanism_kind(question).calibrate(question, n, purse.share(share), price=purse.cost)
+    mechanism = mechanism_kind(question, n).calibrate(question, n, purse.share(share), price=purse.cost)
     widths = []
     for seed in range(2):  # of one table to the next they differ by a twentieth or two
         records = {

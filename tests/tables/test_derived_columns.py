@@ -316,6 +316,7 @@ def test_whole_numbers_from_zero_on_are_counts() -> None:
     assert isinstance(FACTS["visits / 2"], Number) and isinstance(FACTS["visits - dead"], Number)
     stays = Facts({**FACTS.held, "los": Derived("discharged - admitted")})
     assert stays["clip(los, 0, 60)"] == Count(60)
+    assert Facts({**stays.said, "kept": Derived("clip(los, 0, 60)")})["kept"] == Count(60)
 
 
 def test_facts_tell_of_derived_columns_and_read_them_back() -> None:

@@ -50,9 +50,9 @@ class Facts(Mapping[str, Column]):
         for name, column in self._said.items():
             if isinstance(column, Derived):
                 try:
-                    self._columns[name] = derived_column(column, self._columns)
-                except KeyError as unknown:
-                    raise InvalidValue(f"{name}: {self._unknown(unknown.args[0])}, before it") from None
+                    if later := [one for one in names_in(parse_derived(column.of)) if one not in self._columns]:
+                        raise InvalidValue(f"{self._unknown(later[0])}, before it")
+                    self._columns[name] = derived_column(column, self)
                 except InvalidValue as error:
                     raise InvalidValue(f"{name}: {error}") from None
         self._columns = {name: self._columns[name] for name in self._said}
@@ -121,10 +121,7 @@ class Facts(Mapping[str, Column]):
 
     def _derive(self, text: str) -> Column:
         """Return what is public of an expression that nobody declared."""
-        try:
-            column = derived_column(Derived(text), self._columns)
-        except KeyError as unknown:
-            raise InvalidValue(self._unknown(unknown.args[0])) from None
+        column = derived_column(Derived(text), self)
         if len(self._inline) >= _INLINE:
             self._inline.clear()
         self._inline[text] = column
