@@ -49,13 +49,19 @@ class Facts(Mapping[str, Column]):
         self._inline: dict[str, Column] = {}
         for name, column in self._said.items():
             if isinstance(column, Derived):
-                try:
-                    if later := [one for one in names_in(parse_derived(column.of)) if one not in self._columns]:
-                        raise InvalidValue(f"{self._unknown(later[0])}, before it")
-                    self._columns[name] = derived_column(column, self)
-                except InvalidValue as error:
-                    raise InvalidValue(f"{name}: {error}") from None
+                self._columns[name] = self._declared(name, column)
         self._columns = {name: self._columns[name] for name in self._said}
+
+    def _declared(self, name: str, spec: Derived) -> Column:
+        """Return what is public of a derived column, by the facts of the columns declared before it."""
+        try:
+            later = [source for source in names_in(parse_derived(spec.of)) if source not in self._columns]
+            column = None if later else derived_column(spec, self)
+        except InvalidValue as error:
+            raise InvalidValue(f"{name}: {error}") from None
+        if column is None:
+            raise InvalidValue(f"{name}: {self._unknown(later[0])}, before it")
+        return column
 
     def derivation(self, name: str) -> Derived | None:
         """Return how a column is derived, declared or not; None of one that the table has.
