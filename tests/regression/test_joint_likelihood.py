@@ -95,7 +95,7 @@ def brute_force(model: JointLikelihood, posterior: JointPosterior) -> tuple[np.n
     near = model.gauss_newton(posterior.latent, psi, 0.0)
     root = np.linalg.cholesky(np.linalg.inv(near.metric))
     law = stats.multivariate_t(shape=1.3**2 * root @ root.T, df=6, seed=5)
-    steps = law.rvs(4000)
+    steps = law.rvs(8000)
     logs = np.array([model.log_density(posterior.latent + step, psi, 0.0) for step in steps]) - law.logpdf(steps)
     weights = np.exp(logs - logs.max())
     weights /= weights.sum()

@@ -27,8 +27,9 @@ from sottovoce.inference.regression.count_law import CountLaw
 from sottovoce.inference.regression.formula import Formula
 from sottovoce.inference.regression.joint_priors import JointPriors
 from sottovoce.inference.regression.released_look import ReleasedLook
-from sottovoce.inference.regression.residual_law import Kernel, ResidualLaw, binary_residuals
+from sottovoce.inference.regression.residual_law import ResidualLaw, binary_residuals
 from sottovoce.inference.regression.row_law import PseudoRows, RowLaw
+from sottovoce.inference.regression.row_sums import Moving, SumDerivatives
 from sottovoce.privacy.numbers import Floats
 
 __all__ = ["ExpectedSums", "JointLikelihood", "Quadratic"]
@@ -170,10 +171,11 @@ class JointLikelihood:
         derived = np.zeros((self.d, self.size))
         derived[:, self.eta] = root
         dmean, dlog = np.zeros((self.d, self.law.size)), np.zeros((self.d, self.law.size))
-        for slopes, (moved, block) in zip(pseudo.slopes, pseudo.moves, strict=True):
-            weighed = pseudo.weights[:, None] * moved
-            dmean[:, block] = slopes.T @ weighed
-            dlog[:, block] = (slopes * off).T @ weighed / square[:, None]
+        places = np.arange(len(pseudo.drawn))
+        for entries, slopes in pseudo.entered:
+            weighed, at = pseudo.weights * slopes, pseudo.owned(entries)
+            dmean[at, places] += pseudo.moved(weighed).sum(axis=1)
+            dlog[at, places] += pseudo.moved(weighed * off.T[entries]).sum(axis=1) / square[at]
         tilts = pseudo.weights[:, None] * pseudo.tilts
         dmean[:, self.law.tilted] = pseudo.rows.T @ tilts
         dlog[:, self.law.tilted] = (off**2).T @ tilts / square[:, None] / 2
@@ -228,10 +230,9 @@ class JointLikelihood:
         t1, records = x @ theta, self.n * complete * pseudo.weights
         law = self.residual_law(u) if self.linear else None
         counts = self.count_law(u).at(t1, slopes=slopes) if self.counts else None
-        products = x[:, self.upper[0]] * x[:, self.upper[1]]
-        moved = self._theta_slopes(u, pseudo, theta, root) if slopes else None
-        dt1 = None if moved is None else self._dropped(pseudo, pseudo.along(theta)) + x @ moved
-        dlog = None if moved is None else self._weight_slopes(pseudo, dwhole / complete)
+        moved = self._theta_slopes(u, pseudo, theta, root) if slopes else np.zeros((self.d, 0))
+        sums = SumDerivatives(pseudo, self.upper, moved, self.missing, dwhole / complete)
+        along = pseudo.along(theta) if slopes else None
         scores, matrices, zs, vs = [], [], [], []
         score_slopes: list[Floats] = []
         matrix_slopes: list[Floats] = []
@@ -249,31 +250,23 @@ class JointLikelihood:
                 kernels = law.kernels(look.cap, look.beyond, t1 - t0)
             zs.append(z)
             vs.append(v)
-            parts = [(kernels.kept, v)] if observed.has_information else []
-            parts += [(kernels.square, v * v)] if observed.has_meat else []
+            parts = [(kernels.kept, 1)] if observed.has_information else []
+            parts += [(kernels.square, 2)] if observed.has_meat else []
             if observed.has_score:
                 scores.append(T @ (x.T @ (records * v * kernels.mean[0])))
-            matrices += [self._turned(T, products.T @ (records * weight * kernel[0])) for kernel, weight in parts]
-            if dt1 is None or dlog is None:
+            products = z[:, self.upper[0]] * z[:, self.upper[1]] if parts else z
+            matrices += [products.T @ (records * v**power * kernel[0]) for kernel, power in parts]
+            if along is None:
                 continue
             # Weights fall by how much a step lengthens a row.
             step = 1e-6 * np.maximum(squares, 1e-12)
             dv = (look.weights(squares + step) - look.weights(np.maximum(squares - step, 0.0))) / (2 * step)
-            dt0, dsquares = (
-                self._dropped(pseudo, pseudo.along(T.T @ c)),
-                self._dropped(pseudo, pseudo.along(2 * (z @ T))),
-            )
-            dlogv = dlog + (dv / v)[:, None] * dsquares
-            kernel = kernels.mean
-            dk = (records * v)[:, None] * self._kernel_slopes(kernel, dlogv, dt0, dt1)
-            derived = x.T @ dk + self._row_slopes(pseudo, records * v * kernel[0])
+            length = (dv / v) * pseudo.along(2 * (z @ T).T)
+            moving = Moving(z, T, length, pseudo.along(T.T @ c), along)
             if observed.has_score:
-                score_slopes.append(T @ derived)
-            for kernel, weight in parts:
-                dlogw = dlogv if weight is v else 2 * dlogv - dlog
-                dk = (records * weight)[:, None] * self._kernel_slopes(kernel, dlogw, dt0, dt1)
-                derived = products.T @ dk + self._product_slopes(pseudo, records * weight * kernel[0])
-                matrix_slopes.append(self._turned(T, derived))
+                score_slopes.append(sums.of_rows(records * v, kernels.mean, moving))
+            for kernel, power in parts:
+                matrix_slopes.append(sums.of_products(products, records * v**power, kernel, moving, power))
         none = np.zeros((0, self.size))
         return ExpectedSums(
             pseudo,
@@ -283,57 +276,10 @@ class JointLikelihood:
             np.concatenate(matrices) if matrices else np.zeros(0),
             np.concatenate(score_slopes) if slopes else None,
             np.concatenate([none, *matrix_slopes]) if slopes else None,
-            moved,
+            moved if slopes else None,
             zs,
             vs,
         )
-
-    def _turned(self, T: Floats, upper: Floats) -> Floats:
-        """Return the upper triangles of THT', of those of H, one a column."""
-        i, j = self.upper
-        complete = np.empty((self.d, self.d, *upper.shape[1:]))
-        complete[i, j] = complete[j, i] = upper
-        turned = np.tensordot(T, np.tensordot(T, complete, (1, 0)), (1, 1))  # its transpose, which is itself
-        return np.asarray(turned[i, j])
-
-    def _dropped(self, pseudo: PseudoRows, along: list[Floats]) -> Floats:
-        """Return the derivative by u of a function of each row, by those of it by each number."""
-        derived = np.zeros((len(pseudo.rows), self.size))
-        for rate, (drawn, block) in zip(along, pseudo.moves, strict=True):
-            derived[:, block] = rate[:, None] * drawn
-        return derived
-
-    def _weight_slopes(self, pseudo: PseudoRows, dlog: float) -> Floats:
-        """Return the derivative of the log of the records that each row stands for."""
-        derived = np.zeros((len(pseudo.rows), self.size))
-        derived[:, self.missing] = dlog
-        derived[:, self.law.tilted] = pseudo.tilts
-        return derived
-
-    def _kernel_slopes(self, kernel: Kernel, dlog: Floats, dt0: Floats, dt1: Floats) -> Floats:
-        """Return the derivative of weight·kernel over weight, by those of log weight and of the linear predictors."""
-        value, by_centre, by_truth, by_law = kernel
-        derived = value[:, None] * dlog + by_centre[:, None] * dt0 + by_truth[:, None] * dt1
-        for k, by in enumerate(by_law):
-            derived[:, self.missing + 1 + k] += by
-        return derived
-
-    def _row_slopes(self, pseudo: PseudoRows, weights: Floats) -> Floats:
-        """Return Σ weights·dx."""
-        derived = np.zeros((self.d, self.size))
-        for dx, (drawn, block) in zip(pseudo.slopes, pseudo.moves, strict=True):
-            derived[:, block] = (weights[:, None] * dx).T @ drawn
-        return derived
-
-    def _product_slopes(self, pseudo: PseudoRows, weights: Floats) -> Floats:
-        """Return the upper triangle of Σ weights·(dx x' + x dx')."""
-        derived = np.zeros((self.d, self.d, self.size))
-        weighed = weights[:, None] * pseudo.rows
-        for dx, (drawn, block), entries in zip(pseudo.slopes, pseudo.moves, pseudo.moving, strict=True):
-            for entry in entries:
-                derived[entry, :, block] += weighed.T @ (dx[:, entry, None] * drawn)
-        i, j = self.upper
-        return np.asarray(derived[i, j] + derived[j, i])
 
     # How it varies.
 

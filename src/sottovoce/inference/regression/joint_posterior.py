@@ -45,9 +45,11 @@ _OPEN = 0.3
 deviation: levels are no straight functions of what is cut."""
 _UNKNOWN = 0.5
 """And where its logarithm is not known within this, a factor of e either way, noise is said to hide the column."""
-_GRID = np.linspace(-3.6, 3.0, 12)
-"""Places of a spread's grid, in standard deviations of its prior; of widths that double or halve from one to the next
-where the prior is flat."""
+_NARROW, _WIDE = 3.6, 3.0
+"""The grid of a spread goes from so many standard deviations of its prior below its median to so many above."""
+_FIRST, _FARTHER, _MOST_PLACES = 0.7, 1.5, 9
+"""How far the next places of a grid are from the mode, in its standard deviations; how many times as far the next are
+from those; and how many there are on a side at most, the mode with it."""
 _BESIDE = np.linspace(-3.6, 3.6, 7)
 """Places of the grid of a residuals' or counts' latent, in standard deviations about its mode: the normal law has next
 to nothing beyond."""
@@ -68,8 +70,10 @@ _NEAR = 3e-2
 _DAMPING, _FAILURES, _LITTLE = 0.03, 3, 1.0
 """The least damping after a step that gained nothing; and after how many of them in a row the search ends, where a step
 promises to gain less than this in log density: from far away it takes more damping to gain anything."""
-_NOTHING = -8.0
+_NOTHING = -6.0
 """The log of a weight that is as good as none."""
+_BESIDE_MODE = 0.5
+"""A place from which a step would gain no more than this in log density has its mode where that step leads to."""
 _SHORT_STEPS = 2
 """Steps from one point of a grid to the next."""
 _MOST_VARIED = 50.0
@@ -269,10 +273,15 @@ class _Nested:
         return math.sqrt(max(float(axis.weights @ (logs - axis.weights @ logs) ** 2), 0.0))
 
     def mode(
-        self, u: Floats, tau: float, fixed: Sequence[int] = (), steps: int = _SHORT_STEPS
+        self,
+        u: Floats,
+        tau: float,
+        fixed: Sequence[int] = (),
+        steps: int = _SHORT_STEPS,
+        near: Quadratic | None = None,
     ) -> tuple[Floats, Quadratic]:
         """Return the mode near u, some latents held, by damped Gauss–Newton steps."""
-        near, damping, failed = self.model.gauss_newton(u, self.psi, tau), 0.0, 0
+        near, damping, failed = near or self.model.gauss_newton(u, self.psi, tau), 0.0, 0
         for _ in range(steps):
             step, gain = self.step(near, fixed, damping)
             try:
@@ -287,12 +296,17 @@ class _Nested:
                 break
         return u, near
 
-    def step(self, near: Quadratic, fixed: Sequence[int], damping: float = 0.0) -> tuple[Floats, float]:
-        """Return a step towards the mode, some latents held, and what it gains."""
+    def step(
+        self, near: Quadratic, fixed: Sequence[int], damping: float = 0.0, moved: float = 0.0
+    ) -> tuple[Floats, float]:
+        """Return a step towards the mode, some latents held or `moved`, and what it gains."""
         free = np.setdiff1d(np.arange(self.model.size), fixed)
         metric, gradient = near.metric[np.ix_(free, free)], near.gradient[free]
+        if moved:
+            gradient = gradient + near.metric[np.ix_(free, fixed)].sum(axis=1) * moved
         part = -linalg.solve(metric + damping * np.diag(np.diag(metric)), gradient, assume_a="pos")
         step = np.zeros(self.model.size)
+        step[list(fixed)] = moved
         step[free] = part * min(1.0, _LONGEST / max(float(np.linalg.norm(part)), 1e-300))
         return step, -float(gradient @ part) / 2
 
@@ -318,15 +332,24 @@ class _Nested:
         """
         law, sds = self.model.law, np.sqrt(np.diag(np.linalg.inv(near.metric)))
         doubt: list[tuple[float, int, Floats]] = []
-        grid_of_spreads = _GRID if self.care.drawn else _GRID[::2]
         for place in law.spreads:
-            doubt.append((sds[place] * float(law.spread(u[place])[1]), place, grid_of_spreads))
+            grid = self._beside(u[place], sds[place], -_NARROW, _WIDE)
+            doubt.append((sds[place] * float(law.spread(u[place])[1]), place, grid))
         for place, b in law.partials():
             side = 1.0 if u[place] > 0 else -1.0
-            grid = side * np.linspace(max(abs(u[place]) - _BEHIND * sds[place], -_FARTHEST), _FARTHEST, len(_GRID))
+            grid = side * self._beside(abs(u[place]), sds[place], abs(u[place]) - _BEHIND * sds[place], _FARTHEST)
             doubt.append((sds[place] * abs(float(law.unexplained(u[place], b)[1])), place, grid[:: int(side)]))
         doubt.sort(key=lambda item: -item[0])
         return [(place, grid) for size, place, grid in doubt[:_MOST_AXES] if size > _HIDDEN]
+
+    def _beside(self, mode: float, sd: float, low: float, high: float) -> Floats:
+        """Return the mode and places on both sides of it, the next ones within its standard deviation, each farther
+        from the next than that is from the one before.
+        """
+        first, times = (_FIRST, _FARTHER) if self.care.drawn else (_FIRST * _FARTHER, _FARTHER**2)
+        lengths = first * sd * (times ** np.arange(1, _MOST_PLACES) - 1) / (times - 1)
+        sides = [lengths[lengths < end] for end in (mode - low, high - mode)]
+        return np.array([*(mode - sides[0][::-1]), mode, *(mode + sides[1])])
 
     def _open(self, u: Floats, near: Quadratic, tau: float) -> list[_Axis]:
         """Return the grids of what looks leave open of the law of residuals or counts, all else a step from where the
@@ -351,21 +374,30 @@ class _Nested:
         return result
 
     def _axis(self, u: Floats, place: int, grid: Floats, tau: float) -> _Axis:
-        """Return the weights of a grid, walked outwards from the mode as long as its values weigh anything."""
+        """Return the weights of a grid, walked outwards from the mode as long as its values weigh anything.
+
+        A step of Gauss–Newton leads from each value to the mode given the next; more do where that is far.
+        """
         first = int(np.argmin(np.abs(grid - u[place])))
         visited: dict[int, tuple[float, Floats]] = {}
+        start = self.model.gauss_newton(u, self.psi, tau)
         for order in (range(first, len(grid)), range(first - 1, -1, -1)):
-            at = u if order.start == first else visited[first][1]
+            at, near = u, start
             for k in order:
-                at = at.copy()
-                at[place] = grid[k]
-                at, here = self.mode(at, tau, (place,))
-                visited[k] = self.evidence(here, (place,)), at
+                if grid[k] != at[place]:
+                    at = at + self.step(near, (place,), moved=grid[k] - at[place])[0]
+                    near = self.model.gauss_newton(at, self.psi, tau)
+                step, gain = self.step(near, (place,))
+                if gain > _BESIDE_MODE:
+                    at, near = self.mode(at, tau, (place,), near=near)
+                    step, gain = self.step(near, (place,))
+                visited[k] = self.evidence(near, (place,)) + min(gain, _BESIDE_MODE), at + step
                 if visited[k][0] < max(log for log, _ in visited.values()) + _NOTHING:
                     break
         kept = sorted(visited)
         logs, places = zip(*(visited[k] for k in kept), strict=True)
-        return _Axis.of(place, grid[kept], np.array(logs), np.array(places))
+        apart = np.log(np.abs(np.gradient(grid[kept]))) if len(kept) > 1 else 0.0
+        return _Axis.of(place, grid[kept], np.array(logs) + apart, np.array(places))
 
     def _mixture(
         self, u: Floats, near: Quadratic, tau: float, axes: Sequence[_Axis]

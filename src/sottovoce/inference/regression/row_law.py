@@ -44,30 +44,37 @@ class PseudoRows:
     ----------
     rows, weights
         X, (R, d), and w.
-    slopes
-        For each number the derivative of X by it, (R, d).
-    moves
-        For each number the derivative of its values by the parameters that move it, (R, parameters), and their places.
+    entered
+        For each k the k-th entry of X that every number is in, and the derivative of that by it: (numbers,) and
+        (numbers, R). Of a number that is in fewer it is the first, with no derivative.
+    drawn, sizes
+        The derivative of each number by the parameters that move it, (parameters, R): first all of the first number's.
+        And how many each number has.
     tilts
         The derivative of log w by the parameters of flags and levels, (R, parameters).
     """
 
     rows: Floats
     weights: Floats
-    slopes: list[Floats]
-    moves: list[tuple[Floats, slice]]
+    entered: list[tuple[NDArray[np.intp], Floats]]
+    drawn: Floats
+    sizes: NDArray[np.intp]
     tilts: Floats
 
-    @cached_property
-    def moving(self) -> list[NDArray[np.intp]]:
-        """Which entries each number moves."""
-        return [np.flatnonzero(np.any(slope != 0, axis=0)) for slope in self.slopes]
+    def along(self, theta: Floats) -> Floats:
+        """Return the derivative of x·θ by each number, (numbers, R), for one θ or one a row, (d, R)."""
+        result = np.zeros((len(self.sizes), len(self.rows)))
+        for entries, slopes in self.entered:
+            result += slopes * (theta[entries, None] if theta.ndim == 1 else theta[entries])
+        return result
 
-    def along(self, theta: Floats) -> list[Floats]:
-        """Return the derivative of x·θ by each number, for one θ or one a row."""
-        if theta.ndim == 1:
-            return [slope @ theta for slope in self.slopes]
-        return [np.einsum("rd,rd->r", slope, theta) for slope in self.slopes]
+    def moved(self, slopes: Floats) -> Floats:
+        """Return the derivative by each parameter of what changes by `slopes` with each number: both (…, R)."""
+        return np.asarray(self.drawn * np.repeat(slopes, self.sizes, axis=0))
+
+    def owned(self, entries: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return of each parameter what its number has."""
+        return np.repeat(entries, self.sizes)
 
 
 class RowLaw:
@@ -102,6 +109,7 @@ class RowLaw:
         sizes = [3 + j + levels_shifting for j in range(p)]
         ends = np.cumsum([0, *sizes])
         self.blocks = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
+        self._sizes = np.array(sizes, dtype=np.intp)
         self.tilted = slice(int(ends[-1]), int(ends[-1]) + self._main.shape[1] + self._pair.shape[1])
         self.size = self.tilted.stop
         self.spreads = [block.start + 1 for block in self.blocks]
@@ -109,6 +117,8 @@ class RowLaw:
         # LKJ(η) as partial correlations of a C-vine: that of j and i given all before i is Beta(b, b) on (−1, 1).
         eta = self.priors.correlation_shape
         self._vine = [np.array([eta + (p - 2 - i) / 2 for i in range(j)]) for j in range(p)]
+        self._partial = np.array([place for place, _ in self.partials()], dtype=np.intp)
+        self._shapes = np.array([b for _, b in self.partials()])
 
     def partials(self) -> list[tuple[int, float]]:
         """Return the places of all partial correlations, each with the b of its law."""
@@ -169,23 +179,31 @@ class RowLaw:
         e_all = np.tile(normals, (cells, 1))
         shifting = self._shifting[at]
         values: dict[int, Floats] = {}
-        moves: list[tuple[Floats, slice]] = []
+        drawn = np.empty((self.tilted.start if slopes else 0, cells * count))
+        spreads, partials = (
+            np.array(self.spread(u[self.spreads])),
+            np.array(_beta_quantile(u[self._partial], self._shapes)),
+        )
         for j, place in enumerate(self.numbers):
-            part = u[self.blocks[j]]
-            values[place], moved = self._number(part, e_all[:, : j + 1], shifting, j, slopes=slopes)
-            moves.append((moved, self.blocks[j]))
+            block, first = self.blocks[j], j * (j - 1) // 2
+            partial = partials[:, first : first + j]
+            moved = drawn[block] if slopes else None
+            values[place] = self._number(u[block], spreads[:, j], partial, e_all[:, : j + 1], shifting, moved)
         for k, place in enumerate(self.discrete):
             values[place] = self.combinations[at, k].astype(float)
-        rows, moving = self._encoded(values, cells * count)
-        return PseudoRows(rows, w, moving, moves, tilt[at])
+        rows, entered = self._encoded(values, cells * count, slopes=slopes)
+        return PseudoRows(rows, w, entered, drawn, self._sizes, tilt[at])
 
-    def _number(self, part: Floats, e: Floats, shifting: Floats, j: int, *, slopes: bool) -> tuple[Floats, Floats]:
-        """Return the values of a number and their derivatives by its parameters."""
-        um, us, uk = part[:3]
-        partial, shifts = part[3 : 3 + j], part[3 + j :] * self.priors.shift_sd
-        m, (s, dlog) = 2 * special.ndtr(um) - 1, self.spread(us)
+    def _number(
+        self, part: Floats, spread: Floats, partial: Floats, e: Floats, shifting: Floats, moved: Floats | None
+    ) -> Floats:
+        """Return the values of a number, and write their derivatives by its parameters where they are asked for."""
+        j = e.shape[1] - 1
+        um, _, uk = part[:3]
+        shifts = part[3 + j :] * self.priors.shift_sd
+        m, (s, dlog) = 2 * special.ndtr(um) - 1, spread
         # Row j of the Cholesky factor of R by partial correlations.
-        c, alone, dc = _beta_quantile(partial, self._vine[j])
+        c, alone, dc = partial
         remaining = np.sqrt(np.concatenate([[1.0], np.cumprod(alone)]))
         row = np.append(c, 1.0) * remaining
         mixed = e @ row
@@ -193,36 +211,53 @@ class RowLaw:
         g, dg, dk = _log_normal(mixed, k)
         shift = shifting @ shifts
         raw = m + s * (g + shift)
-        if not slopes:
-            return np.clip(raw, -1.0, 1.0), np.empty((len(e), 0))
-        inside = (np.abs(raw) < 1).astype(float)
-        moved = np.empty((len(e), len(part)))
-        moved[:, 0] = 2 * np.exp(_log_phi(um))
-        moved[:, 1] = s * dlog * (g + shift)
-        moved[:, 2] = s * dk * self.priors.skew_sd
+        if moved is None:
+            return np.clip(raw, -1.0, 1.0)
+        moved[0] = 2 * np.exp(_log_phi(um))
+        moved[1] = s * dlog * (g + shift)
+        moved[2] = s * dk * self.priors.skew_sd
         if j:  # a partial correlation moves its own place of the row, and shortens those after it
             drow = np.triu(np.ones((j, j + 1)), 1) * -np.outer(c * dc / alone, row)
             drow[np.arange(j), np.arange(j)] = remaining[:j] * dc
-            moved[:, 3 : 3 + j] = (s * dg)[:, None] * (e @ drow.T)
-        moved[:, 3 + j :] = s * self.priors.shift_sd * shifting
-        return np.clip(raw, -1.0, 1.0), moved * inside[:, None]
+            moved[3 : 3 + j] = (drow @ e.T) * (s * dg)
+        moved[3 + j :] = s * self.priors.shift_sd * shifting.T
+        moved *= np.abs(raw) < 1
+        return np.clip(raw, -1.0, 1.0)
 
-    def _encoded(self, values: dict[int, Floats], count: int) -> tuple[Floats, list[Floats]]:
+    @cached_property
+    def _entered(self) -> NDArray[np.intp]:
+        """The entries that each number is in, (most, numbers): −1 where there are no more."""
+        each = [
+            [
+                i
+                for i, entry in enumerate(self.encoding.entries)
+                if any(at == place and level < 0 for at, level in entry)
+            ]
+            for place in self.numbers
+        ]
+        most = max(map(len, each), default=0)
+        return np.array([entries + [-1] * (most - len(entries)) for entries in each], dtype=np.intp).reshape(-1, most).T
+
+    def _encoded(
+        self, values: dict[int, Floats], count: int, *, slopes: bool
+    ) -> tuple[Floats, list[tuple[NDArray[np.intp], Floats]]]:
         """Return the encoded rows, and their derivative by each number."""
         entries = self.encoding.entries
         rows = np.ones((count, len(entries)))
-        slopes = [np.zeros((count, len(entries))) for _ in self.numbers]
+        derived = np.zeros((*self._entered.shape, count if slopes else 0))
         for i, entry in enumerate(entries):
             factors = [self._factor(values[place], place, level) for place, level in entry]
             for factor in factors:
                 rows[:, i] *= factor
-            for f, (place, level) in enumerate(entry):
+            for f, (place, level) in enumerate(entry if slopes else ()):
                 if level < 0 and place in self.numbers:
                     others = np.ones(count)
                     for g, factor in enumerate(factors):
                         others = others if g == f else others * factor
-                    slopes[self.numbers.index(place)][:, i] += others * self._slope(values[place], place, level)
-        return rows, slopes
+                    number = self.numbers.index(place)
+                    at = int(np.flatnonzero(self._entered[:, number] == i)[0])
+                    derived[at, number] += others * self._slope(values[place], place, level)
+        return rows, [(np.maximum(places, 0), part) for places, part in zip(self._entered, derived, strict=True)]
 
     def _factor(self, value: Floats, place: int, level: int) -> Floats:
         if level < -1:
