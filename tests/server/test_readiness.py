@@ -258,3 +258,29 @@ def test_answers_that_are_lost_are_counted_and_three_in_a_row_make_the_server_un
         until(client, 503)
         monkeypatch.setattr(readiness, "_RECENT", 0.0)
         assert until(client, 200) == "ok"
+
+
+def test_records_that_come_after_the_charge_are_refused_and_cost_nothing(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = database.office(tmp_path)
+    text = config.path.read_text(encoding="utf-8").replace(
+        "[datasets.patients]\n", "[datasets.patients]\ngrows = true\n"
+    )
+    config.path.write_text(text, encoding="utf-8")
+    config, real = read_config(config.path), Curator.make
+    headers = bearer(token_for(config)) | {"Idempotency-Key": "one"}
+
+    def late(*asked: Any) -> Any:
+        database.run("INSERT INTO patients VALUES (true, 40)")
+        monkeypatch.undo()
+        return real(*asked)
+
+    with served(config) as client:
+        monkeypatch.setattr(Curator, "make", late)
+        refused = client.post(ANSWERS, headers=headers, json=ASKED)
+        assert (refused.status_code, refused.headers["Retry-After"]) == (503, "5")
+        assert "not charged" in refused.json()["detail"]
+        assert client.post(ANSWERS, headers=headers, json=ASKED).status_code == 200
+        assert counter(client, config, "answers_lost") == 0
+    assert states(config) == ["void", "committed"]

@@ -93,7 +93,7 @@ class Mechanism(ABC):
     hides_n: ClassVar[bool] = False
     """Whether it does without knowing how many records there are."""
     one_moment: ClassVar[bool] = False
-    """Whether what is claimed supposes that no record was corrected between one look and the next."""
+    """Whether what it claims supposes that no record is corrected between one look and the next."""
     system: Any
     n: Any
     """A whole number, or None where the number of records is a secret."""

@@ -47,8 +47,8 @@ class _Remembered:
     def snapshots(self) -> bool:
         return bool(self._table.snapshots)
 
-    def one_moment(self) -> contextlib.AbstractContextManager[None]:
-        moment: contextlib.AbstractContextManager[None] = self._table.one_moment()
+    def one_moment(self, *, strict: bool) -> contextlib.AbstractContextManager[None]:
+        moment: contextlib.AbstractContextManager[None] = self._table.one_moment(strict=strict)
         return moment
 
     @property

@@ -34,6 +34,7 @@ from sottovoce.mechanisms import Release
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, SourceLost, SourceUnavailable
 from sottovoce.service.answers.repeated_question import repeat_note
 from sottovoce.service.curator import Paid, Quote, RecordedRelease, Unrecorded
+from sottovoce.service.curator.release_pipeline import RecordsChanged
 from sottovoce.service.ledger import Budget, Entry, Ledger
 from sottovoce.service.ledger.changes import totalling
 from sottovoce.service.ledger.group_commit import Change
@@ -49,6 +50,7 @@ _WAITS = (
     "the records went away after the question was charged, and nothing of them was read: ask again under the same "
     "Idempotency-Key once they are back, and the answer is made without another charge"
 )
+_CHANGED = "records of {} came or went while your question was asked, and it was not charged; ask again"
 _OUT_OF_REACH = (
     "the records of {} are out of reach now, and nothing was charged; ask again in a moment, and tell your "
     "administrator if it lasts"
@@ -142,6 +144,8 @@ class PaidAnswers(ABC):
             self.metrics.observe_query(self.grid.now() - start, name)
             if isinstance(built, Exception):
                 await self.run(self._lose, dataset, paid, built)
+                if isinstance(built, RecordsChanged) and built.given_back:
+                    raise SourceUnavailable(_CHANGED.format(name))
                 raise AnswerLost(_WAITS if isinstance(built, SourceLost) else _LOST) from None
             release = built.release
             entry, shown = await self._record(caller, dataset, part, priced, built, start)
@@ -256,7 +260,7 @@ class PaidAnswers(ABC):
     def _lose(self, dataset: Dataset, paid: Paid, error: Exception) -> None:
         if isinstance(error, SourceLost):
             self.readiness.note_reach(dataset.config.name, error)
-        else:
+        elif not (isinstance(error, RecordsChanged) and error.given_back):
             self._note_lost(dataset.config.name, error)
         dataset.curator.give_up(paid.reservation, error)
 

@@ -120,12 +120,12 @@ class Table:
         return self._link is None or self._link.snapshots
 
     @contextlib.contextmanager
-    def one_moment(self) -> Iterator[None]:
-        """Show all that is read inside as it was at one moment, or raise `InvalidData`."""
-        with contextlib.nullcontext() if self._link is None else self._link.one_moment(self.name):
+    def one_moment(self, *, strict: bool) -> Iterator[None]:
+        """Show all that is read inside as it was at one moment; where it was not, raise if that is `strict`."""
+        with contextlib.nullcontext() if self._link is None else self._link.one_moment(self.name, strict=strict):
             before = None if self.origin is None else self.origin.fingerprint()
             yield
-            if self.origin is not None and self.origin.fingerprint() != before:
+            if strict and self.origin is not None and self.origin.fingerprint() != before:
                 raise InvalidData(f"{self.name} was written again before all was read")
 
     def know(self, facts: Facts | None) -> Self:

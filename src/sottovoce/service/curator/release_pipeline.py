@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -39,16 +39,39 @@ from sottovoce.service.ledger.hash_chain import SealedText, canonical, digest
 __all__ = ["ReleasePipeline", "TableLooks"]
 
 
+T = TypeVar("T")
+
 _PATIENCE = 30.0
-"""Seconds that a release waits between two of its looks for records that went away: a database restarts in fewer."""
+"""Seconds that a release waits for records that went away while they were read: a database restarts in fewer."""
+
+
+def _patiently(work: Callable[[], T], reach: Callable[[], bool], *, seen: bool = False) -> T:
+    """Return what is made of records, once they are back where they went away meanwhile.
+
+    Where they stay away and nothing of them was `seen`, that is said.
+    """
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return work()
+        except RecordsChanged:
+            raise
+        except InvalidData as error:
+            try:
+                if not reach():  # they are there, and it failed
+                    raise
+            except SourceUnavailable:
+                if time.monotonic() > until:
+                    raise (error if seen else _unread(error)) from None
+        time.sleep(_PATIENCE / 100)
 
 
 class TableLooks(ReadableRecords):
     """The records of a table as one question meets them, by what `read` makes of a reading.
 
-    Of a first look that failed because they went away, that is said. A later look waits for them, and is then taken
-    again: what a look reads follows from the records alone, and no noise is drawn before it is read. It is not made
-    anew from the first look on, for whether a look fails may depend on what the looks before released.
+    A look that failed because they went away is taken again once they are back: what it reads follows from the records
+    alone, and no noise is drawn before it is read. After a first look a release is not made anew, for whether a look
+    fails may depend on what the looks before released.
     """
 
     def __init__(self, read: Callable[[Any], Aggregate], reach: Callable[[], bool] = lambda: False) -> None:
@@ -57,36 +80,26 @@ class TableLooks(ReadableRecords):
     def look(self, reading: Any) -> Aggregate:
         """Return what a reading makes of the table."""
         try:
-            result = self._read(reading)
-        except InvalidData as error:
-            if isinstance(error, _OtherVersion) or not self._went_away():
-                raise
-            if not self._seen:
-                raise _unread(error) from None
-            result = self._read(reading)
+            result = _patiently(lambda: self._read(reading), self._reach, seen=self._seen)
+        except RecordsChanged as error:
+            error.given_back = not self._seen
+            raise
         self._seen = True
         return result
-
-    def _went_away(self) -> bool:
-        """Say whether records could not be read because they were out of reach; after a look, once they are back."""
-        until = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                return self._reach()
-            except SourceUnavailable:
-                if not self._seen:
-                    return True
-                if time.monotonic() > until:
-                    return False
-            time.sleep(_PATIENCE / 100)
 
 
 def _unread(error: InvalidData) -> SourceLost:
     return SourceLost(f"{error}; nothing of them was read, and what was paid is not lost: finish it")
 
 
-class _OtherVersion(InvalidData):
-    """The records were read, and are not those that the question was priced for."""
+class RecordsChanged(InvalidData):
+    """The records were counted, and are not as many as the question was priced for.
+
+    Where that was its first look, all that was read is thrown away for a public reason, and nothing was drawn: the
+    charge is `given_back`.
+    """
+
+    given_back = False
 
 
 class ReleasePipeline(BudgetAccount):
@@ -279,11 +292,11 @@ class ReleasePipeline(BudgetAccount):
         """Raise `InvalidData` where the data were written again since they were opened. Reads no record."""
         self._source.check_unchanged(self.dataset)
 
-    def _changed(self, n: int) -> _OtherVersion:
+    def _changed(self, n: int) -> RecordsChanged:
         units = self._protected.units
         if self.version is not None:
-            return _OtherVersion(f"{self.dataset!r} had {n} {units} a moment ago, and has others now; ask again")
-        return _OtherVersion(
+            return RecordsChanged(f"{self.dataset!r} had {n} {units} a moment ago, and has others now; ask again")
+        return RecordsChanged(
             f"{self.dataset!r} had {n} {units} when its budget was opened; it changed since. Say grows=True (--grows) "
             "where it gains records and its budget goes on, or ask a copy that stays as it is under a name of its own"
         )
@@ -328,15 +341,13 @@ class ReleasePipeline(BudgetAccount):
 
     @contextlib.contextmanager
     def _one_moment(self, table: Records, mechanism: Mechanism) -> Iterator[None]:
-        """Show a mechanism that supposes so records that nobody corrects between its looks."""
-        if self.version is None or not mechanism.one_moment:
+        """Show a mechanism all of its looks of records that grow as they were at one moment, where the engine can."""
+        if self.version is None or not hasattr(table, "one_moment"):
             yield
             return
         with contextlib.ExitStack() as inside:
-            try:
-                inside.enter_context(table.one_moment())  # type: ignore[attr-defined]
-            except InvalidData as error:  # before anything was read
-                raise _unread(error) from None
+            entered = functools.partial(table.one_moment, strict=mechanism.one_moment)
+            _patiently(lambda: inside.enter_context(entered()), lambda: self._reach(table))
             yield
 
     def _reach(self, table: Records) -> bool:
@@ -456,6 +467,9 @@ class ReleasePipeline(BudgetAccount):
         with contextlib.suppress(SottovoceError):
             if isinstance(error, SourceLost) or (granted.resumed and not granted.touched):
                 self._ledger.leave_unread(granted.entry, note=f"the records went away: {error}", who=self.who)
+            elif isinstance(error, RecordsChanged) and error.given_back and not granted.resumed:
+                granted.touched = False
+                self._ledger.void(granted, "given up: the number of records changed after the charge")
             elif granted.touched:
                 self._ledger.recover(granted.entry, note=f"failed: {type(error).__name__}", who=self.who)
             else:
