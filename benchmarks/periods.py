@@ -113,6 +113,8 @@ def hospital(seed: int, months: int, *, periods: bool, nightly: bool) -> Told:
             budget = kept.budgets()[0]
             fullest = float(kept.spent(budget)) / budget.limit
         subprocess.run([sys.executable, AUDIT, ledger], check=True, stdout=subprocess.DEVNULL)
+    so_far = ", ".join(f"{sum(each)} of {len(each)} {word}s hold" for word, each in told.held.items())
+    print(f"hospital {seed}, a budget for {'each month' if periods else 'all'}: {so_far}", flush=True)
     return told._replace(fullest=fullest)
 
 

@@ -423,6 +423,26 @@ def test_columns_may_come_without_a_declaration_and_facts_may_change(
         sv.Curator(frame.drop(columns="age"), place, facts=sv.Facts(smoker=sv.Flag()), **data)
 
 
+def test_records_that_are_erased_are_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    place, ledger = tmp_path / "stays.parquet", tmp_path / "ledger"
+    write(place, 500)
+    with sv.Curator(place, ledger, BUDGET, facts=FACTS, grows=True) as curator:
+        assert curator.proportion("smoker", spend=0.1).release.mechanism["n"] == 500
+        write(place, 480)
+        assert curator.proportion("smoker", spend=0.1).release.mechanism["n"] == 480
+        write(place, 490)
+        curator.refresh()
+        write(place, 470)
+    (said,) = (record.message for record in caplog.records if "fewer" in record.message)
+    assert "has 20 fewer than in its version before (500, now 480)" in said
+    with sv.Curator(place, ledger, facts=FACTS) as curator:
+        assert curator.n == 470
+    assert sum("(490, now 470)" in record.message for record in caplog.records) == 1
+    with sv.Curator(place, ledger, facts=FACTS):
+        pass
+    assert sum("fewer" in record.message for record in caplog.records) == 2
+
+
 def test_records_that_come_between_two_looks_stay_paid_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "stays.parquet"
     write(place, 500)

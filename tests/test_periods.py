@@ -22,6 +22,7 @@ from sottovoce.privacy.errors import BudgetExceeded, InvalidData, InvalidValue
 from sottovoce.privacy.promises import PureDP
 from sottovoce.privacy.pure import PureProfile
 from sottovoce.records.facts.periods import NO_PERIOD
+from sottovoce.records.readings import ClippedSum
 from sottovoce.records.tables import open_table
 from sottovoce.service.answers.card import card
 from sottovoce.service.ledger import Ledger, Reservation
@@ -251,7 +252,11 @@ def test_each_month_has_a_budget_of_its_own(place: Path, tmp_path: Path) -> None
             curator.mean("age", spend=0.5)
         with pytest.raises(BudgetExceeded, match="in 2024-02"):
             curator.plan(f"mean of age where {FEBRUARY}", spend=0.5)
-        curator.plan("mean of age where admitted >= '2024-03-01'", spend=0.5)
+        offer = curator.plan("mean of age where admitted >= '2024-03-01'", spend=0.5)
+        assert str(offer).startswith("50 % of the budget of 2024-03, no period buys ±")
+        assert offer.to_dict()["periods"] == ["2024-03", NO_PERIOD]  # type: ignore[union-attr]
+        fit = curator.plan("smoker ~ age", where="admitted > '2024-02-29'")
+        assert "charged to 2024-03, no period" in fit.cautions  # type: ignore[union-attr]
         with pytest.raises(BudgetExceeded, match="40 % is left"):
             curator.describe(["age"], where=FEBRUARY, spend=0.5)
         described = curator.describe(["age"], where="admitted between '2024-03-01' and '2024-03-31'", spend=0.5)
@@ -346,6 +351,48 @@ def test_of_a_person_the_rows_of_one_period_are_protected(tmp_path: Path) -> Non
         assert "within one period" in json.dumps(built.content)
 
 
+@pytest.mark.parametrize("rows", [None, 1])
+def test_of_a_person_at_home_in_one_period_all_rows_are_protected(rows: int | None, tmp_path: Path) -> None:
+    home = np.repeat(np.arange(300) % 3, 3)  # of each of 300 persons, who have three rows each
+    frame = pd.DataFrame(
+        {
+            "patient": np.repeat(np.arange(300), 3),
+            "enrolled": pd.to_datetime({"year": 2022 + home, "month": 5, "day": 5}).dt.date,
+            "age": np.random.default_rng(2).integers(20, 90, 900).astype(float),
+            "smoker": np.random.default_rng(3).random(900) < 0.3,
+        }
+    )
+    column = {"enrolled": sv.Day("2022-01-01", "2024-12-31"), "age": sv.Number(0, 100), "smoker": sv.Flag()}
+    facts = sv.Facts(column | {"patient": sv.Person(rows=rows, home=True)})
+    options: dict[str, Any] = {"dataset": "stays", "period": "enrolled: yearly"}
+    with sv.Curator(frame, tmp_path / "ledger", BUDGET, facts=facts, **options) as curator:
+        where = curator.periods.where("2023")  # type: ignore[union-attr]
+        answer = curator.proportion("smoker", where=where, spend=0.2)
+        mechanism = sv.NoisyStatistics.calibrate(
+            sv.BetaBernoulli(1, 1), curator.n, curator.share(0.1).under(sv.REPLACE_ONE)
+        )
+        curator.release(mechanism, "smoker", where=where)
+        left = curator.left_by_period()
+        assert [round(share, 3) for share in left.values()] == [1, pytest.approx(left["2023"]), 1, 1]
+        assert left["2023"] < 0.75
+        said = "all rows of a person, which lie in one period, as the owner says (enrolled: yearly)"
+        assert said in curator.whom and any(said in note for note in answer.notes)
+        assert "all rows of a person lie in one period" in json.dumps(card(curator).content)
+        other = frame.copy()
+        other.loc[home != 1, "age"] = 30.0
+        other.loc[home != 1, "smoker"] = True
+        asked = curator._protected.asked
+        with open_table(frame, facts=facts) as first, open_table(other, facts=facts) as second:
+            for reading, name in ((mechanism, "smoker"), (ClippedSum(0, 100), "age")):
+                seen = [table.read(reading, name, where=where, **asked) for table in (first, second)]
+                assert seen[0].total.tolist() == seen[1].total.tolist()
+    away = sv.Facts(column | {"patient": sv.Person(rows=rows)})
+    with pytest.raises(InvalidValue, match="declared to lie in one period, for good"):
+        sv.Curator(frame, tmp_path / "ledger", facts=away, **options)
+    with Ledger(tmp_path / "ledger") as ledger:
+        ledger.verify()
+
+
 # The other faces.
 
 
@@ -362,7 +409,8 @@ def test_the_command_line(place: Path, tmp_path: Path) -> None:
     assert "charged to 1 of 4 periods" in text and "80 % of 2024-02" in text
     ledger = str(tmp_path / "stays.ledger")
     shown = run(application("ledger"), ["ledger", "show", ledger])
-    assert "by admitted: monthly" in shown.output
+    assert "by admitted: monthly" in shown.output and "periods" in shown.output
+    assert "2024-02" in shown.output.partition("Entries")[2]
     said = json.loads(run(application("ledger"), ["ledger", "show", ledger, "--json"]).output)
     assert said["budgets"][0]["period"] == "admitted: monthly"
     assert said["entries"][0]["periods"] == ["2024-02"]

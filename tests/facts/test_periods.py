@@ -189,3 +189,30 @@ def test_comparisons_with_odd_values_are_taken_to_hold() -> None:
     assert ages.reached("age = 'none'") == ages.reached("age in ('none', 'nobody')") == ages.names
     assert ages.reached(f"age > {2**60}") == ages.names[:-1]  # of a missing one no comparison holds
     assert ages.reached("age = true") == ages.names[:-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        ("admitted: monthly", FACTS),
+        ("admitted: weekly", FACTS),
+        ("age: under 18, 18-64, 65+", FACTS),
+        ("visits: 2 bands", FACTS),
+        ("the ward", sv.Facts({"the ward": sv.Category(["A", "O'Hara", 'say "B"'])})),
+        ("code", sv.Facts(code=sv.Category([1, 2, 30]))),
+    ],
+)
+def test_the_condition_of_some_periods_reaches_these_alone(text: str, facts: sv.Facts) -> None:
+    periods = parse_periods(text, facts)
+    for names in [(name,) for name in periods.names] + [periods.names[:2], periods.names[1:], periods.names[::2]]:
+        assert set(periods.reached(periods.where(*names) or None)) == set(names)
+        assert set(periods.reached(f"smoker and {periods.where(*names)}")) == set(names)
+    assert periods.where(*periods.names) == ""
+
+
+def test_the_condition_of_a_period_is_refused_where_there_is_none() -> None:
+    periods = parse_periods("admitted: monthly", FACTS)
+    with pytest.raises(InvalidValue, match="2024-01, 2024-02, 2024-03, 2024-04, no period: there is no '2025-01'"):
+        periods.where("2025-01")
+    with pytest.raises(InvalidValue, match="name one or more"):
+        periods.where()

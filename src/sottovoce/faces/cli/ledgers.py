@@ -19,7 +19,7 @@ from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.filter import GAUSSIAN, Order
 from sottovoce.privacy.promises import ApproxDP, parse_promise
 from sottovoce.privacy.shares import percent
-from sottovoce.service.answers.period_words import left_in_words
+from sottovoce.service.answers.period_words import left_in_words, listed
 from sottovoce.service.ledger import Budget, DataVersion, Entry, Ledger
 from sottovoce.service.ledger.hash_chain import EMPTY, Head
 
@@ -128,9 +128,12 @@ def show(place: Place, anchor: Elsewhere = None, as_json: AsJson = False) -> Non
     ways = dict.fromkeys(b.counted for b in budgets)
     console.print(f"counted: {', '.join(ways)}")
     console.print()
-    columns = ("entry", "state", "what", "who", "when", "cost", "basis")
-    by_number = {b.id: b for b in budgets}
-    console.print(table("Entries", columns, [_row(e, by_number) for e in entries], left=5))
+    by_number, columns = {b.id: b for b in budgets}, ("entry", "state", "what", "who", "when", "cost", "basis")
+    rows = [_row(e, by_number) for e in entries]
+    if any(divisions.values()):
+        columns = (*columns, "periods")
+        rows = [(*row, listed(e.periods or ())) for row, e in zip(rows, entries, strict=True)]
+    console.print(table("Entries", columns, rows, left=5))
     if any(e.state == "pending" for e in entries):
         console.print(
             "\n[yellow]pending entries count as spent; close one left by a crash with[/] sottovoce ledger recover"
@@ -141,6 +144,8 @@ def _n(budget: Budget, versions: Sequence[DataVersion]) -> str:
     """Return how many records there are, or were each time where data grow: first and last."""
     if budget.n is None:
         return "secret"
+    if versions and versions[-1].n == budget.n:
+        return f"{budget.n}, may grow"
     return str(budget.n) if not versions else f"{budget.n} → {versions[-1].n}"
 
 

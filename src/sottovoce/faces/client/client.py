@@ -194,10 +194,11 @@ class Client(Verbs):
         purse = PrivacyFilter.from_dict(budgets["yours"]["filter"])
         n = None if offer.promise.relation.hides_n else self.n
         mechanism = mechanism_kind(asked, n).calibrate(asked, n, offer.promise, price=purse.cost)
-        budgets = of_periods(budgets, self._reached(asked.where, mechanism))
+        periods = self._reached(asked.where, mechanism)
+        budgets = of_periods(budgets, periods)
         if not covers(budgets, mechanism.profile):
             raise _uncovered(offer.share, *reach(budgets))
-        return offer
+        return replace(offer, periods=periods or ())
 
     def asked(
         self,
@@ -276,7 +277,10 @@ class Client(Verbs):
 
     def _reached(self, where: str | None, mechanism: Any = None) -> tuple[str, ...] | None:
         """Return the periods that a question is charged to; None where it may be all, or there are none."""
-        return None if self.periods is None else self.periods.read_by(mechanism, where, self.facts.person)
+        if self.periods is None:
+            return None
+        persons = self.facts.persons
+        return self.periods.read_by(mechanism, where, None if persons is None or persons.home else self.facts.person)
 
     def _purse(self, part: Budget | None) -> tuple[PrivacyFilter, int | None]:
         _own(part, {})

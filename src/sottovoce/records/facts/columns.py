@@ -200,19 +200,25 @@ class Person(Column):
         as a record, chosen by a hash of what they hold, never by where they are stored.
     key
         What the hash is keyed with; another key chooses other rows.
+    home
+        Whether all rows of a person lie in one period, which is public, such as the year of their enrolment. Where each
+        period has a budget of its own, a person is then protected with all of their rows, whatever is asked.
 
     Examples
     --------
-    >>> Person(), Person(rows=3)
-    (Person(rows=None, key=''), Person(rows=3, key=''))
+    >>> Person(rows=3)
+    Person(rows=3, key='', home=False)
     """
 
     word: ClassVar[str] = "person"
     type: ClassVar[str] = "string"
     rows: int | None = None
     key: str = ""
+    home: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.home, bool):
+            raise InvalidValue(f"home is True where all rows of a person lie in one period. Got {self.home!r}")
         if self.rows is not None:
             rows = self.rows
             if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= 2**20:
@@ -222,7 +228,7 @@ class Person(Column):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the column as plain values, without what is as usual."""
-        return {name: value for name, value in super().to_dict().items() if value != ""}
+        return {name: value for name, value in super().to_dict().items() if value not in ("", False)}
 
 
 @dataclass(frozen=True)

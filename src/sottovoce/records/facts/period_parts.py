@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import math
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ class PeriodPart(Protocol):
     def outcomes(self, leaf: Compare | OneOf | IsMissing) -> Outcomes:
         """Return what a comparison of the column with values can come to."""
 
+    def condition(self, column: str) -> str | None:
+        """Return the condition that holds for these values of a column alone; None where none is written."""
+
 
 @dataclass(frozen=True)
 class NoValue:
@@ -47,6 +51,9 @@ class NoValue:
             case Compare("!=") | OneOf(negated=True) | IsMissing():
                 return MAYBE
         return NO
+
+    def condition(self, column: str) -> None:
+        """Return None."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,10 @@ class DaySpan:
                 each = [self._beside("=", str(item.value)) for item in values]
                 return negation(disjunction(each)) if negated else disjunction(each)
         return MAYBE
+
+    def condition(self, column: str) -> str:
+        """Return the condition that holds for these days alone."""
+        return f"{column} between '{self.first}' and '{self.last}'"
 
     def _beside(self, sign: str, text: str) -> Outcomes:
         try:
@@ -99,6 +110,11 @@ class NumberSpan:
                 each = [self._beside("=", item.value) for item in values]
                 return negation(disjunction(each)) if negated else disjunction(each)
         return MAYBE
+
+    def condition(self, column: str) -> str:
+        """Return the condition that holds for these numbers alone."""
+        ends = [(">=", self.low), ("<", self.high)]
+        return " and ".join(f"{column} {sign} {end!r}" for sign, end in ends if not math.isinf(end))
 
     def _beside(self, sign: str, value: Any) -> Outcomes:
         if isinstance(value, bool | str) or not abs(value) <= EXACT:
@@ -133,6 +149,10 @@ class OneLevel:
                 return negation(each) if negated else each
         return MAYBE
 
+    def condition(self, column: str) -> str:
+        """Return the condition that holds for this value alone."""
+        return f"{column} = {_written(self.value)}"
+
     def _same(self, value: Any) -> Outcomes:
         if type(value) is not type(self.value):
             return MAYBE
@@ -154,6 +174,9 @@ class OtherLevels:
                 return self._same([item.value for item in values])
         return MAYBE
 
+    def condition(self, column: str) -> None:
+        """Return None."""
+
     def _same(self, values: Sequence[Any]) -> Outcomes:
         known = {(type(value), value) for value in self.values}
         return NO if all((type(value), value) in known for value in values) else MAYBE
@@ -171,6 +194,13 @@ def _apart(a: Any, b: Any) -> bool:
 def _folded(text: str) -> str:
     plain = unicodedata.normalize("NFKD", text.strip())
     return "".join(sign for sign in plain if not unicodedata.combining(sign)).casefold().strip()
+
+
+def _written(value: Any) -> str:
+    """Return a value as a condition writes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
 
 
 def negation(outcomes: Outcomes) -> Outcomes:

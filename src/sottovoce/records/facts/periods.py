@@ -51,6 +51,8 @@ NO_PERIOD = "no period"
 MOST = 1200
 """The most periods: every month of a hundred years."""
 _DAY = datetime.timedelta(days=1)
+_FEW = 8
+"""So many periods a refusal names."""
 
 
 def _month(day: datetime.date) -> datetime.date:
@@ -108,6 +110,28 @@ class Periods:
         """What the periods are called."""
         return tuple(name for name, _ in self.parts)
 
+    def where(self, *names: str) -> str:
+        """Return the condition that holds for the records of some periods alone, for `where`.
+
+        >>> periods = parse_periods("admitted: monthly", Facts(admitted=Day("2024-01-01", "2024-12-31")))
+        >>> periods.where("2024-03"), periods.where("2024-01", "2024-02")
+        ("admitted between '2024-03-01' and '2024-03-31'", "admitted between '2024-01-01' and '2024-02-29'")
+        """
+        known = dict(self.parts)
+        if not names or (unknown := [name for name in names if name not in known]):
+            said = f"there is no {shown(unknown[0])}" if names else "name one or more"
+            raise InvalidValue(f"the periods by {self.by} are {', '.join(_ends(self.names))}: {said}")
+        wanted = [*dict.fromkeys(names)]
+        if NO_PERIOD in wanted:
+            others = [name for name in self.names if name not in wanted]
+            return f"not ({self.where(*others)})" if others else ""
+        spans = [part for name in wanted for part in known[name]]
+        days = sorted((span for span in spans if isinstance(span, DaySpan)), key=lambda span: span.first)
+        if days and all(after.first - before.last == _DAY for before, after in itertools.pairwise(days)):
+            spans = [DaySpan(days[0].first, days[-1].last)]
+        each = [str(part.condition(_named(self.column))) for part in spans]
+        return each[0] if len(each) == 1 else f"({' or '.join(each)})"
+
     def reached(self, where: str | None) -> tuple[str, ...]:
         """Return the periods in which some record can fulfil a condition: all of them, where there is none."""
         if where is None:
@@ -147,6 +171,15 @@ class Periods:
             case Compare(_, ColumnTerm(name), Literal()) | OneOf(ColumnTerm(name)) | IsMissing(ColumnTerm(name)):
                 return part.outcomes(tree) if name == self.column else MAYBE
         return MAYBE
+
+
+def _named(column: str) -> str:
+    return column if column.isidentifier() else f"`{column}`"
+
+
+def _ends(names: Sequence[str]) -> Sequence[str]:
+    """Return names, or of many the first and the last."""
+    return names if len(names) <= _FEW else (*names[: _FEW // 2], "…", *names[-2:])
 
 
 def parse_periods(text: str, facts: Facts, known: Sequence[str] = ()) -> Periods:

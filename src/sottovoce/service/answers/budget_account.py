@@ -53,6 +53,11 @@ class BudgetAccount(ABC):
     def answered(self, mechanism: Mechanism, column: str | Sequence[str] | None = None, **options: Any) -> Any:
         """Return a release with the number of its entry: paid for, made and recorded."""
 
+    def charged_to(self, mechanism: Mechanism, where: str | None) -> dict[str, Any]:
+        """Return the periods that a question reads; nothing where there are none, or it may read any."""
+        del mechanism, where
+        return {}
+
     @property
     def n(self) -> int | None:
         """How many records there are, or persons where these are protected; None where that is a secret."""

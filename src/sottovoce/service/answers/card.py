@@ -134,7 +134,7 @@ def card(
     if division is not None:
         numbers["by"] = division.by
     said = words["card"]["periods"]
-    periods = () if division is None else (said[budget.relation.unit], said["stays"])
+    periods = () if division is None else (said["home" if division.home else budget.relation.unit], said["stays"])
     content = {
         "card": VERSION,
         "language": language,

@@ -19,6 +19,7 @@ from sottovoce.privacy.profile import Profile
 from sottovoce.records.facts.assumed_distribution import AssumedDistribution
 from sottovoce.service.answers.answer import Answer
 from sottovoce.service.answers.budget_account import BudgetAccount, Spend
+from sottovoce.service.answers.period_words import listed
 from sottovoce.service.answers.regression import Regression
 from sottovoce.service.answers.repeated_question import repeat_note
 from sottovoce.service.answers.survival import answer_of
@@ -141,8 +142,10 @@ class PaidVerbs(Verbs, BudgetAccount):
     def _offered(self, question: Question | str, offer: PricedOption, part: Budget | None = None) -> PricedOption:
         asked = self._question_of(question)
         self.refresh()
-        self.ensure_covered(self.mechanism_for(asked, offer.share, part), where=asked.where, part=part)
-        return replace(offer, earlier=self.answered_before(asked, part))
+        mechanism = self.mechanism_for(asked, offer.share, part)
+        self.ensure_covered(mechanism, where=asked.where, part=part)
+        periods = self.charged_to(mechanism, asked.where).get("periods", ())
+        return replace(offer, earlier=self.answered_before(asked, part), periods=periods)
 
     def _foreseen(
         self,
@@ -160,8 +163,10 @@ class PaidVerbs(Verbs, BudgetAccount):
         built: RegressionPlan = regression_room().plan_looks(
             mechanism, self.share(spend, part), records, checked_level(level), imagined
         )
-        repeated = repeat_note(self.answered_before(formula, part))
-        return built if repeated is None else replace(built, cautions=(*built.cautions, repeated))
+        periods = self.charged_to(mechanism, formula.where).get("periods", ())
+        charged = f"charged to {listed(periods)}" if periods else None
+        notes = (charged, repeat_note(self.answered_before(formula, part)))
+        return replace(built, cautions=(*built.cautions, *filter(None, notes)))
 
     def _share_left(self, part: Budget | None, where: str | None = None) -> float:
         self.refresh()

@@ -9,6 +9,8 @@ from typing import Any
 from sottovoce.privacy.relation import Relation
 from sottovoce.privacy.shares import percent
 
+_MOST_NAMES = 4
+"""The most periods that a note names."""
 _MOST_RUNS = 8
 """The most stretches of periods that a sentence names."""
 
@@ -22,19 +24,31 @@ def charged_note(mechanism: Mapping[str, Any]) -> str | None:
     if (known := mechanism.get("periods")) is None:
         return None
     names = known["charged"]
-    listed = ", ".join(names) if len(names) <= 4 else f"{names[0]}, {names[1]}, …, {names[-1]}"
-    return f"charged to {len(names)} of {known['of']} periods by {known['by']}: {listed}"
+    return f"charged to {len(names)} of {known['of']} periods by {known['by']}: {listed(names)}"
 
 
-def within_one(relation: Relation, by: str) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Return the names of some periods, of many the first and the last.
+
+    >>> listed(["2024-01", "2024-02", "2024-03", "2024-04", "no period"])
+    '2024-01, 2024-02, …, no period'
+    """
+    return ", ".join(names) if len(names) <= _MOST_NAMES else f"{names[0]}, {names[1]}, …, {names[-1]}"
+
+
+def within_one(relation: Relation, by: str, *, home: bool = False) -> str:
     """Return who is protected where each period has a budget of its own.
 
     >>> from sottovoce.privacy.relation import REPLACE_ONE
     >>> within_one(REPLACE_ONE, "admitted: monthly")
     'protected is a row, not a person, within one period (admitted: monthly): whoever has several is protected less'
+    >>> within_one(REPLACE_ONE.of_person(), "enrolled: yearly", home=True)
+    'protected are all rows of a person, which lie in one period, as the owner says (enrolled: yearly); it is public'
     """
     if relation.unit == "record":
         return f"protected is a row, not a person, within one period ({by}): whoever has several is protected less"
+    if home:
+        return f"protected are all rows of a person, which lie in one period, as the owner says ({by}); it is public"
     return f"protected are a person's rows within one period ({by}): whoever has rows in several is protected less"
 
 

@@ -22,7 +22,7 @@ def protection_note(cost: Profile, mechanism: Mapping[str, Any] | None = None) -
     >>> protection_note(PureProfile(0.1, relation=REPLACE_ONE.of_person()))
     """
     if (periods := (mechanism or {}).get("periods")) is not None:
-        return within_one(cost.relation, periods["by"])
+        return within_one(cost.relation, periods["by"], home=periods.get("home", False))
     return _ROW if cost.relation.unit == "record" else None
 
 

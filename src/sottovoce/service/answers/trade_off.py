@@ -37,6 +37,7 @@ from sottovoce.records.facts import Column, Count, Flag, Number
 from sottovoce.records.facts.assumed_distribution import AssumedDistribution, evenly
 from sottovoce.records.facts.bands import value_axis
 from sottovoce.records.readings.group_moments import STEPS
+from sottovoce.service.answers.period_words import listed
 from sottovoce.service.answers.repeated_question import repeat_note
 
 __all__ = ["AssumedDistribution", "PricedOption", "TradeOff", "people"]
@@ -74,6 +75,8 @@ class PricedOption:
         Which of several groups the width is of, in words; empty where there is one row alone.
     earlier
         The entry that answered the very same question before, which is told again for nothing; None where none did.
+    periods
+        Those that it would be charged to, where each has a budget of its own.
     """
 
     share: float
@@ -86,12 +89,14 @@ class PricedOption:
     baseline: float = 0.01
     of: str = ""
     earlier: int | None = None
+    periods: tuple[str, ...] = ()
 
     def summary(self) -> str:
         """Return the offer in a sentence."""
         before, after = (people(chance, self.baseline) for chance in (self.baseline, self.success))
+        whose = f" of {listed(self.periods)}" if self.periods else ""
         return (
-            f"{percent(self.share)} of the budget buys ± {self.width:.3g}{self.of and ' for '}{self.of}, "
+            f"{percent(self.share)} of the budget{whose} buys ± {self.width:.3g}{self.of and ' for '}{self.of}, "
             f"in {in_hundred(self.level)} of 100 answers; "
             f"a guess that is right for {before} people without it is right for {after} with it, at most."
             + ("" if self.earlier is None else f" Note: {repeat_note(self.earlier)}.")
@@ -106,7 +111,7 @@ class PricedOption:
         return numbers | {"promise": str(self.promise), "noise": self.noise} | self._noted()
 
     def _noted(self) -> dict[str, Any]:
-        noted = {"of": self.of or None, "earlier": self.earlier}
+        noted = {"of": self.of or None, "earlier": self.earlier, "periods": list(self.periods) or None}
         return {name: value for name, value in noted.items() if value is not None}
 
 

@@ -104,10 +104,21 @@ def open_budget(
             _tell_of_copies(tuple(copies), dataset)
     known = result.source is not None and source.origin is not None
     source = replace(source, seen=source.state()) if known else source
-    version = None
-    if grows or ledger.version(result) is not None:
+    version, last = None, ledger.version(result)
+    if grows or last is not None:
         version = ledger.grow(result, n=n, schema=source.schema, who=who)
+        tell_of_erased(dataset, last, version)
     return result, source, version
+
+
+def tell_of_erased(dataset: str, before: DataVersion | None, now: DataVersion) -> None:
+    """Say once, as a version with fewer records is noted, which answers know of those that went."""
+    if before is not None and before.n is not None and now.n is not None and now.n < before.n:
+        _log.warning(
+            "%r has %s fewer than in its version before (%s, now %s): answers from here on know nothing of what was "
+            "erased; those that were given stay as they are",
+            *(dataset, f"{before.n - now.n:,}", f"{before.n:,}", f"{now.n:,}"),
+        )
 
 
 def check_period(text: str, facts: Facts | None, schema: Mapping[str, str], *, hidden: bool) -> None:
@@ -135,7 +146,8 @@ def divided(
     known = () if before is None else before.names
     periods = parse_periods(period or before.by, facts, known)  # type: ignore[union-attr, arg-type]
     periods.check_type(schema)
-    return ledger.divide(budget, periods.by, periods.names, who=who), periods
+    home = facts.persons is not None and facts.persons.home  # type: ignore[union-attr]
+    return ledger.divide(budget, periods.by, periods.names, who=who, home=home), periods
 
 
 def _knows(facts: Facts, by: str) -> bool:

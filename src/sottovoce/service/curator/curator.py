@@ -23,7 +23,7 @@ from sottovoce.service.answers.period_words import within_one
 from sottovoce.service.answers.replayed_answer import answer_again, entry_of, verb_of
 from sottovoce.service.answers.rows_per_person import RowsOfPersons
 from sottovoce.service.answers.together import told_together, told_with
-from sottovoce.service.curator.budget_opening import check_pays, divided, hides_n, is_new, open_budget
+from sottovoce.service.curator.budget_opening import check_pays, divided, hides_n, is_new, open_budget, tell_of_erased
 from sottovoce.service.curator.data_source import DataSource, origin_of
 from sottovoce.service.curator.duplicate_questions import AnsweredQuestions, AskedQuestion
 from sottovoce.service.curator.privacy_unit import Protected
@@ -273,7 +273,8 @@ class Curator(ReleasePipeline, ReleasedPicture, RowsOfPersons):
         source = source if source.origin is None else replace(source, seen=source.state())
         if self.periods is not None:
             self.periods.check_type(table.schema)
-        self.version = self._ledger.grow(self.budget, n=n, schema=table.schema, who=self.who)
+        last, self.version = self.version, self._ledger.grow(self.budget, n=n, schema=table.schema, who=self.who)
+        tell_of_erased(self.dataset, last, self.version)
         self._opened.callback(held.close)
         self._former, self._held, self._source = self._held, held, source
 
@@ -282,7 +283,7 @@ class Curator(ReleasePipeline, ReleasedPicture, RowsOfPersons):
         """Who is protected: a sentence for whoever reads an answer."""
         if self._division is None:
             return self._protected.sentence
-        said = within_one(self.budget.relation, self._division.by)
+        said = within_one(self.budget.relation, self._division.by, home=self._division.home)
         return said[0].upper() + said[1:]
 
     def __repr__(self) -> str:

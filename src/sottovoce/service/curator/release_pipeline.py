@@ -317,7 +317,8 @@ class ReleasePipeline(BudgetAccount):
         """Return the periods that a question reads; nothing where there are none, or it may read any."""
         if self.periods is None or self._division is None:
             return {}
-        return {"periods": self.periods.read_by(mechanism, where, self.person), "division": self._division.number}
+        person = None if self._division.home else self.person
+        return {"periods": self.periods.read_by(mechanism, where, person), "division": self._division.number}
 
     def reserving(self, priced: Quote, *, key: str | None = None, who: str | None = None) -> About:
         """Return the change that `reserve` makes, for `Ledger.write`, which returns what is paid or was told before."""

@@ -89,18 +89,19 @@ def growing(budget: Budget, n: int | None, schema: Mapping[str, str], who: str) 
     return change
 
 
-def dividing(budget: Budget, by: str, names: Sequence[str], who: str) -> Change:
+def dividing(budget: Budget, by: str, names: Sequence[str], who: str, *, home: bool = False) -> Change:
     """Name the periods of a budget, or more of them; those that it has come back."""
 
     def change(transaction: Transaction) -> Division | None:
         transaction.lock_head()
         before = find_division(transaction, budget)
-        if before is not None and (before.by, before.names) == (by, tuple(names)):
+        if before is not None and (before.by, before.names, before.home) == (by, tuple(names), home):
             return before
         if before is not None:
-            before.check_extended(by, names)
+            before.check_extended(by, names, home=home)
         total = queries.spent(transaction, budget.id)
         number, content = transaction.head.count + 1, {"by": by, "names": list(names), "who": who, "at": now()}
+        content |= {"home": True} if home else {}
         transaction.append_total("periods", content, budget.id, total, key=budget.dataset)
         transaction.periods.divided[budget.id] = number
         transaction.periods.spent = {}  # begun anew, that of every part too

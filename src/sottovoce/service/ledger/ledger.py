@@ -157,18 +157,19 @@ class Ledger(LedgerReading):
         result: DataVersion = self.write(changes.growing(budget, n, schema, who))
         return result
 
-    def divide(self, budget: Budget, by: str, names: Sequence[str], *, who: str = "") -> Division:
+    def divide(self, budget: Budget, by: str, names: Sequence[str], *, who: str = "", home: bool = False) -> Division:
         """Name the periods of a data set, each of which has the budget's limit to itself from here on; or more of them.
 
         What was spent before was of every period. One that is named later begins with what was spent of the last of
-        `names`, whose records are in no other. The parts of the budget have the same periods.
+        `names`, whose records are in no other. The parts of the budget have the same periods. `home` says that all rows
+        of a person lie in one of them.
         """
         self._check_known(budget)
         if budget.whole is not None:
             raise InvalidValue(f"{budget.dataset!r} is a part; it has the periods of its whole")
         for name in (by, *names):
             check_name("the name of a period", name)
-        result: Division = self.write(changes.dividing(budget, by, names, who))
+        result: Division = self.write(changes.dividing(budget, by, names, who, home=home))
         return result
 
     def reserve(

@@ -142,6 +142,8 @@ class Division:
         What the periods are called; the last has the records that are in no other.
     who, at
         Who named them, and when (UTC).
+    home
+        Whether all rows of a person lie in one of them, as the owner declared.
     """
 
     number: int
@@ -149,6 +151,7 @@ class Division:
     names: tuple[str, ...]
     who: str
     at: str
+    home: bool = False
 
     @property
     def others(self) -> str:
@@ -157,10 +160,14 @@ class Division:
 
     def noted(self, charged: Sequence[str] | None) -> dict[str, Any]:
         """Return what a release says of the periods that it is charged to, in plain values."""
-        return {"by": self.by, "charged": list(self.names if charged is None else charged), "of": len(self.names)}
+        said = {"by": self.by, "charged": list(self.names if charged is None else charged), "of": len(self.names)}
+        return said | {"home": True} if self.home else said
 
-    def check_extended(self, by: str, names: Sequence[str]) -> None:
+    def check_extended(self, by: str, names: Sequence[str], *, home: bool) -> None:
         """Refuse other periods in place of these; there may be more, of records that were in none."""
+        if home != self.home:
+            said = "in one period" if self.home else "in several periods"
+            raise InvalidValue(f"rows of a person were declared to lie {said}, for good (home= of Person)")
         if by != self.by:
             raise InvalidValue(f"the periods were named by {self.by!r}, for good. Got {by!r}")
         if gone := [name for name in self.names if name not in names]:
@@ -302,7 +309,7 @@ def named_division(event: ChainEvent, content: Mapping[str, Any]) -> Division:
     texts = isinstance(names, list) and all(isinstance(name, str) and name for name in names)
     if not isinstance(by, str) or not texts or len(set(names)) < len(names) or len(names) < 2:
         raise InvalidValue("a budget has two periods or more, each with a name of its own")
-    return Division(event.sequence, by, tuple(names), content["who"], content["at"])
+    return Division(event.sequence, by, tuple(names), content["who"], content["at"], content.get("home") is True)
 
 
 def reserved_entry(event: ChainEvent, content: Mapping[str, Any], budget: Budget) -> Entry:

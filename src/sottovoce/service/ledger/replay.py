@@ -168,7 +168,7 @@ class Replay:
         _require(budget.whole is None and event.key == budget.dataset, "periods are named of a data set, not of a part")
         division, before = named_division(event, content), self.divisions.get(budget.id)
         if before is not None:
-            before.check_extended(division.by, division.names)
+            before.check_extended(division.by, division.names, home=division.home)
             del self.leaned_on[before.number]
         self.divisions[budget.id], self.leaned_on[event.sequence] = division, event
         for part in self.budgets.values():
