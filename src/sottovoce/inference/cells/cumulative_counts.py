@@ -14,10 +14,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import optimize, special, stats
+from numpy.typing import NDArray
+from scipy import linalg, optimize, special, stats
 
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats, Mask
+
+Places = NDArray[np.int64]
 
 _FEW = 5.0
 """Of fewer records than so many on either side of a quantile their binomial law is convolved with the noise; of more it
@@ -47,8 +50,10 @@ class CumulativeCounts:
         All edges, from the least to the greatest.
     mean
         F at each; 0 at the first.
-    weights
-        From the noise of every observation to F at each edge but the first: rows are edges.
+    root
+        The lower Cholesky factor of the information on F at every edge but the first.
+    up, down
+        The edges between which every observation counts records, by their places.
     variances
         Of the noise of every observation.
     excess
@@ -65,7 +70,9 @@ class CumulativeCounts:
 
     edges: Floats
     mean: Floats
-    weights: Floats
+    root: Floats
+    up: Places
+    down: Places
     variances: Floats
     excess: float
 
@@ -99,18 +106,25 @@ class CumulativeCounts:
         up, down, values, spread = (np.concatenate(part) for part in (above, below, seen, variances))
         spread = np.maximum(spread, 1e-12)  # next to no noise
         unit = spread.min()
-        design = np.zeros((up.size, size + 1))
-        design[np.arange(up.size), up] += 1.0
-        design[np.arange(up.size), down] -= 1.0
-        weighted = design[:, 1:] * (unit / spread)[:, None]
-        weights = np.linalg.solve(design[:, 1:].T @ weighted, weighted.T)
-        mean = np.concatenate([[0.0], weights @ values])
-        return cls(edges, mean, weights, spread, EXCESS[rounds[0].noise.kind])
+        information = np.zeros((size + 1, size + 1))  # the Laplacian of the graph, in units of its largest weight
+        weight = unit / spread
+        for first, second, sign in ((up, up, 1), (down, down, 1), (up, down, -1), (down, up, -1)):
+            np.add.at(information, (first, second), sign * weight)
+        root = linalg.cholesky(information[1:, 1:], lower=True) / math.sqrt(unit)
+        scores = np.bincount(up, values / spread, size + 1) - np.bincount(down, values / spread, size + 1)
+        mean = np.concatenate([[0.0], linalg.cho_solve((root, True), scores[1:])])
+        return cls(edges, mean, root, up, down, spread, EXCESS[rounds[0].noise.kind])
 
     @cached_property
     def covariance(self) -> Floats:
         """The covariance of F at every edge but the first, by the noise alone."""
-        return np.asarray((self.weights * self.variances) @ self.weights.T)
+        return np.asarray(linalg.cho_solve((self.root, True), np.eye(len(self.root))))
+
+    @cached_property
+    def weights(self) -> Floats:
+        """From every observation to F at each edge but the first: rows are edges."""
+        full = np.concatenate([np.zeros((len(self.covariance), 1)), self.covariance], axis=1)
+        return np.asarray((full[:, self.up] - full[:, self.down]) / self.variances)
 
     @cached_property
     def rising(self) -> Floats:
@@ -118,7 +132,7 @@ class CumulativeCounts:
 
         Weights matter: of cells of different rounds some are counted with far more noise, and would move the others.
         """
-        curve = optimize.isotonic_regression(self.mean[1:], weights=1 / ((self.weights**2) @ self.variances)).x
+        curve = optimize.isotonic_regression(self.mean[1:], weights=1 / self.covariance.diagonal()).x
         return np.concatenate([[0.0], np.maximum(curve, 0.0)])
 
     @property
@@ -133,13 +147,12 @@ class CumulativeCounts:
         The second and fourth moments of the noise of F(x) - pF(high) are polynomials in p with these coefficients; the
         fourth is needed where noise has another kurtosis than a normal law.
         """
-        rows, last = self.weights, self.weights[-1]
-        v = self.variances
         second = np.stack(
-            [self.covariance.diagonal(), self.covariance[:, -1], np.full(len(rows), self.covariance[-1, -1])]
+            [self.covariance.diagonal(), self.covariance[:, -1], np.full(len(self.covariance), self.covariance[-1, -1])]
         )
         if not self.excess:
-            return second, np.zeros((5, len(rows)))
+            return second, np.zeros((5, len(self.covariance)))
+        rows, last, v = self.weights, self.weights[-1], self.variances
         squares, cross = rows**2, last**2
         fourth = [squares**2 @ v**2, (squares * rows) @ (last * v**2), squares @ (cross * v**2)]
         fourth += [rows @ (cross * last * v**2), np.full(len(rows), cross**2 @ v**2)]
@@ -233,9 +246,8 @@ class CumulativeCounts:
         Cumulative curves are drawn and made to rise: halfway between the least rising curve above and the greatest
         below, so that neither end gathers what is cut off.
         """
-        values, vectors = np.linalg.eigh(self.covariance)
-        noise = rng.standard_normal((count, values.size)) * np.sqrt(np.maximum(values, 0.0))
-        curves = self.mean[1:] + noise @ vectors.T
+        noise = linalg.solve_triangular(self.root, rng.standard_normal((len(self.root), count)), trans="T", lower=True)
+        curves = self.mean[1:] + noise.T
         above = np.maximum.accumulate(curves, axis=1)
         below = np.minimum.accumulate(curves[:, ::-1], axis=1)[:, ::-1]
         rising = np.maximum((above + below) / 2, 0.0)

@@ -22,7 +22,7 @@ from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.readings import GroupMoments
 
 _DRAWS = 4000
-_FEWEST, _MOST = 500, 8_000_000
+_FEWEST, _MOST = 500, 4_000_000
 """A large answer has fewer draws, as long as all of them together are of so many cells."""
 _SEED = 20170913
 """Draws are a function of the noisy counts alone: one release, one answer, wherever it is read."""
