@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import functools
 import io
 import math
@@ -51,6 +52,13 @@ def figure(
         drawing = _shown_figure()(figsize=(width * columns, height * rows), layout="constrained")
         axes = drawing.subplots(rows, columns)
     return drawing, axes
+
+
+def dates(first: datetime.date) -> float:
+    """Return where a date lies on an axis of dates."""
+    from matplotlib.dates import date2num  # noqa: PLC0415 - an extra
+
+    return float(date2num(first))
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import math
 from collections.abc import Hashable, Iterable, Mapping
@@ -19,7 +20,7 @@ from sottovoce.privacy.json_values import mapping, restoring
 from sottovoce.privacy.numbers import as_floats, shown
 from sottovoce.privacy.registry import Registry
 from sottovoce.privacy.shares import read_share
-from sottovoce.records.facts import Category, Cells, Column, Count, Facts, Flag, Number
+from sottovoce.records.facts import Category, Cells, Column, Count, Day, Facts, Flag, Number
 from sottovoce.records.facts.bands import group_texts, split_group
 from sottovoce.records.facts.column_names import quoted
 from sottovoce.records.facts.condition_parser import check_columns, check_levels
@@ -187,7 +188,8 @@ class Question:
             raise InvalidValue(f"{self.verb} takes one column. Got {len(self.columns_asked)}")
         if self.cells is not None and self.cells.names != self.columns_asked:
             raise InvalidValue("these cells are of other columns than are asked about")
-        named = [*self._asked, *(split_group(text, self.facts)[0] for text in self.by)]
+        named = [*(self._asked if self.first_day is None else self.columns_asked)]
+        named += (split_group(text, self.facts)[0] for text in self.by)
         if len(set(named)) < len(named):
             raise InvalidValue(f"a question names a column once. Got {', '.join(named)}")
         if self.exposure is not None and isinstance(per := self.facts[self.exposure], Category | Flag):
@@ -269,8 +271,23 @@ class Question:
 
     @property
     def _asked(self) -> list[str]:
-        """The columns asked about, and the exposure."""
+        """The columns asked about, as they are read, and the exposure."""
+        if self.first_day is not None:
+            return [f"{quoted(self.columns_asked[0])} - '{self.first_day}'"]
         return [*self.columns_asked, *([self.exposure] if self.exposure else [])]
+
+    @property
+    def first_day(self) -> datetime.date | None:
+        """The day from which days are counted, where quantiles of a column of days are asked; None of others."""
+        column = self.facts[self.columns_asked[0]] if self.verb == "quantiles" else None
+        return column.first if isinstance(column, Day) else None
+
+    @property
+    def value_column(self) -> Column:
+        """What is public of the values asked about: of days, how many there are after the first."""
+        column = self.facts[self.columns_asked[0]]
+        days = isinstance(column, Day) and self.first_day is not None
+        return Count((column.last - column.first).days) if days else column
 
     @property
     def rows(self) -> int:
@@ -314,7 +331,7 @@ class Question:
     @property
     def partly_whole(self) -> bool:
         """Whether values are whole but where a person's average is not: of a person with one row it is."""
-        return isinstance(self.facts[self.columns_asked[0]], Count) and self.averaged
+        return isinstance(self.value_column, Count) and self.averaged
 
     @property
     def bounded(self) -> str | None:
@@ -325,6 +342,8 @@ class Question:
             if isinstance(column, Count):
                 return f"counts above {high:,.12g} count as {high:,.12g}"
             return f"values below {low:,.12g} count as {low:,.12g} and values above {high:,.12g} as {high:,.12g}"
+        if isinstance(column, Day):
+            return f"days before {column.first} count as {column.first} and days after {column.last} as {column.last}"
         if self.verb != "quantiles" or isinstance(column, Count):
             return None
         if not self.bins:
@@ -335,7 +354,7 @@ class Question:
     @property
     def whole(self) -> bool:
         """Whether records of the column are whole numbers; a person's average need not be."""
-        return isinstance(self.facts[self.columns_asked[0]], Count) and not self.averaged
+        return isinstance(self.value_column, Count) and not self.averaged
 
     @cached_property
     def reading(self) -> GroupMoments | CellCounts:
@@ -347,7 +366,7 @@ class Question:
         if self.verb in ("proportion", "counts") and not self.shares_of_yes:
             return self._grouped(self.valued)
         if self.verb == "quantiles":
-            column = self.facts[self.columns_asked[0]]
+            column = self.value_column
             low, high = self._bounds(self.columns_asked[0])
             bins = self.bins or _BINS[0]
             if isinstance(column, Count) and column.high + 1 <= bins:  # a bin a value
@@ -369,7 +388,7 @@ class Question:
 
     def cut_at(self, edges: Iterable[float]) -> GroupMoments:
         """Return the reading that counts, in every group, the records between public edges of the column."""
-        filler = _filler(self.facts[self.columns_asked[0]])
+        filler = _filler(self.value_column)
         return self._grouped(self.groups, edges=tuple(edges), fillers=(filler,))
 
     def measured_between(self, low: float, high: float) -> GroupMoments:
@@ -411,12 +430,13 @@ class Question:
         return self.verb == "proportion" and self._yes and self.averaged
 
     def _bounds(self, name: str) -> tuple[float, float]:
-        column = self.facts[name]
+        column = self.value_column if name == self.columns_asked[0] else self.facts[name]
         if self.shares_of_yes:
             return 0.0, 1.0
         if not isinstance(column, Number | Count):
             instead = "counts" if self.verb == "total" else "proportion"
-            hint = f"; ask for its {instead}" if isinstance(column, Category | Flag) else ""
+            instead = "quantiles" if isinstance(column, Day) else instead
+            hint = f"; ask for its {instead}" if isinstance(column, Category | Flag | Day) else ""
             raise InvalidValue(f"{self.verb} needs a column of numbers; {name!r} is a {column.word}{hint}")
         if name == self.exposure and column.bounds[0] < 0:
             raise InvalidValue(f"an exposure is never below zero; {name!r} may be")

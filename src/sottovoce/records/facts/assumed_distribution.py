@@ -16,7 +16,7 @@ from scipy import special
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import real
 from sottovoce.privacy.shares import read_share
-from sottovoce.records.facts.columns import Category, Column, Count, Flag, Number
+from sottovoce.records.facts.columns import Category, Column, Count, Day, Flag, Number
 from sottovoce.records.facts.encodings import levels_of
 
 __all__ = ["AssumedDistribution", "counted", "evenly", "imagined_of", "parse_imagined", "split_imagined"]
@@ -77,7 +77,7 @@ class AssumedDistribution:
 
     def check(self, facts: Mapping[str, Column]) -> None:
         """Refuse what is said of a column that the facts do not name, or that it cannot be."""
-        known = [name for name, column in facts.items() if isinstance(column, Category | Count | Flag | Number)]
+        known = [name for name, column in facts.items() if isinstance(column, Category | Count | Day | Flag | Number)]
         for name in self.columns:
             if name not in known:
                 raise InvalidValue(f"nothing can be imagined of {name!r} here; there are {', '.join(known)}")

@@ -19,7 +19,7 @@ from sottovoce.inference.cells.intervals import central, compared
 from sottovoce.inference.cells.questions import OVER_TIME, Question
 from sottovoce.inference.cells.smooth_groups_posterior import SmoothGroupsPosterior
 from sottovoce.inference.cells.smooth_mean_posterior import SmoothMeanPosterior
-from sottovoce.inference.figures import COLOURS, figure, titled, words
+from sottovoce.inference.figures import COLOURS, dates, figure, titled, words
 from sottovoce.mechanisms.arviz_groups import arviz_groups
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
@@ -28,7 +28,8 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.shares import percent
 from sottovoce.service.answers.contrast import Independence, RowContrast, Trend, contrast, independence, trend
-from sottovoce.service.answers.digits import formatted
+from sottovoce.service.answers.dated_rows import days_after, with_dates
+from sottovoce.service.answers.digits import NUMBERS, formatted
 from sottovoce.service.answers.display import PART, drowned, finite_rows, footing, html_table, privacy_part, shown
 from sottovoce.service.answers.distribution_function import (
     DistributionFunction,
@@ -157,7 +158,13 @@ class Answer(PaperTable):
 
     @functools.cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """The rows of `table` as plain values; the estimate of a row that noise hides is None."""
+        """The rows of `table` as plain values; the estimate of a row that noise hides is None, and days are dates."""
+        first = self.question.first_day
+        return self._numbers if first is None else [with_dates(row, first) for row in self._numbers]
+
+    @functools.cached_property
+    def _numbers(self) -> list[dict[str, Any]]:
+        """The rows with numbers alone: of days, how many they are after the first."""
         posterior = self.posterior
         middle, ends = np.median(posterior.draws, axis=0), posterior.interval(self.level)
         plain = np.divide(posterior.plain_sd, posterior.sd, out=np.ones(middle.size), where=posterior.sd > 0)
@@ -180,7 +187,8 @@ class Answer(PaperTable):
         """
         import pandas as pd  # noqa: PLC0415 - an extra
 
-        return pd.DataFrame(self.rows).astype({"estimate": float, "privacy_share": float})
+        kinds = dict.fromkeys(NUMBERS, "datetime64[s]") if self.question.first_day else {"estimate": "float64"}
+        return pd.DataFrame(self.rows).astype(kinds | {"privacy_share": "float64"})
 
     def summary(self) -> str:
         """Return the question and its rows as text."""
@@ -296,6 +304,8 @@ class Answer(PaperTable):
 
     def ratio(self, first: Any, second: Any) -> Comparison:
         """Return the first row over the second, from their joint posterior."""
+        if self.question.first_day is not None:
+            raise InvalidValue("one day over another has no meaning; ask for their difference, in days")
         return self._compared(f"{row_name(first)} / {row_name(second)}", first, second, _over)
 
     def compare(self, first: Any, second: Any, *, scale: float | None = None) -> RowContrast:
@@ -370,6 +380,8 @@ class Answer(PaperTable):
         try:
             return self.draws(text.strip())
         except InvalidValue:
+            if (first := self.question.first_day) is not None:
+                return days_after(text, first)
             with contextlib.suppress(ValueError):
                 if not math.isnan(number := float(text)):
                     return number
@@ -407,7 +419,7 @@ class Answer(PaperTable):
         names = [" / ".join(map(shown, label)) or self.question.parameter for label in self.question.labels]
         if densities:
             return self._densities(names, ax)
-        rows = self.rows
+        rows = self._numbers
         if self.question.pool == OVER_TIME:
             drawing, axes = series_plot(self.question.labels, rows, ax=ax)
             axes.set_ylabel(words(self.question.parameter))
@@ -415,18 +427,26 @@ class Answer(PaperTable):
             return drawing
         ends = np.array([[row["low"], row["high"]] for row in rows])
         middle = np.array([math.nan if row["estimate"] is None else row["estimate"] for row in rows])
-        drawing, axes = forest(names, middle, ends, width=6.0, ax=ax)
+        first = self.question.first_day
+        start = 0.0 if first is None else dates(first)
+        drawing, axes = forest(names, start + middle, start + ends, width=6.0, ax=ax)
+        if first is not None:
+            axes.xaxis_date()
         axes.set_xlabel(words(self.question.parameter))
         titled(drawing, f"{self.question.describe()} ({percent(self.level)} intervals)", ax)
         return drawing
 
     def _densities(self, names: Sequence[str], ax: Any = None) -> Any:
         drawing, axes = figure(width=6.0, height=3.6, ax=ax)
+        first = self.question.first_day
+        start = 0.0 if first is None else dates(first)
+        if first is not None:
+            axes.xaxis_date()
         for place, name in enumerate(names[: len(COLOURS)]):
             if self.rows[place]["estimate"] is None:
                 axes.plot([], [], label=words(f"{name}: not known"), color=COLOURS[place])
                 continue
-            draws = self._told_draws[:, place]
+            draws = start + self._told_draws[:, place]
             heights, edges = np.histogram(draws, bins=30, density=True)
             axes.plot((edges[1:] + edges[:-1]) / 2, heights, label=words(name), color=COLOURS[place])
         axes.set_xlabel(words(self.question.parameter))

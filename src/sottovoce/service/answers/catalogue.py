@@ -19,7 +19,7 @@ from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import shown
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.privacy.registry import Registry
-from sottovoce.records.facts import Category, Cells, Column, Count, Facts, Flag, Number
+from sottovoce.records.facts import Category, Cells, Column, Count, Day, Facts, Flag, Number
 from sottovoce.records.facts.condition_parser import check_levels
 from sottovoce.service.answers.paid_verbs import PaidVerbs
 from sottovoce.service.answers.predictions import Row
@@ -400,7 +400,7 @@ QUANTILES = Verb(
     "quantiles",
     "Median and quartiles",
     (
-        _column(_NUMBERS),
+        _column((*_NUMBERS, Day)),
         BY,
         WHERE,
         Argument("at", "numbers", "Which quantiles", "0.25, 0.5 and 0.75 unless given: quartiles and median."),

@@ -170,7 +170,8 @@ def contrast(answer: Answer, first: int, second: int, scale: float | None = None
     draws = [answer.draws(*label) for label in (item, other)]
     names = zip((first, second), (first_name, second_name), strict=True)
     hidden = tuple(name for place, name in names if answer.rows[place]["estimate"] is None)
-    factor = answer.ratio(item, other) if not hidden and min(part.min() for part in draws) > 0 else None
+    ratios = not hidden and answer.question.first_day is None and min(part.min() for part in draws) > 0
+    factor = answer.ratio(item, other) if ratios else None
     if factor is not None and factor.high > _MOST:
         factor = None
     higher = None if hidden else float(np.mean(draws[0] > draws[1]) + np.mean(draws[0] == draws[1]) / 2)

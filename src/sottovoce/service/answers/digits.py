@@ -31,7 +31,11 @@ def formatted(row: Mapping[str, Any], *, counts: bool = False, names: Sequence[s
     ['1e-09', '-1e-09', '3e-09']
     >>> formatted({"estimate": None, "low": 0.0, "high": 1.0})  # of a row that noise hides
     ['?', '0.0', '1.0']
+    >>> formatted({"estimate": "2024-01-31", "low": "2024-01-29", "high": "2024-02-02"})  # of days
+    ['2024-01-31', '2024-01-29', '2024-02-02']
     """
+    if isinstance(row[names[-1]], str):
+        return ["?" if row[name] is None else str(row[name]) for name in names]
     numbers = [float(row[name]) if row[name] is not None else math.nan for name in names]
     if _minute(numbers):
         return [f"{value:.2g}" for value in numbers]

@@ -5,6 +5,7 @@ Places are in percent, so that a picture is as wide as there is room and its wor
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ import numpy as np
 
 from sottovoce.inference.cells.groups import shown
 from sottovoce.privacy.shares import in_hundred, percent
+from sottovoce.service.answers.dated_rows import placed
 from sottovoce.service.answers.digits import NUMBERS, formatted
 
 __all__ = [
@@ -73,11 +75,12 @@ def privacy_part(row: Mapping[str, Any], unknown: str = "") -> str:
 
 @dataclass(frozen=True)
 class DisplayScale:
-    """A common scale for the intervals of all rows, with round numbers to write below it."""
+    """A common scale for the intervals of all rows, with round numbers to write below it, or dates."""
 
     low: float
     high: float
     ticks: tuple[float, ...]
+    dated: bool = False
 
     def place(self, value: float) -> float:
         """Return where a value lies, in percent; beyond the ends it is kept at them.
@@ -94,11 +97,14 @@ class DisplayScale:
         for tick in self.ticks:
             place = self.place(tick)
             anchor = "start" if place < 8 else "end" if place > 92 else "middle"
-            words.append(f'<text class="tick" x="{place:.2f}%" y="14" text-anchor="{anchor}">{_tick(tick)}</text>')
+            words.append(f'<text class="tick" x="{place:.2f}%" y="14" text-anchor="{anchor}">{self._word(tick)}</text>')
         return (
             '<svg class="scale" width="100%" height="18" font-size="12" fill="currentColor" aria-hidden="true">'
             f"{''.join(words)}</svg>"
         )
+
+    def _word(self, tick: float) -> str:
+        return datetime.date.fromordinal(int(tick)).isoformat() if self.dated else _tick(tick)
 
 
 def _tick(value: float) -> str:
@@ -114,18 +120,19 @@ def scale_of(rows: Iterable[Mapping[str, Any]]) -> DisplayScale:
     """
     rows = list(rows)
     known = [row for row in rows if row["estimate"] is not None] or rows
-    ends = [float(row[name]) for row in known for name in NUMBERS if row[name] is not None]
+    dated = any(isinstance(row[name], str) for row in known for name in NUMBERS)
+    ends = [placed(row[name]) for row in known for name in NUMBERS if row[name] is not None]
     ends = [min(max(value, -_FAR), _FAR) for value in ends if math.isfinite(value)] or [0.0, 1.0]
     low, high = min(ends), max(ends)
     if low > 0 and low < 0.6 * high:
         low = 0.0
     if high < 0 and high > 0.6 * low:
         high = 0.0
-    margin = 0.04 * (high - low) or max(abs(high), 1.0) * 0.1
+    margin = 0.04 * (high - low) or (1.0 if dated else max(abs(high), 1.0) * 0.1)
     low, high = low - (margin if low else 0.0), high + margin
-    step = _step((high - low) / 5)
+    step = math.ceil(_step((high - low) / 4)) if dated else _step((high - low) / 5)  # a date is long
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return DisplayScale(low, high, tuple(k * step for k in range(first, last + 1)))
+    return DisplayScale(low, high, tuple(k * step for k in range(first, last + 1)), dated)
 
 
 def _step(raw: float) -> float:
@@ -151,7 +158,7 @@ def finite_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     >>> finite_rows([{"estimate": None, "low": 0.0, "high": math.inf}])
     [{'estimate': None, 'low': 0.0, 'high': None}]
     """
-    return [dict(row) | {name: None for name in NUMBERS[1:] if not math.isfinite(row[name])} for row in rows]
+    return [dict(row) | {name: None for name in NUMBERS[1:] if not math.isfinite(placed(row[name]))} for row in rows]
 
 
 def _with_ends(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -191,7 +198,7 @@ def picture(
     estimate only its range is drawn, in dashes, as far as the scale goes: it has no middle, and where it would lie
     without privacy nobody knows.
     """
-    numbers = [math.nan if row[name] is None else float(row[name]) for name in NUMBERS]
+    numbers = [placed(row[name]) for name in NUMBERS]
     if any(map(math.isnan, numbers[1:])):
         return ""
     known = not math.isnan(numbers[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -11,9 +12,10 @@ import numpy as np
 
 from sottovoce.inference.cells.intervals import checked_level
 from sottovoce.inference.cells.quantile_posterior import QuantilePosterior
-from sottovoce.inference.figures import COLOURS, figure, titled, words
+from sottovoce.inference.figures import COLOURS, dates, figure, titled, words
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, real
+from sottovoce.service.answers.dated_rows import date_at, days_after
 from sottovoce.service.answers.display import shown
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 _NAMED = 12
 """So many groups are named to whoever names none, or one that is not there."""
-_CLAIM = re.compile(r"^\s*(?P<column>.+?)\s*(?P<sign>[<>]=?)\s*(?P<value>[-+0-9.eE]+)\s*$")
+_CLAIM = re.compile(r"^\s*(?P<column>.+?)\s*(?P<sign>[<>]=?)\s*(?P<value>[-+0-9.eE]+|'[-0-9]+')\s*$")
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +40,8 @@ class DistributionFunction:
         The share below each, and its interval.
     whole
         Whether values are whole numbers.
+    first_day
+        Where values are days: the day from which they are counted. `rows` tells them as dates.
     """
 
     column: str
@@ -47,22 +51,31 @@ class DistributionFunction:
     low: Floats = field(repr=False)
     high: Floats = field(repr=False)
     whole: bool = False
+    first_day: datetime.date | None = None
 
     @property
-    def rows(self) -> list[dict[str, float]]:
+    def rows(self) -> list[dict[str, Any]]:
         """The value, and the share below it, with its interval, as plain values."""
-        columns = np.column_stack([self.values, self.estimate, self.low, self.high]).tolist()
-        return [dict(zip(("value", "estimate", "low", "high"), row, strict=True)) for row in columns]
+        first = self.first_day
+        values = self.values.tolist() if first is None else [date_at(value, first) for value in self.values]
+        shares = np.column_stack([self.estimate, self.low, self.high]).tolist()
+        names = ("value", "estimate", "low", "high")
+        return [dict(zip(names, (value, *row), strict=True)) for value, row in zip(values, shares, strict=True)]
 
     @property
     def table(self) -> Any:
         """A data frame of the rows."""
         import pandas as pd  # noqa: PLC0415 - an extra
 
-        return pd.DataFrame(self.rows)
+        return pd.DataFrame(self.rows).astype({} if self.first_day is None else {"value": "datetime64[s]"})
 
-    def below(self, value: float) -> tuple[float, float, float]:
-        """Return the share of records below a value, and its interval; within a cell records may lie anywhere."""
+    def below(self, value: Any) -> tuple[float, float, float]:
+        """Return the share of records below a value, or before a date, with its interval.
+
+        Within a cell records may lie anywhere.
+        """
+        if isinstance(value, str | datetime.date) and self.first_day is not None:
+            value = days_after(str(value), self.first_day) - 0.5
         at = float(np.clip(real("value", value, -np.inf), self.values[0], self.values[-1]))
         place = int(np.clip(np.searchsorted(self.values, at, side="right") - 1, 0, self.values.size - 2))
         part = (at - self.values[place]) / (self.values[place + 1] - self.values[place])
@@ -72,8 +85,11 @@ class DistributionFunction:
     def plot(self, ax: Any = None) -> Any:
         """Return a figure, or draw into the axes `ax`: the share below each value, and the band of its intervals."""
         drawing, axes = figure(width=6.0, height=3.6, ax=ax)
-        axes.fill_between(self.values, self.low, self.high, alpha=0.25, color=COLOURS[0], linewidth=0)
-        axes.plot(self.values, self.estimate, color=COLOURS[0])
+        values = self.values if self.first_day is None else self.values + dates(self.first_day)
+        axes.fill_between(values, self.low, self.high, alpha=0.25, color=COLOURS[0], linewidth=0)
+        axes.plot(values, self.estimate, color=COLOURS[0])
+        if self.first_day is not None:
+            axes.xaxis_date()
         axes.set(xlabel=words(self.column), ylabel="share of records below", ylim=(0, 1))
         titled(drawing, f"distribution of {self.column}", ax)
         return drawing
@@ -86,7 +102,9 @@ def distribution_of(posterior: Any, group: tuple[Any, ...], level: float) -> Dis
     known = posterior.groups[_place(names, group)]
     level = checked_level(level)
     estimate, low, high = known.shares(level)
-    return DistributionFunction(question.columns_asked[0], level, known.edges, estimate, low, high, question.whole)
+    return DistributionFunction(
+        question.columns_asked[0], level, known.edges, estimate, low, high, question.whole, question.first_day
+    )
 
 
 def _place(names: Sequence[tuple[Any, ...]], group: tuple[Any, ...]) -> int:
@@ -115,10 +133,13 @@ def exceedance(
     question = posterior.question
     if read["column"] != question.columns_asked[0]:
         return None
-    try:
-        value = float(read["value"])
-    except ValueError:
-        return None
+    if question.first_day is not None:
+        value: float = days_after(read["value"], question.first_day)
+    else:
+        try:
+            value = float(read["value"])
+        except ValueError:
+            return None
     sign = read["sign"]
     if question.whole:  # shares below are known halfway between two whole numbers
         value = np.floor(value) + 0.5 if sign in (">", "<=") else np.ceil(value) - 0.5

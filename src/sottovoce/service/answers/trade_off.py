@@ -33,7 +33,7 @@ from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.risk import advantage, success
 from sottovoce.privacy.shares import in_hundred, percent, read_width
-from sottovoce.records.facts import Column, Count, Flag, Number
+from sottovoce.records.facts import Column, Count, Day, Flag, Number
 from sottovoce.records.facts.assumed_distribution import AssumedDistribution, evenly
 from sottovoce.records.facts.bands import value_axis
 from sottovoce.records.readings.group_moments import STEPS
@@ -243,7 +243,7 @@ class TradeOff:
             if self.question.verb == "mean" and not self.question.averaged and self.question.tails != "smooth":
                 ways += ['assume a smooth tail where bounds are far (tails="smooth")']
             column = self.question.columns_asked[0]
-            if isinstance(self.question.facts[column], Number) and column not in self.imagined.columns:
+            if isinstance(self.question.facts[column], Day | Number) and column not in self.imagined.columns:
                 ways += [f"say how far {column} spreads, if you know (--imagine {column}=0.1, imagined=)"]
             raise PromiseUnreachable(
                 f"± {wanted:g} is out of reach: the whole budget gives ± {full.width:.3g}; {', or '.join(ways)}"
