@@ -56,6 +56,14 @@ def test_an_answer_is_told_again_without_the_data_and_for_nothing(data: Path, as
     assert run("ledger", "show", place, "--json") == before
 
 
+def test_groups_are_told_pooled_of_what_was_released(data: Path, asked: dict) -> None:
+    place = data.with_suffix(".ledger")
+    pooled = json.loads(run("again", place, asked["rows"]["entry"], "--pool", "--json"))
+    assert pooled["question"] == "pooled proportion of smoker by ward"
+    with pytest.raises(InvalidValue, match="--pool is for an answer with groups"):
+        run("again", place, asked["terms"]["entry"], "--pool")
+
+
 def test_shares_beyond_a_value_are_told_of_every_group_with_their_intervals(data: Path) -> None:
     run("ask", data, "median of sbp by ward", "--budget", "approx:1,1e-6", "--spend", "20%")
     place, words = data.with_suffix(".ledger"), ("--probability", "sbp > 120", "--probability", "A > B")

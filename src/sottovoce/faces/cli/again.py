@@ -27,6 +27,7 @@ def again(
         typer.Option("--with", help="Other entries that answered the same question: all are told as one; repeat it."),
     ] = None,
     *,
+    pool: Annotated[bool, typer.Option(help="Tell its groups pooled, as if they had been asked so: free.")] = False,
     compare: shared.Compare = None,
     probability: Annotated[
         list[str] | None,
@@ -63,6 +64,10 @@ def again(
         result, budget = _found(ledger, entry, idempotency_key, dataset)
         others = [_found(ledger, number, None, budget.dataset) for number in also or ()]
     answer = told_together([(result, budget), *others], certain) if others else answer_again(result, budget, certain)
+    if pool:
+        if not hasattr(answer, "pooled"):
+            raise InvalidValue("--pool is for an answer with groups, and this is a regression")
+        answer = answer.pooled()
     beside = _beside(answer, compare, probability or (), predict or (), contrast or (), average or ())
     wanted = [name for name, asked in (("trend", trend), ("independence", independence)) if asked]
     if wanted and not hasattr(answer, wanted[0]):

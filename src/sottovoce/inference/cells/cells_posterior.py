@@ -46,16 +46,19 @@ _SEED = 20170913
 _MISSING, _OUTSIDE = (0.1, 1.0), (0.5, 0.5)
 """Beta priors of the share of records in no cell: most often few, where only missing values are; with a condition, any
 share."""
-_LEAN = -0.25
+_RATE_POWER = -0.25
 """Rates are rather small beside the largest count: their prior density is as rate to this power, halfway between a flat
-prior and Jeffreys'."""
-_FEW = 30
-"""Shares of fewer records than so many, of yes or of no, may be missed oftener than their prior says."""
-_ONE = 1.5
-"""A group of a noisy count below this has one record, or none."""
-_OFTENER = 3.0
-"""A pooled interval of 95 % reaches as far as the group's own of 85 % does, of which three times as many draws are left
-out. Of a group that lies off the others only one of the two ends may miss the truth: so 92 % are held, however far."""
+prior (0) and Jeffreys' (-½)."""
+_CLOPPER_PEARSON = 30
+"""Shares of fewer records than so many, of yes or of no, reach as far as Clopper and Pearson's (1934) interval that
+misses twice as often, too. Of k records its lower end is about k - 1.645√k and the posterior's k + ¾ - 1.96√k, which is
+farther from k = 6 on: of more than 30, where laws are less skewed, they need not be computed."""
+_SINGLE = 1.5
+"""A group of a noisy count below this has one record, or none: halfway to two."""
+_LIMITED_TRANSLATION = 3.0
+"""A pooled interval that misses α reaches as far as the group's own that misses three times α (Efron and Morris 1972,
+limited translation). Of a group that lies off the others only one of the two ends may miss the truth: so at least
+1 - 3α/2 are held however far it lies, 92.5 % of 95 %."""
 _FEWEST_OF, _NEARLY = 0.01, 0.99
 """An empty group has next to no records; so many of all draws of ratios lie within half of where they may be pooled."""
 _VARY = 1.0
@@ -211,7 +214,7 @@ class CellsPosterior:
         parts = self.reading.split(self.cells)[reading.counted :]
         noises = self.noises[reading.counted :]
         variances = (noises[0].variance / STEPS**2, noises[-1].variance / STEPS**2)
-        prior = (_LEAN if self.question.rare else 0.0, _VARY if self.question.shares_of_yes else 0.0)
+        prior = (_RATE_POWER if self.question.rare else 0.0, _VARY if self.question.shares_of_yes else 0.0)
         totals, squares = parts[0] / STEPS, parts[-1] / STEPS
         result = [
             mean_draws(sizes[:, i], totals[i], squares[i], variances, draws, rng, self.noise, *prior)
@@ -418,7 +421,7 @@ class CellsPosterior:
             (_, least, most), _, _ = self._quantiles_in_bins(len(self.draws), seeded_rng(_SEED))
             return around(ends, np.stack([central(least, level)[:, 0], central(most, level)[:, 1]], axis=-1))
         if asked.pool:
-            apart = 1 - _OFTENER * (1 - checked_level(level))
+            apart = 1 - _LIMITED_TRANSLATION * (1 - checked_level(level))
             return around(ends, self._unpooled.interval(apart)) if apart > 0 else ends
         if asked.verb == "proportion" and not asked.shares_of_yes:
             ends = around(ends, self._cautious(ends, level))
@@ -454,7 +457,7 @@ class CellsPosterior:
         others = counts.sum(axis=2, keepdims=True) - counts
         shown = slice(None) if asked.each_value else slice(1, None)
         yes, no = (part[:, :, shown].reshape(len(part), -1) for part in (counts, others))
-        few = np.minimum(yes, no).mean(axis=0) < _FEW
+        few = np.minimum(yes, no).mean(axis=0) < _CLOPPER_PEARSON
         yes, no, result = yes[:, few], no[:, few], ends.copy()
         least, most = (_beta(yes + more, no + 1 - more, rng) for more in (0, 1))
         result[few, 0], result[few, 1] = central(least, twice)[:, 0], central(most, twice)[:, 1]
@@ -471,7 +474,7 @@ class CellsPosterior:
         seen = (low + high) / 2 + (high - low) / 2 * np.clip(parts[self.reading.counted] / STEPS, -1, 1)
         part = 1 - level
         free = np.stack([low + part * (seen - low), high - part * (high - seen)], axis=-1)
-        return np.where(sizes[:, None] < _ONE, free, ends)
+        return np.where(sizes[:, None] < _SINGLE, free, ends)
 
     def _to_the_limits(self, ends: Floats, level: float) -> Floats:
         """Return intervals of means drawn out to the limits that squares set, which assume no law of the records."""

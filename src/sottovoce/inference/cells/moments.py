@@ -18,8 +18,8 @@ from scipy.special import erfcx
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.numbers import Floats
 
-_TAILS = 2.0
-"""κ: spreads are told as if records had a kurtosis of 5, for few columns are normal."""
+_EXCESS = 2.0
+"""The excess kurtosis κ that spreads are told with, between a normal law's 0 and an exponential one's 6."""
 _SIZES, _SPREADS, _MEANS = 48, 28, 24
 _LEAST = 1e-4
 """The least part of the largest possible spread that is considered."""
@@ -134,7 +134,7 @@ def _weigh(
     slope = both / (expected + noise[0])
     # Of records within bounds t² varies by no more than (μ² + σ²)(1 - μ² - σ²): by nothing where all lie at them.
     most = n * (squares + spread) * (1 - part**2) * (1 - squares)
-    second = np.minimum(expected * (2 * _TAILS * spread + 4 * squares), most) - both * slope
+    second = np.minimum(expected * (2 * _EXCESS * spread + 4 * squares), most) - both * slope
     unexplained = square - n * (squares + spread) - slope * off
     log = log_density(off, expected, noise[0], kind) + log_density(unexplained, second, noise[1], kind)
     # The part r has a density of r^vary/√(1 - r²): columns of nothing but the two bounds, whose part is one, are

@@ -29,9 +29,9 @@ _WEIGHED = 600
 _LOOSE = 0.5
 """A group's prior deviates by this part, at least, of what the group alone leaves uncertain: those that noise hides are
 often the small ones, and may differ from the rest in what no one can see."""
-_ALONE = 0.1
-"""So likely it is, beforehand, that a group has nothing to do with the others. Else one that lies far off would be
-drawn to them however well it is known, or make them all stray: a normal law lets go of nothing."""
+_CONTAMINATION = 0.1
+"""So likely it is, beforehand, that a group has nothing to do with the others: a contaminated normal law (Tukey 1960).
+Else one that lies far off would be drawn to them however well it is known, or make them all stray."""
 _STRAY = np.geomspace(0.05, 2000.0, 16)
 """How far cells may stray from what their categories suggest: shapes of a negative binomial law."""
 _ALL_STRAY = (1.0, 2.0)
@@ -367,7 +367,7 @@ def _fitted(
 
 def _or_alone(ratios: Floats) -> Floats:
     """Return log ratios of a prior to the flat one (own draws, groups), and below them what weighs as all flat ones."""
-    flat = np.log(len(ratios) * _ALONE / (1 - _ALONE))
+    flat = np.log(len(ratios) * _CONTAMINATION / (1 - _CONTAMINATION))
     return np.concatenate([ratios, np.full((1, ratios.shape[1]), flat)])
 
 

@@ -48,6 +48,7 @@ from sottovoce.service.answers.row_names import row_name, row_of
 from sottovoce.service.answers.same_sums import of_same_sums
 from sottovoce.service.answers.series_plot import series_plot
 from sottovoce.service.answers.values_at_bounds import bounds_note
+from sottovoce.service.answers.wide_answers import narrower_note, pooled_groups
 
 __all__ = ["Answer", "Comparison"]
 
@@ -235,7 +236,7 @@ class Answer(PaperTable):
         """Return what holds for every row, in one line."""
         return "; ".join([*self.notes, self._costing()])
 
-    @property
+    @functools.cached_property
     def notes(self) -> list[str]:
         """What one must know to read the rows, in words."""
         hidden = _DROWNED if any(row["estimate"] is None for row in self.rows) else None
@@ -248,6 +249,7 @@ class Answer(PaperTable):
             nobody_note(asked.facts),
             bounds_note(self.posterior),
             far_bounds_note(self.posterior, self.rows),
+            narrower_note(self.release, self._numbers, self.share, self.level),
             protection_note(self.cost, self.release.mechanism),
             charged_note(self.release.mechanism),
             repeat_note(self.earlier, told_with=self.together),
@@ -397,6 +399,13 @@ class Answer(PaperTable):
     def quantiles(self, at: Sequence[float | str] | float | str) -> Answer:
         """Return other quantiles of what was released, free; those that were asked for are the narrowest."""
         return replace(self, release=at_other_quantiles(self.release, at))
+
+    def pooled(self) -> Answer:
+        """Return the same release told with pooled groups, as ``pool=True`` would have asked: free.
+
+        Whether groups are alike is best decided before either is seen.
+        """
+        return replace(self, release=pooled_groups(self.release))
 
     def mean(self) -> Answer:
         """Return the mean of what was released with a total, a standard deviation or a rate of counts: free."""
