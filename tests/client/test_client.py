@@ -265,7 +265,7 @@ def test_a_server_that_dies_while_it_answers_has_charged_once(tmp_path: Path, mo
         proxy = Proxy(first.base_url.port or 0)
         client = Client(proxy.url, token_for(config), "patients", tries=12)
         client._wire._sleep, client._wire._timeout = lambda _: None, 0.5
-        monkeypatch.setattr(Curator, "make", never)
+        monkeypatch.setattr(Curator, "make_all", never)
         try:
             with served(config) as second, Ledger(config.ledger) as ledger:
                 others.append(second.base_url.port or 0)

@@ -197,7 +197,7 @@ class TestTiming:
             service.grid = TickGrid(config.limits.answer_grid, lambda: clock[0], sleep)
             caller = service.authenticate(token_for(config))
             curator = service._datasets["patients"].curator
-            make, recording = curator.make, curator.recording
+            make, recording = curator.make_all, curator.recording
 
             def slow(paid: Any) -> Any:
                 clock[0] += work
@@ -207,7 +207,7 @@ class TestTiming:
                 moments.append(("record", round(clock[0] - 1000.0, 9)))
                 return recording(made)
 
-            monkeypatch.setattr(curator, "make", slow)
+            monkeypatch.setattr(curator, "make_all", slow)
             monkeypatch.setattr(curator, "recording", noted)
             asyncio.run(service.ask(caller, "patients", QUESTION))
         return moments

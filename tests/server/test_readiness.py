@@ -235,13 +235,13 @@ def test_answers_that_are_lost_are_counted_and_three_in_a_row_make_the_server_un
 ) -> None:
     config = write_office(tmp_path)
     headers = bearer(token_for(config))
-    real: Callable[..., Any] = Curator.make
+    real: Callable[..., Any] = Curator.make_all
 
     def broken(*_: Any) -> Any:
         raise ArithmeticError("in vain")
 
     with served(config) as client:
-        monkeypatch.setattr(Curator, "make", broken)
+        monkeypatch.setattr(Curator, "make_all", broken)
         for lost in range(1, 4):
             assert until(client, 200) == "ok"
             refused = client.post(ANSWERS, headers=headers, json=ASKED)
@@ -249,10 +249,10 @@ def test_answers_that_are_lost_are_counted_and_three_in_a_row_make_the_server_un
             assert "each try is charged" in refused.json()["detail"]
             assert counter(client, config, "answers_lost") == lost
         assert until(client, 503) == "the answers of a data set are lost"
-        monkeypatch.setattr(Curator, "make", real)
+        monkeypatch.setattr(Curator, "make_all", real)
         assert client.post(ANSWERS, headers=headers, json=ASKED).status_code == 200
         assert until(client, 200) == "ok"
-        monkeypatch.setattr(Curator, "make", broken)
+        monkeypatch.setattr(Curator, "make_all", broken)
         for _ in range(3):
             client.post(ANSWERS, headers=headers, json=ASKED)
         until(client, 503)

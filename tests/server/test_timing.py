@@ -130,8 +130,8 @@ def test_a_slot_is_held_until_the_tick_and_not_until_the_work_ends(
 
         service.grid = TickGrid(0.25, lambda: 0.0, sleep)
         curator = service._datasets["patients"].curator
-        make = curator.make
-        monkeypatch.setattr(curator, "make", lambda paid: events.append("made") or make(paid))
+        make = curator.make_all
+        monkeypatch.setattr(curator, "make_all", lambda paid: events.append("made") or make(paid))
         ada = service.authenticate(token_for(service.config))
         first = asyncio.create_task(service.ask(ada, "patients", USUAL))
         await waiting.wait()

@@ -87,14 +87,14 @@ def refusals() -> CheckResult:
 
     async def story(service: Service, eve: Any) -> None:
         curator = service._datasets["patients"].curator
-        make = curator.make
+        make = curator.make_all
 
         def held(paid: Any) -> Any:
             begun.set()
             free.wait(30)
             return make(paid)
 
-        curator.make = held  # type: ignore[method-assign]
+        curator.make_all = held  # type: ignore[method-assign]
         service.grid = TickGrid(0.25, lambda: 0.0, lambda _: asyncio.sleep(0))
         answer = asyncio.create_task(service.ask(eve, "patients", QUESTION))
         await asyncio.to_thread(begun.wait, 30)
