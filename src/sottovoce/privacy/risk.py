@@ -262,19 +262,19 @@ def _heads(profile: Profile, rates: Floats, places: Floats) -> Floats:
 def _tangents(profile: Profile, least: float) -> tuple[Floats, Floats]:
     """Return where tangents are compared, from far below the advantage to where e^ε times the least rate is one, and δ.
 
-    Kept with the profile, which is asked at one rate after the other.
+    A profile is asked at one rate after the other.
     """
     pure = profile.pure()
     top = min(pure, max(60.0, -math.log(max(least, 1e-320))))
-    kept: dict[tuple[float, bool], tuple[Floats, Floats]] = profile.__dict__.setdefault("_tangents", {})
-    if (place := (top, least == 0 and math.isinf(pure))) not in kept:
-        first = min(1e-6, max(float(profile.delta(0.0)), 1e-290), max(top / 2, LEAST))
-        grid = np.concatenate([[0.0], np.geomspace(first, top, _POINTS)]) if top > 0 else np.zeros(1)
-        grid = np.append(grid, [1e3, 1e6, 1e9, 1e12]) if place[1] else grid
-        if len(kept) >= _KEPT:
-            kept.clear()
-        kept[place] = grid, _deltas(profile, grid)
-    return kept[place]
+    return _compared(profile, top, least == 0 and math.isinf(pure))
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _compared(profile: Profile, top: float, endless: bool) -> tuple[Floats, Floats]:
+    first = min(1e-6, max(float(profile.delta(0.0)), 1e-290), max(top / 2, LEAST))
+    grid = np.concatenate([[0.0], np.geomspace(first, top, _POINTS)]) if top > 0 else np.zeros(1)
+    grid = np.append(grid, [1e3, 1e6, 1e9, 1e12]) if endless else grid
+    return grid, _deltas(profile, grid)
 
 
 def _deltas(profile: Profile, epsilon: Floats) -> Floats:
