@@ -56,7 +56,14 @@ def ask(
     from sottovoce.records.facts import Cells, Facts  # noqa: PLC0415
 
     wanted = tuple(read_share("--at", item) for item in at or ())
-    given = {"by": tuple(by or ()), "where": where, "exposure": exposure, "at": wanted, "event": event, "tails": tails}
+    given: dict[str, Any] = {
+        "by": tuple(by or ()),
+        "where": where,
+        "exposure": exposure,
+        "at": wanted,
+        "event": event,
+        "tails": tails,
+    }
     given["pool"] = "time" if over_time else pool
     asked = _parts_of(question, verb, column, {name: value for name, value in given.items() if value})
     paid, level = source.paid, output.checked(*source.places)

@@ -26,7 +26,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     Place(folder='here', name='there') 10
     """
     hints = get_type_hints(command, include_extras=True)
-    groups = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     parameters = []
     for name, parameter in inspect.signature(command).parameters.items():
         for item, hint, default in (

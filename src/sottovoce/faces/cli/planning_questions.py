@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sottovoce.faces.cli.console import console, emit, escape, number, table, waiting
 from sottovoce.faces.cli.output_files import save_figure
@@ -18,10 +18,13 @@ from sottovoce.privacy.shares import in_hundred, percent
 from sottovoce.records.facts import Facts, Flag
 from sottovoce.records.facts.assumed_distribution import parse_imagined
 from sottovoce.service.answers import parse_spend
-from sottovoce.service.answers.description_plan import parse_description
+from sottovoce.service.answers.description_plan import DescriptionPlan, parse_description
 from sottovoce.service.answers.trade_off import TradeOff
 from sottovoce.service.curator.privacy_unit import Protected
 from sottovoce.service.curator.unopened_budget import UnopenedBudget
+
+if TYPE_CHECKING:  # the room needs an extra
+    from sottovoce.inference.regression.regression_plan import RegressionPlan
 
 
 def plan_question(
@@ -111,14 +114,14 @@ def _plan_formula(purse: UnopenedBudget, text: str, options: Mapping[str, Any], 
     from sottovoce.faces.cli.planning_regressions import show_plan  # noqa: PLC0415 - needs the regression extra
 
     with waiting("imagining records, and looking at them"):
-        plan = purse.plan(text, **options)
+        plan = cast("RegressionPlan", purse.plan(text, **options))
     show_plan(plan, paid, as_json=as_json)
 
 
 def _plan_description(purse: UnopenedBudget, text: str, n: int, share: float, *, as_json: bool) -> None:
     """Say what each question of a description will be worth, and which share of the price it takes."""
     with waiting("imagining answers"):
-        plan = purse.plan(text, spend=share, records=n)
+        plan = cast("DescriptionPlan", purse.plan(text, spend=share, records=n))
     budget = purse.budget.promise
     beware = list(cautions(budget, n))
     if as_json:

@@ -6,7 +6,7 @@ import functools
 import html
 import secrets
 import ssl
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
@@ -24,18 +24,18 @@ from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.relation import REPLACE_ONE
 from sottovoce.privacy.shares import percent
 from sottovoce.records.facts import Facts
-from sottovoce.records.facts.assumed_distribution import AssumedDistribution, imagined_of
+from sottovoce.records.facts.assumed_distribution import imagined_of
 from sottovoce.records.facts.periods import Periods, parse_periods
 from sottovoce.service.answers.answer import Answer
 from sottovoce.service.answers.budget_account import Spend
 from sottovoce.service.answers.catalogue import CATALOGUE, Verb, spend_of
 from sottovoce.service.answers.explanations import Explanation, explain
-from sottovoce.service.answers.regression import Regression
 from sottovoce.service.answers.trade_off import PricedOption
-from sottovoce.service.answers.verbs import Verbs, check_options, regression_room
+from sottovoce.service.answers.verbs import PlanOptions, ReleaseOptions, Verbs, regression_room
 from sottovoce.service.ledger import Budget
 
 if TYPE_CHECKING:  # the room needs an extra
+    from sottovoce.faces.client.response_bodies import BudgetBody, DatasetBody, LeftBody, ReceiptBody, RemainingBody
     from sottovoce.inference.regression.formula import Formula
     from sottovoce.inference.regression.regression_plan import RegressionPlan
 
@@ -86,54 +86,25 @@ class Client(Verbs):
         except (KeyError, TypeError, ValueError) as error:
             raise ServerUnreachable(f"what answers at {url} is no server of ours: {error}") from None
 
-    def _chosen(self, dataset: str | None) -> Mapping[str, Any]:
+    def _chosen(self, dataset: str | None) -> DatasetBody:
         if dataset is not None:
-            result: Mapping[str, Any] = self._wire.get("datasets", dataset)
+            result: DatasetBody = self._wire.get("datasets", dataset)
             return result
-        known = self._wire.get("datasets")
+        known: list[DatasetBody] = self._wire.get("datasets")
         names = [item["name"] for item in known]
         if len(known) != 1:
             raise InvalidValue(f"say dataset=..., one of {', '.join(names)}" if names else "the token reaches no data")
-        item: Mapping[str, Any] = known[0]
-        return item
+        return known[0]
 
-    def answer(
-        self,
-        question: Question,
-        *,
-        spend: Spend = 0.05,
-        part: Budget | None = None,
-        level: float | str = 0.95,
-        idempotency_key: str | None = None,
-        purpose: str | None = None,
-        again: bool = False,
-        **options: Any,
-    ) -> Answer:
-        """Answer a question, as `Curator.answer` does; `spend` is a share of the token's own budget, or a promise.
-
-        Parameters
-        ----------
-        question
-            What `question` returns; every verb comes here.
-        spend, level
-            As for every verb.
-        part
-            Refused: a token pays from its own part.
-        idempotency_key
-            A name for this very question; asked again under it, also later and from elsewhere, it is charged once.
-        purpose
-            What the answer is for; recorded with it.
-        again
-            Whether an earlier answer to this very question is told instead, where there is one: free.
-        """
-        check_options(getattr(Verbs, question.verb), options)
-        _own(part, options)
-        verb: Verb = CATALOGUE[question.verb]
-        stated: dict[str, Any] = {"idempotency_key": idempotency_key, "purpose": purpose, "again": again}
-        shown: Answer = self.asked(verb.word, **verb.arguments_of(question), spend=spend, level=level, **stated)
+    def _once(
+        self, question: Question | Formula, spend: Spend, part: Budget | None, level: float, options: ReleaseOptions
+    ) -> Any:
+        _own(part, [name for name in options if name not in ("idempotency_key", "purpose", "again")])
+        verb: Verb = CATALOGUE[getattr(question, "verb", "regress")]
+        shown = self.asked(verb.word, **verb.arguments_of(question), spend=spend, level=level, **options)
         return self._told_with_earlier(shown)
 
-    def _told_with_earlier(self, answer: Answer) -> Answer:
+    def _told_with_earlier(self, answer: Any) -> Any:
         """Return an answer told with what an earlier one to the same question knows, as a curator does; free."""
         if type(answer) is not Answer or answer.earlier is None or answer.entry is None:
             return answer
@@ -143,40 +114,11 @@ class Client(Verbs):
             return answer
         return replace(answer, release=both.release)
 
-    def regression(
-        self,
-        formula: Formula,
-        spend: Spend = 0.05,
-        part: Budget | None = None,
-        *,
-        level: float | str = 0.95,
-        idempotency_key: str | None = None,
-        purpose: str | None = None,
-        again: bool = False,
-        **options: Any,
-    ) -> Regression:
-        """Fit a regression, as `Curator.regression` does; `regress` comes here."""
-        check_options(Verbs.regress, options)
-        _own(part, options)
-        given = CATALOGUE["regress"].arguments_of(formula)
-        stated: dict[str, Any] = {"idempotency_key": idempotency_key, "purpose": purpose, "again": again}
-        shown: Regression = self.asked("regress", **given, spend=spend, level=level, **stated)
-        return shown
-
-    def _foreseen(
-        self,
-        formula: Formula,
-        spend: Spend,
-        *,
-        part: Budget | None,
-        level: float | str,
-        records: int | None,
-        imagined: AssumedDistribution | Iterable[str] | None,
-    ) -> RegressionPlan:
-        _own(part, {})
-        said = imagined_of(imagined, self.facts)
-        body: dict[str, Any] = CATALOGUE["regress"].arguments_of(formula) | {"records": records}
-        body |= {"spend": _paid(spend), "level": checked_level(level)}
+    def _foreseen(self, formula: Formula, spend: Spend, options: PlanOptions) -> RegressionPlan:
+        _own(options["part"])
+        said = imagined_of(options["imagined"], self.facts)
+        body: dict[str, Any] = CATALOGUE["regress"].arguments_of(formula) | {"records": options["records"]}
+        body |= {"spend": _paid(spend), "level": checked_level(options["level"])}
         body |= {"imagine": said.texts, "share": said.share, "spread": said.spread, "kept": said.kept}
         given = {name: value for name, value in body.items() if value is not None}
         key = secrets.token_hex(16)
@@ -188,10 +130,10 @@ class Client(Verbs):
 
     def _offered(self, question: Question | str, offer: PricedOption, part: Budget | None = None) -> PricedOption:
         """Return an offer that can be paid, by the token's budget and by the one that everyone shares."""
-        _own(part, {})
+        _own(part)
         asked = self._question_of(question)
-        budgets = self._budgets()
-        purse = PrivacyFilter.from_dict(budgets["yours"]["filter"])
+        yours, budgets = self._budgets()
+        purse = PrivacyFilter.from_dict(yours["filter"])
         n = None if offer.promise.relation.hides_n else self.n
         mechanism = mechanism_kind(asked, n).calibrate(asked, n, offer.promise, price=purse.cost)
         periods = self._reached(asked.where, mechanism)
@@ -245,16 +187,16 @@ class Client(Verbs):
 
     def left(self) -> str:
         """Return what the token can still spend of its budget, in words: ``50 % left: about 10 more like the last``."""
-        words = self._wire.get("datasets", self.dataset, "left")
+        words: LeftBody = self._wire.get("datasets", self.dataset, "left")
         return str(words["yours"] or words["whole"])
 
     def remaining(self) -> Promise:
         """Return what the token can still spend: what is left of its budget, or less where the whole has less."""
-        budgets = self._budgets()
+        yours, budgets = self._budgets()
         share, limited = reach(budgets)
         if not limited:
-            return Promise.from_dict(budgets["yours"]["remaining"])
-        purse = PrivacyFilter.from_dict(budgets["yours"]["filter"])
+            return Promise.from_dict(yours["remaining"])
+        purse = PrivacyFilter.from_dict(yours["filter"])
         return purse.remaining_after(Fraction(purse.limit) * (1 - Fraction(share)))
 
     def share(self, fraction: float) -> Promise:
@@ -262,18 +204,18 @@ class Client(Verbs):
         return self._purse(None)[0].share(fraction)
 
     def _share_left(self, part: Budget | None, where: str | None = None) -> float:
-        _own(part, {})
-        return reach(of_periods(self._budgets(), self._reached(where)))[0]
+        _own(part)
+        return reach(of_periods(self._budgets()[1], self._reached(where)))[0]
 
     @functools.cached_property
     def periods(self) -> Periods | None:
         """The periods of the data, each with a budget of its own; None where they have none."""
         by = self._about.get("period")
-        return None if by is None else parse_periods(by, self.facts, self._about["periods"])
+        return None if by is None else parse_periods(by, self.facts, self._about["periods"] or ())
 
     def left_by_period(self) -> dict[str, float]:
         """Return the share of the token's budget that each period has left; nothing where there are none."""
-        return {name: 1 - spent for name, spent in (self._budget().get("periods") or {}).items()}
+        return {name: 1 - spent for name, spent in (self._budgets()[0].get("periods") or {}).items()}
 
     def _reached(self, where: str | None, mechanism: Any = None) -> tuple[str, ...] | None:
         """Return the periods that a question is charged to; None where it may be all, or there are none."""
@@ -283,34 +225,30 @@ class Client(Verbs):
         return self.periods.read_by(mechanism, where, None if persons is None or persons.home else self.facts.person)
 
     def _purse(self, part: Budget | None) -> tuple[PrivacyFilter, int | None]:
-        _own(part, {})
-        return PrivacyFilter.from_dict(self._budget()["filter"]), self.n
+        _own(part)
+        return PrivacyFilter.from_dict(self._budgets()[0]["filter"]), self.n
 
     def explain(self) -> Explanation:
         """Say what the token's budget means, in words that a patient understands."""
-        return explain(Promise.from_dict(self._budget()["budget"]))
+        return explain(Promise.from_dict(self._budgets()[0]["budget"]))
 
-    def _budget(self) -> Mapping[str, Any]:
-        result: Mapping[str, Any] = self._budgets()["yours"]
-        return result
-
-    def _budgets(self) -> Mapping[str, Any]:
-        """Return what is spent of the token's own budget, and of the whole."""
-        result: Mapping[str, Any] = self._wire.get("datasets", self.dataset, "remaining")
-        if result["yours"] is None:
+    def _budgets(self) -> tuple[BudgetBody, RemainingBody]:
+        """Return what is spent of the token's own budget; and with it of the whole."""
+        result: RemainingBody = self._wire.get("datasets", self.dataset, "remaining")
+        if (yours := result["yours"]) is None:
             raise NotAllowed(f"the token has no budget on {self.dataset}; ask the administrator for one")
-        return result
+        return yours, result
 
     def history(self) -> list[dict[str, Any]]:
         """Return what was asked with this token's budget, newest first."""
         entries: list[dict[str, Any]] = self._wire.get("datasets", self.dataset, "history")["entries"]
         return entries
 
-    def receipt(self, entry: int) -> dict[str, Any]:
+    def receipt(self, entry: int) -> ReceiptBody:
         """Return the signed receipt of an answer; `sottovoce receipt verify` checks it."""
         if isinstance(entry, bool) or not isinstance(entry, int) or entry < 1:
             raise NotFound(f"an entry is numbered from 1. Got {entry!r}")
-        result: dict[str, Any] = self._wire.get("datasets", self.dataset, "answers", str(entry), "receipt")
+        result: ReceiptBody = self._wire.get("datasets", self.dataset, "answers", str(entry), "receipt")
         return result
 
     def dummy(self, n: int = 100, seed: int = 0, *, missing: float = 0.0) -> Any:
@@ -339,10 +277,10 @@ class Client(Verbs):
         return f"<div><p>{head}</p><table><thead><tr><th>column</th><th>kind</th></tr></thead>{rows}</table></div>"
 
 
-def _own(part: Budget | None, options: Mapping[str, Any]) -> None:
+def _own(part: Budget | None, options: Sequence[str] = ()) -> None:
     """Refuse what only a curator takes."""
     if part is not None or options:
-        extra = "part" if part is not None else next(iter(options))
+        extra = "part" if part is not None else options[0]
         raise InvalidValue(f"{extra}= is for a curator; a client pays from the part of its token")
 
 

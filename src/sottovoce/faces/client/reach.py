@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.pure import PureProfile
+
+if TYPE_CHECKING:
+    from sottovoce.faces.client.response_bodies import BudgetBody, RemainingBody
 
 LIMITED = "limited by the budget that everyone shares"
 _HAIR = 1e-9
@@ -17,7 +20,7 @@ _HAIR = 1e-9
 _HALVINGS = 100
 
 
-def reach(remaining: Mapping[str, Any]) -> tuple[float, bool]:
+def reach(remaining: RemainingBody) -> tuple[float, bool]:
     """Return the share of one's budget that can still be spent, and whether the whole is what limits it.
 
     Where part and whole are not counted alike, it is about so much: what an answer costs either goes by its noise, and
@@ -39,18 +42,19 @@ def reach(remaining: Mapping[str, Any]) -> tuple[float, bool]:
     return (shared, True) if shared < yours_left * (1 - _HAIR) else (yours_left, False)
 
 
-def of_periods(remaining: Mapping[str, Any], periods: Iterable[str] | None) -> dict[str, Any]:
+def of_periods(remaining: RemainingBody, periods: Iterable[str] | None) -> RemainingBody:
     """Return what is left of the fullest of some periods, or of all; the same where the data have none."""
 
-    def narrowed(status: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        if status is None or (each := status.get("periods")) is None:
+    def narrowed(status: BudgetBody) -> BudgetBody:
+        if (each := status.get("periods")) is None:
             return status
         return {**status, "spent": max(each[name] for name in (each if periods is None else periods))}
 
-    return {word: narrowed(status) for word, status in remaining.items()}
+    yours = remaining["yours"]
+    return {"yours": None if yours is None else narrowed(yours), "whole": narrowed(remaining["whole"])}
 
 
-def covers(remaining: Mapping[str, Any], profile: Profile) -> bool:
+def covers(remaining: RemainingBody, profile: Profile) -> bool:
     """Return whether both one's own budget, where there is one, and the whole still pay for an answer."""
     for item in (remaining["yours"], remaining["whole"]):
         if item is not None:
@@ -60,7 +64,7 @@ def covers(remaining: Mapping[str, Any], profile: Profile) -> bool:
     return True
 
 
-def _left(status: Mapping[str, Any]) -> float:
+def _left(status: BudgetBody) -> float:
     """Return the share of a budget that is not spent; a hair is nothing."""
     return max(0.0, round(1 - float(status["spent"]), 9))
 

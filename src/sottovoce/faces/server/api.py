@@ -10,24 +10,20 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import Field
 
-from sottovoce.faces.server.http_errors import RESPONSES
-from sottovoce.faces.server.schemas import (
-    MOST_ROWS,
+from sottovoce.faces.client.response_bodies import (
     AnswerBody,
-    AskBody,
     DatasetBody,
     DescriptionBody,
     HistoryBody,
     KeyBody,
     LeftBody,
-    Level,
     PlanAnswer,
-    PlanBody,
     ReceiptBody,
     RemainingBody,
     VerbAnswerBody,
-    VerbBody,
 )
+from sottovoce.faces.server.http_errors import RESPONSES
+from sottovoce.faces.server.schemas import MOST_ROWS, AskBody, Level, PlanBody, VerbBody
 from sottovoce.faces.server.service import Caller, Service
 from sottovoce.faces.server.work_queue import while_there
 from sottovoce.privacy.numbers import shown

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sottovoce.faces.client.response_bodies import DatasetBody
 from sottovoce.faces.server.config import AnalystConfig, DatasetConfig
 from sottovoce.faces.server.verbs import verbs_of
 from sottovoce.mechanisms.mechanism_choice import CONJUGATE
@@ -167,7 +168,7 @@ class Dataset:
         except InvalidValue as error:
             raise InvalidValue(f"{self.config.name} in [analysts.{analyst.name}.budgets]: {error}") from None
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> DatasetBody:
         """Return what anyone may know: nothing in it depends on a record."""
         return {
             "name": self.config.name,

@@ -8,6 +8,7 @@ from typing import Any
 
 from sottovoce.faces.client.errors import AnswerLost
 from sottovoce.faces.client.reach import LIMITED, of_periods, reach
+from sottovoce.faces.client.response_bodies import RemainingBody
 from sottovoce.faces.server.config import DatasetConfig
 from sottovoce.faces.server.verbs import VerbQuestion, rows_of
 from sottovoce.inference.cells.intervals import checked_level
@@ -40,7 +41,7 @@ class DividedDescription:
     questions: tuple[VerbQuestion, ...]
     share: float
 
-    def check_covered(self, curator: Curator, remaining: Mapping[str, Any]) -> None:
+    def check_covered(self, curator: Curator, remaining: RemainingBody) -> None:
         """Refuse it, before anything is charged, where what is left does not pay for all of it."""
         periods = None if curator.periods is None else tuple(curator.periods.reached(self.table.where))
         reachable, limited = reach(of_periods(remaining, periods))

@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 
 from sottovoce.faces.client.errors import (
@@ -22,10 +23,10 @@ from sottovoce.faces.client.errors import (
     TooManyRequests,
     kind_of,
 )
+from sottovoce.faces.client.response_bodies import Problem
 from sottovoce.faces.server.logs import log_failure
 from sottovoce.faces.server.metrics import Metrics
 from sottovoce.faces.server.pacing import Bucket
-from sottovoce.faces.server.schemas import Problem
 from sottovoce.privacy.errors import BudgetExceeded, LedgerCorrupt, LedgerUnavailable, SottovoceError, SourceUnavailable
 from sottovoce.service.ledger import EntryPending, KeyTaken, State
 
@@ -76,7 +77,7 @@ _UNREAD = "body: cannot be read as JSON: a number has thousands of digits, brack
 RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {
         "description": _TITLES[status],
-        "content": {"application/problem+json": {"schema": Problem.model_json_schema()}},
+        "content": {"application/problem+json": {"schema": TypeAdapter(Problem).json_schema()}},
     }
     for status in (400, 401, 403, 404, 405, 408, 409, 413, 422, 429, 503)
 }

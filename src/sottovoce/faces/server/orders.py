@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from sottovoce.faces.server.config import DatasetConfig
 from sottovoce.mechanisms import Mechanism, Release
@@ -41,24 +43,20 @@ class Order:
     question: Any = None
 
 
-class Asking(Protocol):
-    """A question of any kind that the service takes."""
+class Asking(ABC):
+    """A question of any kind that the service takes, in plain values."""
 
+    @abstractmethod
     def order(self, config: DatasetConfig, curator: Curator, part: Budget, most_draws: int) -> Order:
         """Return the order, or raise what is wrong with the question. Reads no record."""
 
+    @abstractmethod
     def told(self, release: Release, entry: Entry, part: Budget) -> dict[str, Any]:
         """Return what is said of the answer beside the release, a function of the release alone."""
 
-
-def text_of(question: Asking) -> str | None:
-    """Return a question as one text, made once; None where it holds more than plain values."""
-    text: str | None = vars(question).get(_TEXT)
-    if text is None:
+    @functools.cached_property
+    def text(self) -> str | None:
+        """The question as one text; None where it holds more than plain values."""
         with contextlib.suppress(TypeError, ValueError, RecursionError):
-            text = canonical(vars(question))
-            object.__setattr__(question, _TEXT, text)
-    return text
-
-
-_TEXT = "_as_text"
+            return canonical(vars(self))
+        return None

@@ -13,13 +13,14 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from sottovoce.faces.client.errors import AnswerLost, NotAllowed
+from sottovoce.faces.client.response_bodies import RemainingBody
 from sottovoce.faces.server.config import Config
 from sottovoce.faces.server.datasets import Dataset
 from sottovoce.faces.server.descriptions import DividedDescription, divided, in_part, keyed
 from sottovoce.faces.server.group_commit_writer import GroupCommitWriter
 from sottovoce.faces.server.logs import log_failure, log_late
 from sottovoce.faces.server.metrics import Metrics
-from sottovoce.faces.server.orders import Asking, text_of
+from sottovoce.faces.server.orders import Asking
 from sottovoce.faces.server.pacing import TickGrid
 from sottovoce.faces.server.questions import ServerQuestion
 from sottovoce.faces.server.readiness import Readiness
@@ -182,7 +183,7 @@ class PaidAnswers(ABC):
         return {"dataset": name, **shown, "remaining": await self.run(self._remaining, caller, dataset)}
 
     @abstractmethod
-    def _remaining(self, caller: Caller, dataset: Dataset) -> dict[str, Any]:
+    def _remaining(self, caller: Caller, dataset: Dataset) -> RemainingBody:
         """Return what is left: of the caller's own budget, where they have one, and of the whole."""
 
     @abstractmethod
@@ -228,7 +229,7 @@ class PaidAnswers(ABC):
 
     async def _priced(self, caller: Caller, dataset: Dataset, part: Budget, question: Asking) -> Quote:
         """Return a question with its price, built on a thread of its own unless the very same one was built before."""
-        text = text_of(question)
+        text = question.text
         known = None if text is None else (part.id, dataset.version, type(question), text)
         priced = None if known is None else self._orders.get(known)
         if priced is None:

@@ -11,7 +11,7 @@ from typing import Any
 from sottovoce.faces.client.errors import NotFound
 from sottovoce.faces.server.answers import answering
 from sottovoce.faces.server.config import DatasetConfig
-from sottovoce.faces.server.orders import Order
+from sottovoce.faces.server.orders import Asking, Order
 from sottovoce.faces.server.queries import check_query, parse_query
 from sottovoce.faces.server.queries.tree import Query
 from sottovoce.faces.server.work_queue import apart
@@ -44,7 +44,7 @@ _MOST_CELLS = 100_000
 
 
 @dataclass(frozen=True)
-class ServerQuestion:
+class ServerQuestion(Asking):
     """What is asked, in plain values.
 
     Attributes

@@ -19,6 +19,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from sottovoce.faces.client.response_bodies import ReceiptBody
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import shown
 from sottovoce.service.ledger import Budget, Entry
@@ -49,7 +50,7 @@ class Signer:
         )
         self.fingerprint = _fingerprint(key.public_key())
 
-    def sign(self, statement: Mapping[str, Any]) -> dict[str, Any]:
+    def sign(self, statement: Mapping[str, Any]) -> ReceiptBody:
         """Return a statement, some of whose values may be `Written`, with its signature and its key's fingerprint."""
         text = canonical_object(statement)
         signature = base64.b64encode(self._key.sign(text.encode())).decode()

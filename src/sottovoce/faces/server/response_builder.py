@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
+from sottovoce.faces.client.response_bodies import BudgetBody, ReceiptBody
 from sottovoce.faces.server.datasets import Dataset
 from sottovoce.faces.server.plans import summary_of
 from sottovoce.faces.server.receipts import Signer, receipt_of
@@ -46,7 +47,7 @@ class ResponseBuilder:
             "cost": self._receipt["cost"],
         }
 
-    def receipt(self, entry: Entry) -> dict[str, Any]:
+    def receipt(self, entry: Entry) -> ReceiptBody:
         """Return the signed receipt of an entry."""
         statement = {"entry": entry.id, "at": entry.at, "value_hash": entry.value_hash, "state": str(entry.state)}
         return self._signer.sign(self._receipt | statement)
@@ -78,20 +79,27 @@ class _Left:
     def text(self, spent: Spent) -> SealedText:
         known, text = self._last
         if known is None or spent != known:
-            text = SealedText(canonical_object(self._fixed | _changing(self._budget, spent)))
+            text = SealedText(canonical_object({**self._fixed, **_changing(self._budget, spent)}))
             self._last = spent, text
         return text
 
 
-def left_of(budget: Budget, spent: Spent) -> dict[str, Any]:
+def left_of(budget: Budget, spent: Spent) -> BudgetBody:
     """Return what is left of a budget, in plain values; of one with periods, of the one that has most, and of each."""
-    fixed: dict[str, Any] = {"budget": budget.promise.to_dict(), "filter": dict(budget.filter)}
-    return fixed | _changing(budget, spent)
+    return {"budget": budget.promise.to_dict(), "filter": dict(budget.filter), **_changing(budget, spent)}
 
 
-def _changing(budget: Budget, spent: Spent) -> dict[str, Any]:
+class _Changing(TypedDict):
+    """What differs from answer to answer."""
+
+    remaining: dict[str, Any]
+    spent: float
+    periods: NotRequired[dict[str, float]]
+
+
+def _changing(budget: Budget, spent: Spent) -> _Changing:
     if not isinstance(spent, Fraction):
         each = {name: float(total) / budget.limit if budget.limit else 1.0 for name, total in spent.items()}
-        return _changing(budget, min(spent.values())) | {"periods": each}
+        return {**_changing(budget, min(spent.values())), "periods": each}
     share = float(spent) / budget.limit if budget.limit else 1.0
     return {"remaining": what_is_left(budget, spent).to_dict(), "spent": share}

@@ -12,6 +12,7 @@ import scipy.optimize  # noqa: F401 - which the first to ask must not wait for
 
 from sottovoce.faces.client.errors import NotAllowed, NotFound
 from sottovoce.faces.client.reach import LIMITED, reach
+from sottovoce.faces.client.response_bodies import DatasetBody, LeftBody, PlanAnswer, ReceiptBody, RemainingBody
 from sottovoce.faces.server.config import Config
 from sottovoce.faces.server.datasets import Dataset
 from sottovoce.faces.server.group_commit_writer import GroupCommitWriter
@@ -152,26 +153,26 @@ class Service(PaidAnswers):
 
     # What is there.
 
-    def datasets(self, caller: Caller) -> list[dict[str, Any]]:
+    def datasets(self, caller: Caller) -> list[DatasetBody]:
         """Return the public facts of every data set within the caller's reach."""
         self.require(caller, "read")
         return [item.facts() for name, item in self._datasets.items() if name in caller.datasets]
 
-    def dataset(self, caller: Caller, name: str) -> dict[str, Any]:
+    def dataset(self, caller: Caller, name: str) -> DatasetBody:
         """Return the public facts of one data set."""
         return self._dataset(caller, "read", name).facts()
 
-    def remaining(self, caller: Caller, name: str) -> dict[str, Any]:
+    def remaining(self, caller: Caller, name: str) -> RemainingBody:
         """Return what is left: of the caller's own budget, where they have one, and of the whole."""
         return self._remaining(caller, self._dataset(caller, "read", name))
 
-    def _remaining(self, caller: Caller, dataset: Dataset) -> dict[str, Any]:
+    def _remaining(self, caller: Caller, dataset: Dataset) -> RemainingBody:
         part = dataset.parts.get(caller.analyst)
         *of_part, full = self.ledger.totals([dataset.budget] if part is None else [part, dataset.budget])
         yours = None if part is None else left_of(part, *of_part)
         return {"yours": yours, "whole": left_of(dataset.budget, full)}
 
-    def left(self, caller: Caller, name: str) -> dict[str, str | None]:
+    def left(self, caller: Caller, name: str) -> LeftBody:
         """Return what is left in words: to the caller, where they have a budget of their own, and of the whole."""
         dataset = self._dataset(caller, "read", name)
         return {"yours": self._left(caller, dataset), "whole": dataset.curator.left()}
@@ -202,7 +203,7 @@ class Service(PaidAnswers):
             if everyone or (mine is not None and entry.budget == mine.id)
         ]
 
-    def receipt(self, caller: Caller, name: str, number: int) -> dict[str, Any]:
+    def receipt(self, caller: Caller, name: str, number: int) -> ReceiptBody:
         """Return the signed receipt of one committed entry, the caller's own or, for an administrator, anyone's."""
         dataset, owner, entry = self._committed(caller, name, number)
         return self._saying(dataset, owner, entry).receipt(entry)
@@ -227,7 +228,7 @@ class Service(PaidAnswers):
         question: ServerQuestion,
         mean: Any = None,
         only: Collection[str] | None = None,
-    ) -> dict[str, Any]:
+    ) -> PlanAnswer:
         """Return what each mechanism allowed would promise, cost and tell. Reads no record and spends nothing.
 
         `only` leaves the other mechanisms out, where a caller cannot wait for all of them.

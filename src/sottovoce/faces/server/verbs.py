@@ -9,7 +9,7 @@ from typing import Any
 
 from sottovoce.faces.server.answers import plain
 from sottovoce.faces.server.config import DatasetConfig
-from sottovoce.faces.server.orders import Order
+from sottovoce.faces.server.orders import Asking, Order
 from sottovoce.faces.server.questions import check_condition, target_of
 from sottovoce.inference.cells.cell_mechanisms import POSTERIORS
 from sottovoce.inference.cells.intervals import checked_level
@@ -32,7 +32,7 @@ _MOST_GROUPS = 2000
 
 
 @dataclass(frozen=True)
-class VerbQuestion:
+class VerbQuestion(Asking):
     """What is asked by verb, in plain values.
 
     Attributes

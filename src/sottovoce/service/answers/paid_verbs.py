@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.numbers import shown
 from sottovoce.privacy.profile import Profile
-from sottovoce.records.facts.assumed_distribution import AssumedDistribution
 from sottovoce.service.answers.answer import Answer
 from sottovoce.service.answers.budget_account import BudgetAccount, Spend
 from sottovoce.service.answers.period_words import listed
@@ -24,7 +23,7 @@ from sottovoce.service.answers.regression import Regression
 from sottovoce.service.answers.repeated_question import repeat_note
 from sottovoce.service.answers.survival import answer_of
 from sottovoce.service.answers.trade_off import PricedOption
-from sottovoce.service.answers.verbs import Verbs, check_options, regression_room
+from sottovoce.service.answers.verbs import PlanOptions, ReleaseOptions, Verbs, regression_room
 from sottovoce.service.ledger import Budget
 from sottovoce.service.ledger.charging import price
 
@@ -50,42 +49,24 @@ class PaidVerbs(Verbs, BudgetAccount):
 
         return mechanism_kind(question, self.n).calibrate(question, self.n, target, price=share)
 
-    def answer(
-        self,
-        question: Question,
-        *,
-        spend: Spend = 0.05,
-        part: Budget | None = None,
-        level: float | str = 0.95,
-        **options: Any,
-    ) -> Answer:
-        """Answer a question: charged durably before any record is read, recorded before anyone sees it."""
-        verb, budget = getattr(Verbs, question.verb), self.budget if part is None else part
-        answer: Answer = self._once(question, verb, self.mechanism_for, answer_of, spend, part, level, options)
-        return answer if answer.earlier is None else self._told_with_earlier(answer, budget)
-
     def _once(
-        self,
-        question: Question | Formula,
-        verb: Callable[..., Any],
-        mechanism_for: Callable[[Any, Spend, Budget | None], Mechanism],
-        tell: Callable[..., Any],
-        spend: Spend,
-        part: Budget | None,
-        level: float | str,
-        options: dict[str, Any],
+        self, question: Question | Formula, spend: Spend, part: Budget | None, level: float, options: ReleaseOptions
     ) -> Any:
-        """Return what `tell` makes of a release that is paid for, or the earlier answer, where that is asked for."""
-        check_options(verb, options)
-        level = checked_level(level)  # before anything is spent
         self.refresh()
         earlier, again = self._asked_before(question, part, options)
         if earlier is not None and again:
             return self.again(earlier, level=level)
-        done = self.answered(mechanism_for(question, spend, part), where=question.where, part=part, **options)
         budget = self.budget if part is None else part
+        is_question = isinstance(question, Question)
+        find: Callable[..., Mechanism] = self.mechanism_for if is_question else self.looks_for
+        mechanism = find(question, spend, part)
+        done = self.answered(mechanism, where=question.where, part=part, **options)
         share = budget.share(price(budget, done.release.profile))
-        return tell(done.release, done.entry, share, level, None if earlier == done.entry else earlier)
+        earlier = None if earlier == done.entry else earlier
+        if not is_question:
+            return Regression(done.release, done.entry, share, level, earlier)
+        answer = answer_of(done.release, done.entry, share, level, earlier)
+        return answer if earlier is None else self._told_with_earlier(answer, budget)
 
     def _told_with_earlier(self, answer: Answer, budget: Budget) -> Answer:
         """Return an answer told with what earlier ones to the question know, where a ledger has them."""
@@ -96,22 +77,8 @@ class PaidVerbs(Verbs, BudgetAccount):
         """Return the mechanism that would fit a regression."""
         return regression_room().AdaptiveLooks.calibrate(formula, self.n, self.share(spend, part))
 
-    def regression(
-        self,
-        formula: Formula,
-        spend: Spend = 0.05,
-        part: Budget | None = None,
-        *,
-        level: float | str = 0.95,
-        **options: Any,
-    ) -> Regression:
-        """Fit a regression: charged once, durably, before any record is read, however often it looks at them."""
-        known = formula, Verbs.regress, self.looks_for, Regression
-        fitted: Regression = self._once(*known, spend, part, level, options)
-        return fitted
-
     def _asked_before(
-        self, question: Question | Formula, part: Budget | None, options: dict[str, Any]
+        self, question: Question | Formula, part: Budget | None, options: ReleaseOptions
     ) -> tuple[int | None, bool]:
         """Return the entry that answered this very question, if there is one, and whether `again` asks for it.
 
@@ -147,21 +114,13 @@ class PaidVerbs(Verbs, BudgetAccount):
         periods = self.charged_to(mechanism, asked.where).get("periods", ())
         return replace(offer, earlier=self.answered_before(asked, part), periods=periods)
 
-    def _foreseen(
-        self,
-        formula: Formula,
-        spend: Spend,
-        *,
-        part: Budget | None,
-        level: float | str,
-        records: int | None,
-        imagined: AssumedDistribution | Iterable[str] | None,
-    ) -> RegressionPlan:
+    def _foreseen(self, formula: Formula, spend: Spend, options: PlanOptions) -> RegressionPlan:
+        part, level = options["part"], checked_level(options["level"])
         self.refresh()
         mechanism = self.looks_for(formula, spend, part)
         self.ensure_covered(mechanism, where=formula.where, part=part)
         built: RegressionPlan = regression_room().plan_looks(
-            mechanism, self.share(spend, part), records, checked_level(level), imagined
+            mechanism, self.share(spend, part), options["records"], level, options["imagined"]
         )
         periods = self.charged_to(mechanism, formula.where).get("periods", ())
         charged = f"charged to {listed(periods)}" if periods else None

@@ -7,7 +7,7 @@ import importlib
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 from sottovoce.inference.cells.intervals import checked_level
 from sottovoce.inference.cells.questions import Question, make_question, names_of
@@ -37,25 +37,43 @@ from sottovoce.service.answers.trade_off import AssumedDistribution, PricedOptio
 from sottovoce.service.ledger import Budget
 
 if TYPE_CHECKING:  # the room needs an extra
+    import numpy as np
+
     from sottovoce.inference.regression.formula import Formula
     from sottovoce.inference.regression.regression_plan import RegressionPlan
+    from sottovoce.mechanisms import Release
 
-__all__ = ["OPTIONS", "Verbs", "check_options", "regression_room"]
+__all__ = ["PlanOptions", "ReleaseOptions", "Verbs", "check_options", "regression_room"]
 
-OPTIONS = (
-    "level",
-    "idempotency_key",
-    "purpose",
-    "who",
-    "rng",
-    "accept_unproven",
-    "missing",
-    "draws",
-    "about",
-    "then",
-    "again",
-)
-"""What is passed on to where an answer is paid for; a client refuses some of it."""
+
+class ReleaseOptions(TypedDict, total=False):
+    """What is passed on to where an answer is paid for, as `Curator.release` takes it; a client refuses some of it."""
+
+    idempotency_key: str | None
+    purpose: str | None
+    who: str | None
+    rng: np.random.Generator | None
+    accept_unproven: bool
+    missing: Any
+    draws: int
+    about: Mapping[str, Any] | None
+    then: Callable[[Release], Release] | None
+    again: bool
+
+
+class AnswerOptions(ReleaseOptions, total=False):
+    """What every verb takes beside its question and its price."""
+
+    level: float | str
+
+
+class PlanOptions(TypedDict):
+    """What a plan is told beside its question."""
+
+    part: Budget | None
+    level: float | str
+    records: int | None
+    imagined: AssumedDistribution | Iterable[str] | None
 
 
 Columns = str | Sequence[str] | None
@@ -73,7 +91,6 @@ class Verbs(ABC):
 
     facts: Facts | None
 
-    @abstractmethod
     def answer(
         self,
         question: Question,
@@ -81,9 +98,21 @@ class Verbs(ABC):
         spend: Spend = 0.05,
         part: Budget | None = None,
         level: float | str = 0.95,
-        **options: Any,
+        **options: Unpack[ReleaseOptions],
     ) -> Answer:
-        """Answer a question: charged durably before any record is read, recorded before anyone sees it."""
+        """Answer a question: charged durably before any record is read, recorded before anyone sees it.
+
+        The options are those of `proportion`; every verb that asks a question comes here.
+        """
+        check_options(getattr(Verbs, question.verb), options)
+        answer: Answer = self._once(question, spend, part, checked_level(level), options)
+        return answer
+
+    @abstractmethod
+    def _once(
+        self, question: Question | Formula, spend: Spend, part: Budget | None, level: float, options: ReleaseOptions
+    ) -> Any:
+        """Return the answer to a question or a formula, paid for once; or an earlier one, where that is asked for."""
 
     def proportion(
         self,
@@ -95,7 +124,7 @@ class Verbs(ABC):
         pool: bool | str = False,
         prior: float = 1.5,
         part: Budget | None = None,
-        **options: Any,
+        **options: Unpack[AnswerOptions],
     ) -> Answer:
         """Return the share of records with a flag, or with each category of a column; missing values are left out.
 
@@ -127,7 +156,7 @@ class Verbs(ABC):
         pool: bool | str = False,
         tails: str = "any",
         part: Budget | None = None,
-        **options: Any,
+        **options: Unpack[AnswerOptions],
     ) -> Answer:
         """Return the mean of a column of numbers; its spread is unknown, and missing values are left out.
 
@@ -147,7 +176,7 @@ class Verbs(ABC):
         where: str | None = None,
         spend: Spend = 0.05,
         part: Budget | None = None,
-        **options: Any,
+        **options: Unpack[AnswerOptions],
     ) -> Answer:
         """Return the sum of a column of numbers over the records themselves; missing values are left out.
 
@@ -165,7 +194,7 @@ class Verbs(ABC):
         where: str | None = None,
         spend: Spend = 0.05,
         part: Budget | None = None,
-        **options: Any,
+        **options: Unpack[AnswerOptions],
     ) -> Answer:
         """Return the standard deviation of a column of numbers: of the records themselves, as papers tell it.
 
@@ -185,7 +214,7 @@ class Verbs(ABC):
         spend: Spend = 0.05,
         pool: bool | str = False,
         part: Budget | None = None,
-        **options: Any,
+        **options: Unpack[AnswerOptions],
     ) -> Answer:
         """Return how often something happens: the sum of counts over the number of records, or over `exposure`.
 
@@ -208,7 +237,7 @@ class Verbs(ABC):
         pool: bool | str = False,
         prior: float = 1.5,
         part: Budget | None = None,
-        **options: Any,
+        **options: Unpack[AnswerOptions],
     ) -> Answer:
         """Return how many records hold each combination of the values of some columns: a contingency table.
 
@@ -250,7 +279,7 @@ class Verbs(ABC):
         where: str | None = None,
         spend: Spend = 0.05,
         part: Budget | None = None,
-        **options: Any,
+        **options: Unpack[AnswerOptions],
     ) -> SurvivalAnswer:
         """Return the share of records still without an event at some times: a curve for every group, with its band.
 
@@ -315,7 +344,7 @@ class Verbs(ABC):
             self._check_left(float(share), part, where)
         key, answers = options.pop("idempotency_key", None), list[Answer]()
         for place, (question, paid) in enumerate(zip(asked, shares, strict=True)):
-            keyed = {} if key is None else {"idempotency_key": f"{key}-{place + 1}"}
+            keyed: ReleaseOptions = {} if key is None else {"idempotency_key": f"{key}-{place + 1}"}
             try:
                 answers.append(self.answer(question, spend=paid, part=part, level=certain, **options, **keyed))
             except Exception as error:
@@ -373,7 +402,7 @@ class Verbs(ABC):
         misses: float | None = None,
         exposure: str | None = None,
         part: Budget | None = None,
-        **options: Any,
+        **options: Unpack[AnswerOptions],
     ) -> Regression:
         """Return a regression such as ``"smoker ~ age + C(ward) + age:sex"``: a table of terms with intervals.
 
@@ -409,7 +438,6 @@ class Verbs(ABC):
         check_levels(built.where, self.facts)
         return built
 
-    @abstractmethod
     def regression(
         self,
         formula: Formula,
@@ -417,9 +445,12 @@ class Verbs(ABC):
         part: Budget | None = None,
         *,
         level: float | str = 0.95,
-        **options: Any,
+        **options: Unpack[ReleaseOptions],
     ) -> Regression:
         """Fit a regression: charged once, durably, before any record is read, however often it looks at them."""
+        check_options(Verbs.regress, options)
+        fitted: Regression = self._once(formula, spend, part, checked_level(level), options)
+        return fitted
 
     def plan(
         self,
@@ -458,10 +489,10 @@ class Verbs(ABC):
             While something is left unsaid, each term has two widths: one if values are met alike, one if they are rare.
         """
         check_options(Verbs.plan, options, ())
-        shown: dict[str, Any] = {"part": part, "level": level, "records": records, "imagined": imagined}
+        shown: PlanOptions = {"part": part, "level": level, "records": records, "imagined": imagined}
         if isinstance(question, str) and "~" in question:
             asked = self.formula(question, family=family, where=where, prior=prior, misses=misses, exposure=exposure)
-            return self._foreseen(asked, spend, **shown)
+            return self._foreseen(asked, spend, shown)
         if any(value is not None for value in (family, where, prior, misses, exposure)):
             raise InvalidValue(
                 "family=, where=, prior=, misses= and exposure= are of a formula; write a condition into the question"
@@ -474,19 +505,12 @@ class Verbs(ABC):
         return self._offered(question, self.balance(question, **shown).at(share), part)
 
     @abstractmethod
-    def _foreseen(
-        self,
-        formula: Formula,
-        spend: Spend,
-        *,
-        part: Budget | None,
-        level: float | str,
-        records: int | None,
-        imagined: AssumedDistribution | Iterable[str] | None,
-    ) -> RegressionPlan:
+    def _foreseen(self, formula: Formula, spend: Spend, options: PlanOptions) -> RegressionPlan:
         """Return the plan of a regression."""
 
-    def ask(self, text: str, *, spend: Spend = 0.05, part: Budget | None = None, **options: Any) -> Answer:
+    def ask(
+        self, text: str, *, spend: Spend = 0.05, part: Budget | None = None, **options: Unpack[AnswerOptions]
+    ) -> Answer:
         """Return the answer to a question in words, such as ``"mean of sbp by ward where age >= 40"``."""
         return self.answer(self.parsed(text), spend=spend, part=part, **options)
 
@@ -557,7 +581,9 @@ class Verbs(ABC):
         return built
 
 
-def check_options(verb: Callable[..., Any], options: Mapping[str, Any], known: Collection[str] = OPTIONS) -> None:
+def check_options(
+    verb: Callable[..., Any], options: Mapping[str, Any], known: Collection[str] = tuple(AnswerOptions.__annotations__)
+) -> None:
     """Refuse an option that nobody takes, by its name, before anything is made or charged.
 
     >>> check_options(Verbs.mean, {"spent": 0.1})

@@ -8,6 +8,7 @@ from typing import Any
 
 from sottovoce.faces.client.errors import AnswerLost, NotAllowed, NotFound, ServerStopping, TooManyRequests
 from sottovoce.faces.client.reach import reach
+from sottovoce.faces.client.response_bodies import RemainingBody
 from sottovoce.faces.server.page.views import gauges, history_rows, spending
 from sottovoce.faces.server.service import Caller, Service
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable, SottovoceError, SourceUnavailable
@@ -36,11 +37,11 @@ class DatasetPage:
         self._facts = service.dataset(caller, name)
         self._config = service.config.datasets[name]
 
-    async def _remaining(self) -> dict[str, Any]:
-        result: dict[str, Any] = await self._service.run(self._service.remaining, self._caller, self._name)
+    async def _remaining(self) -> RemainingBody:
+        result: RemainingBody = await self._service.run(self._service.remaining, self._caller, self._name)
         return result
 
-    async def _budgets(self, remaining: Mapping[str, Any]) -> dict[str, Any]:
+    async def _budgets(self, remaining: RemainingBody) -> dict[str, Any]:
         """Return what is left, in pictures and in words, and what the budget means."""
         words = await self._service.run(self._service.left, self._caller, self._name)
         meaning = await self._service.run(_meanings, remaining)
@@ -55,14 +56,13 @@ class DatasetPage:
         return {"history": rows[:_SHOWN], "spending": spending(rows), "everyone": everyone}
 
 
-def _meanings(remaining: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _meanings(remaining: RemainingBody) -> list[dict[str, Any]]:
     """Return what each budget bounds, and the answers of whom: the whole first, then the caller's part of it."""
     whose = (
-        ("whole", "All answers together, whoever asked:"),
-        ("yours", "Your own answers, by your part of the budget:"),
+        (remaining["whole"], "All answers together, whoever asked:"),
+        (remaining["yours"], "Your own answers, by your part of the budget:"),
     )
-    budgets = [(words, remaining[name]["budget"]) for name, words in whose if remaining[name] is not None]
-    promises = [(words, Promise.from_dict(budget)) for words, budget in budgets]
+    promises = [(words, Promise.from_dict(status["budget"])) for status, words in whose if status is not None]
     return [
         {"whose": words, "promise": str(promise), "sentences": explain(promise).sentences[:2]}
         for words, promise in promises

@@ -59,7 +59,7 @@ class MeaningPages:
             raise
         except SottovoceError as error:
             problem = str(error)
-        values = {"facts": facts, "question": text, "imagine": imagine, "problem": problem}
+        values: dict[str, Any] = {"facts": facts, "question": text, "imagine": imagine, "problem": problem}
         values["balance"] = result and balance_view(result)
         return self._rendering.page("balance.html", 200 if result else 422, **values, **self._head(caller, session))
 

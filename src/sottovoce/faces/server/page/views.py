@@ -10,6 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from sottovoce.faces.client.reach import LIMITED, reach
+from sottovoce.faces.client.response_bodies import LeftBody, RemainingBody
 from sottovoce.faces.server.page.answered import answer_view, posterior_view
 from sottovoce.faces.server.page.charts import Chart, ChartAxis, number, rail
 from sottovoce.faces.server.page.forms import purse_of
@@ -30,22 +31,25 @@ PROMISES = (
 )
 
 
-def gauges(remaining: Mapping[str, Any], words: Mapping[str, str | None] | None = None) -> list[dict[str, Any]]:
+def gauges(remaining: RemainingBody, words: LeftBody | None = None) -> list[dict[str, Any]]:
     """Return what is left to the caller, where they have a budget, and of the whole; `words` says it too."""
     shown, (yours, limited) = [], reach(remaining)
-    for word, label in (("yours", "Your budget"), ("whole", "Everyone's together")):
-        status = remaining[word]
+    said = words or {"yours": None, "whole": ""}
+    for status, label, in_words in (
+        (remaining["yours"], "Your budget", said["yours"]),
+        (remaining["whole"], "Everyone's together", said["whole"]),
+    ):
         if status is None:
             continue
         share_left, why = max(1.0 - status["spent"], 0.0), ""
-        if word == "yours":
+        if status is remaining["yours"]:
             share_left, why = yours, f", {LIMITED}" if limited else ""
         kind = "warn" if share_left < 0.1 else ""
         about = f"{percent(share_left)} is left{why}"
         shown.append(
             {
                 "label": label,
-                "left": (words or {}).get(word) or f"{percent(share_left)} left{why}",
+                "left": in_words or f"{percent(share_left)} left{why}",
                 "picture": rail(share_left, (), label, about, kind=kind),
                 "periods": [
                     {"name": name, "left": max(1.0 - spent, 0.0), "percent": percent(max(1.0 - spent, 0.0))}
