@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sottovoce.inference.regression.eigenvalues import beyond_semicircle, semicircle_edge
 from sottovoce.inference.regression.residuals import Line, ScoreFamily, turned
 from sottovoce.privacy.numbers import Floats, above_diagonal
 
@@ -43,8 +44,8 @@ def denoised(matrix: Floats, noise: float, expected: tuple[float, float] | None 
     """
     d = matrix.shape[-1]
     values, vectors = np.linalg.eigh(matrix)
-    above = values > noise * math.sqrt(2 * d)
-    spikes = np.where(above, (values + np.sqrt(np.maximum(values**2 - 2 * d * noise**2, 0.0))) / 2, 0.0)
+    spikes = np.maximum(beyond_semicircle(values, semicircle_edge(noise, d)), 0.0)
+    above = spikes > 0
     trace = values.sum(axis=-1)
     if expected is not None:
         weights = expected[1] ** -2, 1 / (d * noise**2)
@@ -65,7 +66,7 @@ def effective(matrix: Floats, values: Floats, noise: float, guess: float) -> Flo
     ([25.0, 25.0, 25.0, 25.0], [56.0, 56.0, 56.0, 56.0])
     """
     d = matrix.shape[-1]
-    edge = noise * math.sqrt(2 * d)
+    edge = semicircle_edge(noise, d)
     hidden = values <= edge
     trace, count = np.sum(np.where(hidden, values, 0.0), axis=-1), hidden.sum(axis=-1)
     squares = np.sum(matrix * matrix, axis=(-2, -1)) - noise**2 * d * (d + 1) / 2
@@ -149,7 +150,7 @@ class FilteredGaussian:
         # No row is longer than 1, and typical ones are not much shorter.
         rows, self.directions = denoised(gram, noise, (0.7 * n, 0.15 * n))
         self.rows = np.minimum(rows, float(n))
-        self.edge = noise * math.sqrt(2 * d)
+        self.edge = semicircle_edge(noise, d)
         moved = effective(gram, self.rows, noise, self.crowded * (0.7 * n) ** 2)
         # Directions below the edge share what is left: one of them may hold all of it, up to the edge.
         remaining = np.sum(np.where(self.rows <= self.edge, self.rows, 0.0), axis=-1)

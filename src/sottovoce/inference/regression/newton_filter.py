@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from sottovoce.inference.regression.eigenvalues import semicircle_edge
 from sottovoce.inference.regression.kalman_filter import symmetric
 from sottovoce.inference.regression.residuals import turned
 from sottovoce.inference.regression.unit_rows import FULL_REACH, LONGEST
@@ -49,7 +50,7 @@ class NewtonBelief:
         self._info = all_of * self._info + unit * symmetric(answer[..., d : 2 * d], answer[..., 2 * d :])
         self._weight, self._square = kept * self._weight + 1, kept**2 * self._square + 1
         values, vectors = np.linalg.eigh(self._info / self._weight[..., None, None])
-        edge = unit / mu * np.sqrt(2 * d * self._square) / self._weight
+        edge = semicircle_edge(unit / mu * np.sqrt(self._square) / self._weight, d)
         info = (vectors * np.maximum(values, edge[..., None] / 2)[..., None, :]) @ turned(vectors)
         info = info + _diagonal(self._prior)
         known = all_of * self.precision

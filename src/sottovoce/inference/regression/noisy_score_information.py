@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special
 
-from sottovoce.inference.regression.eigenvalues import above
+from sottovoce.inference.regression.eigenvalues import above, beyond_semicircle, semicircle_edge
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.readings import Look
 
@@ -156,10 +156,8 @@ def _crossed(glance: NoisyScoreInformation, shared: Floats) -> Floats:
     turned = np.einsum("kimj,ij->km", information.reshape(K, d, K, d), shared) / (shared * shared).sum()
     values, vectors = np.linalg.eigh((turned + turned.T) / 2)
     result = np.kron((vectors * np.maximum(values, 0.05)) @ vectors.T, shared)
-    edge = glance.tau * np.sqrt(2 * K * d)
     values, vectors = np.linalg.eigh(information - result)
-    out = np.sign(values) * (np.abs(values) + np.sqrt(np.maximum(values**2 - edge**2, 0.0))) / 2
-    result = result + (vectors * np.where(np.abs(values) > edge, out, 0.0)) @ vectors.T
+    result = result + (vectors * beyond_semicircle(values, semicircle_edge(glance.tau, K * d))) @ vectors.T
     (kept,) = _more(result[None], np.array([glance.tau]))
     return np.asarray(kept)
 
@@ -251,12 +249,10 @@ def denoised(matrices: Floats, taus: Floats, apart: Floats | None = None) -> Flo
 def _freed(values: Floats, taus: Floats) -> Floats:
     """Return the eigenvalues that such matrices have without their noise."""
     tau = taus[:, None]
-    edge = tau * np.sqrt(2 * values.shape[1])
+    edge = semicircle_edge(tau, values.shape[1])
     middle = np.array([_inside(*item) for item in zip(values, edge[:, 0], strict=True)])[:, None]
     middle = np.maximum(middle, tau / np.sqrt(values.shape[1]))
-    off = values - middle
-    shrunk = np.sign(off) * (np.abs(off) + np.sqrt(np.maximum(off**2 - edge**2, 0.0))) / 2
-    kept = np.where(np.abs(off) > edge, middle + shrunk, middle)
+    kept = middle + beyond_semicircle(values - middle, edge)
     return np.asarray(np.maximum(kept, np.minimum(0.05 * middle, tau)))
 
 
