@@ -79,6 +79,17 @@ def _short(patch: Patch) -> None:
     patch.setattr(Look, "factors", property(factors))
 
 
+@fault("the least information of a score's length taken for the most", "looks", MOVES)
+def _least(patch: Patch) -> None:
+    honest = binary_families._Binary.information_ranges
+
+    def ranges(self, far, edges):
+        least, _ = honest(self, far, edges)
+        return least, least
+
+    patch.setattr(binary_families._Binary, "information_ranges", ranges)
+
+
 @fault("rounding left out of a look's sensitivity", "looks", MOVES)
 def _unrounded(patch: Patch) -> None:
     patch.setattr(Look, "_rounding", property(lambda self: 0.0))
