@@ -35,7 +35,7 @@ KINDS = (
     lambda curator: curator.quantiles("age", at=[0.5], spend=0.002),
     lambda curator: curator.regress("smoker ~ age", spend=0.005),
 )
-ROWS, PIECE = 2_000, 10
+ROWS, PIECE = 2_000, 25
 PAUSE = 2.0
 """Seconds between two doings of the keeper, in the mean: so many questions take on two slow cores."""
 DOWN = 0.5
