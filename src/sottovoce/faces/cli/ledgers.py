@@ -118,9 +118,8 @@ def show(place: Place, anchor: Elsewhere = None, as_json: AsJson = False) -> Non
             }
         )
         return
-    rows = [
-        (b.dataset, _budget(b, budgets), percent(shares[b.id]), _n(b, versions[b.id]), _minute(b.at)) for b in budgets
-    ]
+    each = {b.id: percent(shares[b.id]) + (" or more" if divisions[b.id] else "") for b in budgets}
+    rows = [(b.dataset, _budget(b, budgets), each[b.id], _n(b, versions[b.id]), _minute(b.at)) for b in budgets]
     console.print(table("Budgets", ("data set", "budget", "left", "n", "opened"), rows, left=3))
     for b in budgets:
         if (division := divisions[b.id]) is not None:

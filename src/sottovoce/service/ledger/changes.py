@@ -100,7 +100,8 @@ def dividing(budget: Budget, by: str, names: Sequence[str], who: str, *, home: b
         if before is not None:
             before.check_extended(by, names, home=home)
         total = queries.spent(transaction, budget.id)
-        number, content = transaction.head.count + 1, {"by": by, "names": list(names), "who": who, "at": now()}
+        number = transaction.head.count + 1
+        content: dict[str, Any] = {"by": by, "names": list(names), "who": who, "at": now()}
         content |= {"home": True} if home else {}
         transaction.append_total("periods", content, budget.id, total, key=budget.dataset)
         transaction.periods.divided[budget.id] = number
