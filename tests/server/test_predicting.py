@@ -182,5 +182,5 @@ def test_the_api_is_described_with_its_rows(client: httpx.Client) -> None:
         for one in document["paths"]["/api/v1/datasets/{dataset}/answers/{entry}"]["get"]["parameters"]
         if one["in"] == "query"
     ]
-    assert again == ["predict", "level"]
+    assert again == ["predict", "level", "with"]
     assert CATALOGUE["regress"].schema()["required"] == ["formula"]

@@ -44,9 +44,15 @@ def store() -> Iterator[Any]:
                 system.create_dir("stays")
                 break
             time.sleep(0.2)
-        yield system
-    process.terminate()
-    process.wait(30)
+        try:
+            write(system, "stays/probe", b"an upload in parts")
+        except OSError:
+            pytest.skip("the moto_server that is here completes no upload; one from 5.2.5 on does")
+        else:
+            yield system
+        finally:
+            process.terminate()
+            process.wait(30)
 
 
 def put(store: Any, path: str, rows: pa.Table) -> None:
