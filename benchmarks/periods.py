@@ -174,7 +174,7 @@ def verification(entries: int, periods: int) -> float:
         return time.process_time() - start
 
 
-def main(*, quick: bool = False, hospitals: int = 1) -> None:
+def main(quick: bool = False, hospitals: int = 1) -> None:
     """Show what months were told, with and without a budget for each, and how verification grows."""
     months = 6 if quick else 36
     rows = []

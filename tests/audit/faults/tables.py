@@ -74,7 +74,7 @@ def _struck_off(patch: Patch) -> None:
 
 @fault("hidden files read", "tables", LIVE)
 def _hidden(patch: Patch) -> None:
-    patch.setattr("sottovoce.records.tables.folders._is_hidden", lambda path, root: False)
+    patch.setattr("sottovoce.records.tables.folders.is_hidden", lambda path, root: False)
 
 
 @fault("what partitions hold left out", "tables", LIVE)

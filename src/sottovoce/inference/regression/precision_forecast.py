@@ -294,7 +294,7 @@ class _Records:
     @cached_property
     def _offset(self) -> tuple[float, Floats]:
         """What makes rates the imagined ones on average, and what exposures add to their logarithms then."""
-        longer = self.rows @ self.formula.prior_mean
+        longer = self.rows @ self.formula.prior_mean.reshape(self.formula.model.outputs, -1)[0]  # counts have one
         level = -float(np.log(np.mean(np.exp(longer))))
         return level, longer + level
 
