@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidData
+from sottovoce.privacy.json_values import mapping, restoring
 from sottovoce.privacy.numbers import Floats, Integers
 
 
@@ -56,6 +58,19 @@ class NoisyMarginal:
         return self.place.size == self.counts.size and bool(
             np.array_equal(np.sort(self.place), np.arange(self.place.size))
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts as plain values; `from_dict` reads them back."""
+        state: dict[str, Any] = {name: getattr(self, name).tolist() for name in ("place", "counts", "variance")}
+        return {"clique": list(self.clique), "source": self.source} | state
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+        """Read counts from `to_dict`'s form."""
+        state = mapping("a noisy marginal", state)
+        with restoring("a noisy marginal"):
+            numbers = (np.array(state[name]) for name in ("place", "counts", "variance"))
+            return cls(tuple(map(str, state["clique"])), *numbers, str(state["source"]))
 
     @classmethod
     def of_table(cls, clique: tuple[str, ...], counts: Any, variance: float, source: str = "") -> NoisyMarginal:

@@ -6,10 +6,10 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from sottovoce.inference.synthesis.linear_evidence import LinearEvidence, non_ne
 from sottovoce.inference.synthesis.noisy_marginal import NoisyMarginal
 from sottovoce.inference.synthesis.table_columns import TableColumns
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.json_values import mapping, restoring
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 
@@ -122,6 +123,19 @@ class TablePosterior:
             for part in (item.place, item.counts, item.variance):
                 seen.update(np.ascontiguousarray(part).tobytes())
         return seen.hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the columns and what was released, as plain values; `from_dict` reads them back."""
+        marginals = [item.to_dict() for item in self.marginals]
+        return {"columns": self.columns.to_dict(), "n": self.n, "marginals": marginals}
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+        """Read a posterior from `to_dict`'s form."""
+        state = mapping("a posterior of a table", state)
+        with restoring("a posterior of a table"):
+            marginals = tuple(map(NoisyMarginal.from_dict, state["marginals"]))
+            return cls(TableColumns.from_dict(state["columns"]), int(state["n"]), marginals)
 
     def _seed(self, purpose: str) -> int:
         return int(hashlib.sha256(f"{self.digest} {purpose}".encode()).hexdigest()[:16], 16)

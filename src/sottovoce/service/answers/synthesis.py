@@ -101,6 +101,8 @@ class Synthesis:
         Releases that are no part of the picture, and why.
     entry, share
         Where the tables were paid for: the entry, and its share of the budget.
+    promise
+        What all releases of the data keep together, in words.
     """
 
     posterior: TablePosterior
@@ -112,6 +114,7 @@ class Synthesis:
     refused: tuple[tuple[str, str], ...] = ()
     entry: int | None = None
     share: float = 0.0
+    promise: str = ""
     notes: tuple[str, ...] = field(default=_NOTHING_ELSE)
 
     @property

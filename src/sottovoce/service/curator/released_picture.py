@@ -16,29 +16,25 @@ from sottovoce.inference.synthesis.table_posterior import Released, TablePosteri
 from sottovoce.mechanisms.intervals import checked_level
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import shown, whole
+from sottovoce.privacy.numbers import whole
 from sottovoce.records.facts import Facts
 from sottovoce.service.answers.budget_account import Spend
 from sottovoce.service.answers.paid_verbs import PaidVerbs
-from sottovoce.service.answers.synthesis import RARE, KnownAnswer, Synthesis
+from sottovoce.service.answers.synthesis import KnownAnswer, Synthesis
+from sottovoce.service.answers.table_picture import TablePicture, check_sets
 from sottovoce.service.ledger import Budget
 from sottovoce.service.ledger.charging import price
 
-__all__ = ["ReleasedPicture"]
+__all__ = ["BINS", "ReleasedPicture"]
 
-_SETS = 200
-"""The most tables at once."""
-_ROWS = 10_000_000
-"""The most rows of each."""
-
-_Picture = tuple[TablePosterior, tuple[int, ...], tuple[tuple[str, str], ...]]
-"""The posterior given all counts that were released, their entries, and what could not be used and why."""
+BINS = 16
+"""Into how many parts numbers are cut to be learnt, unless it is said."""
 
 
 class ReleasedPicture(PaidVerbs):
     """What a `Curator` knows of its data from all that was released of them, at no cost."""
 
-    _pictured: tuple[Any, _Picture] | None = None
+    _pictured: tuple[Any, TablePicture] | None = None
     """The picture as it was made last, and of what."""
 
     @property
@@ -46,7 +42,7 @@ class ReleasedPicture(PaidVerbs):
     def _stamp(self) -> str | None:
         """What an entry notes of the data as they are now."""
 
-    def know(self, question: Question | str, *, level: float | str = 0.95) -> KnownAnswer:
+    def know(self, question: Question | str, *, level: float | str = 0.95, part: Budget | None = None) -> KnownAnswer:
         """Return what is known of a share or a count from what was released before; nothing is read and nothing spent.
 
         All counts that were released of these data, and of no other version of them, are taken together, so that two
@@ -59,12 +55,12 @@ class ReleasedPicture(PaidVerbs):
             As `ask` takes it: ``"share of smoker by ward where age >= 65"``.
         level
             Of the intervals.
+        part
+            A part of the budget: what was paid from it alone is known of.
         """
-        wanted, asked = checked_level(level), self._question_of(question)
-        posterior, entries, _ = self._picture()
-        rows = posterior.rows(asked, wanted)
-        notes = () if posterior.by_itself(asked) else (RARE,)
-        return KnownAnswer(asked.describe(), tuple(rows), wanted, tuple(asked.label_names), entries, notes)
+        checked_level(level)
+        asked = self._question_of(question)
+        return self.picture(part).know(asked, level)
 
     def synthesize(
         self,
@@ -73,7 +69,7 @@ class ReleasedPicture(PaidVerbs):
         sets: int = 20,
         size: int | None = None,
         spend: Spend = 0,
-        bins: int = 16,
+        bins: int = BINS,
         part: Budget | None = None,
         **options: Any,
     ) -> Synthesis:
@@ -98,45 +94,56 @@ class ReleasedPicture(PaidVerbs):
         part, options
             As for every verb.
         """
-        whole("sets", sets, 2)
-        if sets > _SETS:
-            raise InvalidValue(f"sets must be at most {_SETS}. Got {sets}")
-        paid = None if spend == 0 else self._learnt(columns, spend, whole("bins", bins, 2), part, options)
-        if options and paid is None:
+        check_sets(sets)
+        if spend == 0 and options:
             raise InvalidValue(f"{next(iter(options))}= goes with spend=...; from what was released tables are free")
-        posterior, entries, refused = self._picture()
-        known = {name for item in posterior.marginals for name in item.clique}
-        names = [name for name in posterior.fit.names if name in known] if columns is None else list(columns)
-        for name in names:
-            if name not in known:
-                raise InvalidValue(
-                    f"nothing that was released tells of {shown(name)}; there are {', '.join(sorted(known))}"
-                )
-        rows = posterior.n if size is None else whole("size", size, 1)
-        if rows > _ROWS:
-            raise InvalidValue(f"size must be at most {_ROWS:,}. Got {rows:,}")
-        entry, share = (None, 0.0) if paid is None else paid
-        return Synthesis(posterior, tuple(names), sets, rows, self.dataset, entries, refused, entry, share)
+        paid = None if spend == 0 else self.learn(columns, spend, bins=bins, part=part, **options)
+        # What is released after the entry is no part of it: a retry under its key draws the same tables.
+        picture = self.picture(part, None if paid is None else paid[0])
+        return picture.synthesis(columns, sets, size, paid)
 
-    def _learnt(
-        self, columns: Sequence[str] | None, spend: Spend, bins: int, part: Budget | None, options: dict[str, Any]
+    def learn(
+        self,
+        columns: Sequence[str] | None,
+        spend: Spend,
+        *,
+        bins: int = BINS,
+        part: Budget | None = None,
+        **options: Any,
     ) -> tuple[int, float]:
         """Learn relations of columns, and return the entry that was charged and its share of the budget."""
+        mechanism = self.learning(columns, spend, bins=bins, part=part, key=options.get("idempotency_key"))
+        done = self.answered(mechanism, part=part, **options)
+        budget = self.budget if part is None else part
+        return done.entry, budget.share(price(budget, done.release.profile))
+
+    def learning(
+        self,
+        columns: Sequence[str] | None,
+        spend: Spend,
+        *,
+        bins: int = BINS,
+        part: Budget | None = None,
+        key: str | None = None,
+    ) -> MarginalChoice:
+        """Return the mechanism that learns relations of columns; of a retry under its key, as it was first asked."""
         facts = self._facts_of_rows()
         names = (
             [name for name, column in facts.items() if isinstance(column, CUT)] if columns is None else list(columns)
         )
         self.refresh()
+        n = self._counted_n()
+        chosen = Facts({name: facts[name] for name in names})
+        asked = None if key is None else self._ledger.find_key(self.budget if part is None else part, key)
+        released = self._released([], part, None if asked is None else asked.id - 1)
+        before = [item for item in released if set(item[1].clique) <= set(names)]
+        reach = within_reach(TableColumns.even(chosen, whole("bins", bins, 2)), before)
+        return MarginalChoice.calibrate(TableMarginals(reach.columns), n, self.share(spend, part), reach.marginals)
+
+    def _counted_n(self) -> int:
         if self.n is None:
             raise InvalidValue("how many records there are is a secret here, and a table of them is of a public size")
-        chosen = Facts({name: facts[name] for name in names})
-        before = [item for item in self._released([]) if set(item[1].clique) <= set(names)]
-        reach = within_reach(TableColumns.even(chosen, bins), before)
-        system = TableMarginals(reach.columns)
-        mechanism = MarginalChoice.calibrate(system, self.n, self.share(spend, part), reach.marginals)
-        done = self.answered(mechanism, part=part, **options)
-        budget = self.budget if part is None else part
-        return done.entry, budget.share(price(budget, done.release.profile))
+        return self.n
 
     def _facts_of_rows(self) -> Facts:
         if self.facts is None:
@@ -145,14 +152,13 @@ class ReleasedPicture(PaidVerbs):
             raise InvalidValue("of persons with several rows no table is put together; it is of rows alone")
         return self.facts
 
-    def _picture(self) -> _Picture:
-        """Return the posterior given all counts that were released, their entries, and what could not be used."""
+    def picture(self, part: Budget | None = None, last: int | None = None) -> TablePicture:
+        """Return the posterior given all counts that were released: of a part alone, or up to an entry, where given."""
         facts = self._facts_of_rows()
         self.refresh()
-        if self.n is None:
-            raise InvalidValue("how many records there are is a secret here, and a table of them is of a public size")
+        n = self._counted_n()
         refused: list[tuple[str, str]] = []
-        released = self._released(refused)
+        released = self._released(refused, part, last)
         key = (tuple(item[0] for item in released), self._stamp)
         if self._pictured is not None and self._pictured[0] == key:
             return self._pictured[1]
@@ -164,15 +170,20 @@ class ReleasedPicture(PaidVerbs):
             )
         sources = dict.fromkeys(item.source for item in reach.marginals)
         entries = tuple(int(source.removeprefix("entry ")) for source in sources)
-        picture = TablePosterior(reach.columns, self.n, reach.marginals), entries, (*refused, *reach.refused)
+        posterior = TablePosterior(reach.columns, n, reach.marginals)
+        picture = TablePicture(self.dataset, posterior, entries, (*refused, *reach.refused), str(self.budget.promise))
         self._pictured = key, picture
         return picture
 
-    def _released(self, refused: list[tuple[str, str]]) -> list[Released]:
+    def _released(
+        self, refused: list[tuple[str, str]], part: Budget | None = None, last: int | None = None
+    ) -> list[Released]:
         result: list[Released] = []
         for entry in self.history():
-            if entry.release is None:
+            if entry.release is None or (last is not None and entry.id > last):
                 continue
+            if part is not None and entry.budget != part.id:
+                continue  # what others paid for is theirs to know
             source = f"entry {entry.id}"
             value = Release.from_json(entry.release).value
             if not isinstance(value, CellsPosterior | NoisyMarginals):
