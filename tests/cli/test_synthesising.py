@@ -38,7 +38,8 @@ def test_a_share_is_known_for_nothing(counted: Path) -> None:
 def test_tables_are_written_each_with_its_receipt(counted: Path, tmp_path: Path) -> None:
     before = entries(counted)
     said = run("synthesize", counted, "--out", tmp_path / "shared", "--sets", 2, "--size", 50)
-    assert "2 tables in" in said and "nothing was spent" in said
+    assert "2 tables and report.html in" in said and "nothing was spent" in said
+    assert "What they are not for" in (tmp_path / "shared" / "report.html").read_text(encoding="utf-8")
     table = pq.read_table(tmp_path / "shared" / "synthetic-1.parquet")
     assert table.num_rows == 50 and json.loads(table.schema.metadata[b"sottovoce"])["synthetic"] is True
     run("synthesize", counted, "--out", tmp_path / "csv", "--sets", 2, "--size", 50, "--csv", "--columns", "ward")

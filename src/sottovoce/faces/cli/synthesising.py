@@ -70,11 +70,15 @@ def synthesize(
         synthesis = curator.synthesize(names, sets=sets, size=size, bins=bins, **options)
         with waiting(f"drawing {sets} tables"):
             paths = (synthesis.to_csv if as_csv else synthesis.to_parquet)(out)
+            synthesis.to_html(out / "report.html")
         report, remaining = synthesis.to_dict(), curator.left()
         if not as_json:
-            console.print(escape(f"{synthesis.report()}\n{len(paths)} tables in {out}. {remaining}."), soft_wrap=True)
+            console.print(
+                escape(f"{synthesis.report()}\n{len(paths)} tables and report.html in {out}. {remaining}."),
+                soft_wrap=True,
+            )
     if as_json:
-        emit(report | {"files": list(map(str, paths)), "left": remaining})
+        emit(report | {"files": list(map(str, paths)), "report": str(out / "report.html"), "left": remaining})
 
 
 def _check_folder(out: Path) -> None:

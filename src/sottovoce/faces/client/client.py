@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sottovoce.faces.client.errors import NotAllowed, NotFound, ServerUnreachable
 from sottovoce.faces.client.reach import LIMITED, covers, of_periods, reach
+from sottovoce.faces.client.shared_tables import SharedTables
 from sottovoce.faces.client.wire import Wire
 from sottovoce.inference.cells.cell_mechanisms import mechanism_kind
 from sottovoce.inference.cells.intervals import checked_level
@@ -40,7 +41,7 @@ if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.inference.regression.regression_plan import RegressionPlan
 
 
-class Client(Verbs):
+class Client(SharedTables):
     """A data set behind a server, asked as a `Curator` is: the data stay there, whole posteriors come back.
 
     A question is checked here first, from the facts, which costs nothing. It is sent under a key of its own: where the

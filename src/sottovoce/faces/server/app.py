@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from starlette.middleware.errors import ServerErrorMiddleware
 
 from sottovoce import __version__
-from sottovoce.faces.server import api
+from sottovoce.faces.server import api, sharing_api
 from sottovoce.faces.server import budget_meaning_api as meaning_api
 from sottovoce.faces.server.config import Config, is_loopback, read_config
 from sottovoce.faces.server.graceful_shutdown import stopping_within
@@ -64,7 +64,7 @@ def create_app(config: Config) -> FastAPI:
     )
     app.state.service = service
     # As they are: what FastAPI includes, it makes anew for every application, at the first request.
-    app.router.routes.extend([*api.router.routes, *meaning_api.router.routes])
+    app.router.routes.extend([*api.router.routes, *meaning_api.router.routes, *sharing_api.router.routes])
     install_problems(app)
     app.state.turns = Bucket(config.limits.requests_per_minute)
     app.state.failures = Bucket(config.limits.failures_per_minute)

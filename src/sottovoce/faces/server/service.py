@@ -25,6 +25,7 @@ from sottovoce.faces.server.readiness import Readiness
 from sottovoce.faces.server.receipts import Signer
 from sottovoce.faces.server.release_workers import ReleaseWorkers, quietly
 from sottovoce.faces.server.response_builder import left_of
+from sottovoce.faces.server.sharing import Sharing
 from sottovoce.faces.server.tokens import SESSION, Caller, Tokens, caller_of, caller_with
 from sottovoce.faces.server.tracing import tracing_from_environment
 from sottovoce.faces.server.verbs import VerbQuestion, contrast_of, told_as, told_of
@@ -38,7 +39,8 @@ from sottovoce.records.facts import dummy_csv
 from sottovoce.service.answers.budget_account import like_the_last
 from sottovoce.service.answers.predictions import Row
 from sottovoce.service.answers.together import told_together
-from sottovoce.service.ledger import Entry, Ledger, State
+from sottovoce.service.curator import Curator
+from sottovoce.service.ledger import Budget, Entry, Ledger, State
 
 if TYPE_CHECKING:
     from sottovoce.faces.server.oidc import Provider
@@ -98,6 +100,8 @@ class Service(PaidAnswers):
             )
             opened.callback(self._builders.close)
             opened.callback(self._planners.close)
+            self.sharing = Sharing(self)
+            opened.callback(self.sharing.close)
             self._opened = opened.pop_all()
 
     # Who asks.
@@ -150,6 +154,14 @@ class Service(PaidAnswers):
         if name not in caller.datasets:
             raise NotFound(f"there is no data set {name!r} for you")
         return self._datasets[name]
+
+    def curator_of(self, caller: Caller, name: str) -> Curator:
+        """Return the curator of a data set within the caller's reach."""
+        return self._dataset(caller, "read", name).curator
+
+    def part_of(self, caller: Caller, scope: str, name: str) -> Budget | None:
+        """Return the caller's own budget on a data set; None where they have none."""
+        return self._dataset(caller, scope, name).parts.get(caller.analyst)
 
     # What is there.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import mapping, restoring
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, shown
 from sottovoce.records.facts import Category, Count, Facts, Flag, Number
 from sottovoce.records.facts.cells import Axis
 
@@ -63,6 +64,17 @@ class ColumnParts:
         """The least and the largest number of each part, but that of missing values."""
         highs = [edge - 1 if self.counts else math.nextafter(edge, -math.inf) for edge in self.edges]
         return list(zip((-math.inf, *self.edges), (*highs, math.inf), strict=True))
+
+    @property
+    def labels(self) -> list[str]:
+        """What each part is called."""
+        if self.values:
+            names = [shown(value).strip("'") for value in self.values]
+        else:
+            assert self.bounds is not None
+            marks = [f"{mark:g}" for mark in (self.bounds[0], *self.edges, self.bounds[1])]
+            names = [f"{low} to {high}" for low, high in itertools.pairwise(marks)]
+        return [*names, "missing"] if self.missing else names
 
     def places(self, axis: Axis) -> NDArray[np.int64]:
         """Return for each part the place of an axis of the same column that it lies in, -1 for none."""

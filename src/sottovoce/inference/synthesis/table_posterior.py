@@ -306,6 +306,19 @@ class TablePosterior:
             columns = {name: self.columns.parts[name].drawn(codes[i], rng) for i, name in enumerate(self.fit.names)}
             yield pd.DataFrame({name: _typed(columns[name], self.columns.parts[name]) for name in names})
 
+    def column_rows(self, name: str, level: float) -> list[dict[str, Any]]:
+        """Return the shares of a column's parts, a row each: part, estimate, low and high."""
+        parts, clique = self.columns.parts[name], (name,)
+        home = next(home for home in (*self._cliques, *self.fit.cliques) if name in home)
+        estimate = self._table(self.fit.means, home, clique)[0]
+        counts = self._evidence.draws(clique, np.arange(parts.size), parts.size)
+        draws = self._table(self._shares, home, clique) if counts is None else counts / self.n
+        low, high = share_interval(draws, level)
+        return [
+            {"part": part, "estimate": float(e), "low": float(min(a, e)), "high": float(max(b, e))}
+            for part, e, a, b in zip(parts.labels, estimate, low, high, strict=True)
+        ]
+
     def errors(self) -> list[dict[str, Any]]:
         """Return for every two columns whether they are kept, and the error of their table as the draws tell it.
 

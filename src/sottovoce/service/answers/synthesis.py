@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,8 @@ from typing import Any
 
 from sottovoce.inference.cells.groups import shown
 from sottovoce.inference.synthesis.table_posterior import TablePosterior
+from sottovoce.privacy.promises import Promise
+from sottovoce.service.answers.synthesis_report import report_page
 
 __all__ = ["RARE", "KnownAnswer", "Synthesis"]
 
@@ -102,7 +105,7 @@ class Synthesis:
     entry, share
         Where the tables were paid for: the entry, and its share of the budget.
     promise
-        What all releases of the data keep together, in words.
+        What all releases of the data keep together.
     """
 
     posterior: TablePosterior
@@ -114,7 +117,7 @@ class Synthesis:
     refused: tuple[tuple[str, str], ...] = ()
     entry: int | None = None
     share: float = 0.0
-    promise: str = ""
+    promise: Promise | None = None
     notes: tuple[str, ...] = field(default=_NOTHING_ELSE)
 
     @property
@@ -175,7 +178,7 @@ class Synthesis:
     def report(self) -> str:
         """Return what was kept, how well, and what the tables are not for, as text."""
         lines = [f"{self.sets} synthetic tables of {self.size:,} rows from {self.dataset}"]
-        lines.append(f"made of entries {', '.join(map(str, self.entries)) or 'none'}; {self._cost()}")
+        lines.append(f"made of entries {', '.join(map(str, self.entries)) or 'none'}; {self.cost_words()}")
         lines.append("relations kept: " + ("; ".join(" × ".join(c) for c in self.posterior.relations) or "none"))
         rows = sorted((row for row in self.kept if row["kept"]), key=lambda row: -row["error"])
         lines += ["error of the shares of two columns together, as the noise and sampling leave it:"] * bool(rows)
@@ -185,8 +188,23 @@ class Synthesis:
         lines += [f"not used: {source}, for {why}" for source, why in self.refused]
         return "\n".join([*lines, *self.notes])
 
-    def _cost(self) -> str:
+    def cost_words(self) -> str:
+        """Return what learning relations cost, in words."""
         return f"{100 * self.share:.3g} % of the budget, entry {self.entry}" if self.entry else "nothing was spent"
+
+    def shares(self, level: float = 0.95) -> list[dict[str, Any]]:
+        """Return each column with the shares of its parts, as estimates and intervals of a level."""
+        return [{"name": name, "rows": self.posterior.column_rows(name, level)} for name in self.columns]
+
+    def to_html(self, path: str | pathlib.Path | None = None) -> str:
+        """Return the report as one page of HTML, written to a file where one is named."""
+        page = report_page(self)
+        if path is not None:
+            pathlib.Path(path).write_text(page, encoding="utf-8")
+        return page
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.report())}</pre>"
 
     def summary(self) -> str:
         """Return the report."""
@@ -194,7 +212,10 @@ class Synthesis:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values; the tables are made anew from what was released."""
-        return self.receipt() | {"kept": [list(c) for c in self.posterior.relations], "pairs": self._pairs()}
+        kept = [list(clique) for clique in self.posterior.relations]
+        refused = [list(item) for item in self.refused]
+        said = {"kept": kept, "pairs": self._pairs(), "refused": refused, "notes": list(self.notes)}
+        return self.receipt() | {"columns": list(self.columns)} | said
 
     def _pairs(self) -> list[dict[str, Any]]:
         return [row | {"error": row["error"] if row["kept"] else None} for row in self.kept]

@@ -12,6 +12,7 @@ from sottovoce.mechanisms.intervals import checked_level
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import mapping, restoring
 from sottovoce.privacy.numbers import shown, whole
+from sottovoce.privacy.promises import Promise
 from sottovoce.service.answers.synthesis import RARE, KnownAnswer, Synthesis
 
 __all__ = ["TablePicture", "check_sets"]
@@ -44,14 +45,14 @@ class TablePicture:
     refused
         Entries that are no part of it, and why.
     promise
-        What all releases of the data keep together, in words.
+        What all releases of the data keep together.
     """
 
     dataset: str
     posterior: TablePosterior
     entries: tuple[int, ...]
     refused: tuple[tuple[str, str], ...] = ()
-    promise: str = ""
+    promise: Promise | None = None
 
     def know(self, question: Question, level: float | str = 0.95) -> KnownAnswer:
         """Return what is known of a share or a count."""
@@ -111,7 +112,7 @@ class TablePicture:
             "released": self.posterior.to_dict(),
             "entries": list(self.entries),
             "refused": [list(item) for item in self.refused],
-            "promise": self.promise,
+            "promise": None if self.promise is None else self.promise.to_dict(),
         }
 
     @classmethod
@@ -122,4 +123,5 @@ class TablePicture:
             posterior = TablePosterior.from_dict(state["released"])
             refused = tuple((str(source), str(why)) for source, why in state["refused"])
             entries = tuple(map(int, state["entries"]))
-            return cls(str(state["dataset"]), posterior, entries, refused, str(state["promise"]))
+            promise = None if state["promise"] is None else Promise.from_dict(state["promise"])
+            return cls(str(state["dataset"]), posterior, entries, refused, promise)

@@ -171,7 +171,7 @@ class ReleasedPicture(PaidVerbs):
         sources = dict.fromkeys(item.source for item in reach.marginals)
         entries = tuple(int(source.removeprefix("entry ")) for source in sources)
         posterior = TablePosterior(reach.columns, n, reach.marginals)
-        picture = TablePicture(self.dataset, posterior, entries, (*refused, *reach.refused), str(self.budget.promise))
+        picture = TablePicture(self.dataset, posterior, entries, (*refused, *reach.refused), self.budget.promise)
         self._pictured = key, picture
         return picture
 

@@ -18,6 +18,7 @@ from sottovoce.faces.server.page.model_page import ModelPage
 from sottovoce.faces.server.page.rendering import Rendering
 from sottovoce.faces.server.page.sessions import Session
 from sottovoce.faces.server.page.sign_in import SignIn
+from sottovoce.faces.server.page.tables_page import TablesPage
 from sottovoce.faces.server.page.verb_forms import level_of, row_of
 from sottovoce.faces.server.page.verb_page import VerbPage
 from sottovoce.faces.server.page.views import gauges
@@ -65,6 +66,7 @@ class _Page:
             ("GET", "/data/{name}/receipts/{entry}", self.receipt),
             *AdminPage(self._service, self._gate, self._rendering, self._head).routes(),
             *MeaningPages(self._service, self._gate, self._rendering, self._head).routes(),
+            *TablesPage(self._service, self._gate, self._rendering, self._head).routes(),
         ]
         routes += [] if self._sign_in is None else self._sign_in.routes()
         return [self._route(method, path, handler) for method, path, handler in routes]
