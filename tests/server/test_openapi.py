@@ -55,6 +55,11 @@ OPERATIONS = [
     ("GET", "/api/v1/datasets/{dataset}/card"),
     ("POST", "/api/v1/datasets/{dataset}/plan"),
     ("POST", "/api/v1/datasets/{dataset}/ask"),
+    ("POST", "/api/v1/datasets/{dataset}/synthesis"),
+    ("GET", "/api/v1/datasets/{dataset}/synthesis"),
+    ("GET", "/api/v1/datasets/{dataset}/synthesis/tables"),
+    ("GET", "/api/v1/datasets/{dataset}/known"),
+    ("GET", "/api/v1/datasets/{dataset}/released"),
 ]
 
 

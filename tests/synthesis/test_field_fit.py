@@ -55,6 +55,27 @@ def test_the_estimate_minimises_the_objective_over_all_tables(law):
     assert np.abs(fit._sums @ fit.means[0] - wanted).max() * n < 0.6  # of noise with a deviation of 12
 
 
+def test_sums_are_kept_where_most_cells_are_rarer_than_the_noise():
+    """Skewed columns and pairs of them, most cells empty: what noise alone would do to one-way tables, and no more."""
+    rng, n, sizes = np.random.default_rng(3), 40_000, dict(zip("abcdef", (16, 9, 30, 6, 3, 20), strict=True))
+    common, codes = rng.normal(size=n), {}
+    for name, size in sizes.items():
+        shares = np.arange(1, size + 1) ** -1.6
+        values = common + rng.normal(size=n)
+        codes[name] = np.searchsorted(np.quantile(values, np.cumsum(shares / shares.sum())[:-1]), values)
+    cliques = [*((name,) for name in sizes), *(tuple(pair) for pair in ("ab", "ac", "cd", "ce", "cf", "bf"))]
+    marginals, truth = [], []
+    for clique in cliques:
+        shape = tuple(sizes[name] for name in clique)
+        counts = np.bincount(np.ravel_multi_index([codes[name] for name in clique], shape), minlength=np.prod(shape))
+        marginals.append(NoisyMarginal.of_table(clique, counts + 100 * rng.standard_normal(counts.size), 1e4))
+        truth.append(counts)
+    fit = FieldFit(sizes, n, tuple(marginals))
+    off = (fit._sums @ fit.means[0] * n - np.concatenate(truth)) / 100
+    assert np.sqrt(np.mean(off[: sum(sizes.values())] ** 2)) < 1.3
+    assert np.sqrt(np.mean(off**2)) < 0.8  # no cell below zero: less than the noise itself
+
+
 def test_draws_are_the_posterior_of_the_linear_model(law):
     """Given tables of all cells, the posterior of counts is Gaussian: GLS on the noise, and sampling beside it."""
     n, rng = 20_000, np.random.default_rng(2)

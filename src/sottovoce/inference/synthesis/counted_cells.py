@@ -109,9 +109,11 @@ class CountedCells:
         fine = posterior.reading.fine
         return posterior.reading.split(posterior.cells)[0] / fine, posterior.noises[0].variance / fine**2
 
-    def marginal(self, counts: Any, variance: float, columns: TableColumns, source: str) -> NoisyMarginal:
-        """Return noisy counts as a marginal."""
+    def marginal(self, counts: Any, variance: Any, columns: TableColumns, source: str) -> NoisyMarginal:
+        """Return noisy counts as a marginal, with the variance of each or of all."""
         place = self.place(columns)
         present = np.unique(place)  # a cell that no record can be in tells nothing but its own noise
         place = np.searchsorted(present, place)
-        return NoisyMarginal(self.clique, place, np.asarray(counts)[present], np.full(present.size, variance), source)
+        counts = np.asarray(counts, dtype=np.float64)
+        variances = np.broadcast_to(np.asarray(variance, dtype=np.float64), counts.shape)
+        return NoisyMarginal(self.clique, place, counts[present], variances[present], source)

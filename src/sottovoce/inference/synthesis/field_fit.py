@@ -5,32 +5,29 @@ All of this is post-processing of releases: no privacy rests on it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import sparse, special
 
 from sottovoce.inference.latent.junction_tree import BucketTree
-from sottovoce.inference.synthesis.batched_lbfgs import Metric, minimise
 from sottovoce.inference.synthesis.consistency import OverlappingTables
 from sottovoce.inference.synthesis.noisy_marginal import NoisyMarginal
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.randomness import seeded_rng
 
 __all__ = ["FieldFit"]
 
-_PRIOR_RECORDS = 1.0
-"""The weight of the entropy beside the likelihood: that of one record drawn from the uniform law."""
-_FIRST, _ROUNDS, _STEPS = 30, 3, 60
-"""Steps with a plain metric, how often a better one is learnt, and steps with it, at most."""
-_LEARNT, _SHRUNK, _DENSE = 20_000, 0.02, 2500
-"""Records that the metric is learnt from, what is added to its diagonal beside each share, and its largest block. They
-decide how long it takes, not what comes out."""
-_CLOSE = 0.05
-"""How near the estimate is come to, in standard deviations of the noise: far less than a posterior's own spread."""
+_SWEEPS = 60
+"""Sweeps through all tables at most."""
+_CLOSE = 0.02
+"""A count that moves by less in a sweep, in standard deviations of its noise, is come to: far less than a posterior's
+own spread."""
+_NEWTON, _EXACT = 100, 1e-12
+"""Newton steps for the total of one table, at most, and how near one it is come to."""
 _HELD = 1 << 24
 """Numbers that are held at once."""
 _LEAST_VARIANCE = 1e-2
@@ -43,10 +40,11 @@ class FieldFit:
 
     With ñ = nQμ + noise of variance σ², the estimate solves
 
-    .. math:: \min_\mu \; \tfrac12 \sum_k (\tilde n_k - n (Q\mu)_k)^2/\sigma_k^2 - \tau H(\mu)
+    .. math:: \min_\mu \; \tfrac12 \sum_k (\tilde n_k - n (Q\mu)_k)^2/\sigma_k^2 - H(\mu)
 
-    over the means μ of one record (McKenna, Sheldon and Miklau 2019; τ one record's entropy), by its smooth dual,
-    θ = Q'λ (Dudík, Phillips and Schapire 2007). Noise alone weighs the counts: sampling is common to all of them.
+    over the means μ of one record (McKenna, Sheldon and Miklau 2019), by its smooth dual, θ = Q'λ (Dudík, Phillips and
+    Schapire 2007), table by table: iterative proportional fitting (Deming and Stephan 1940) with noise. Noise alone
+    weighs the counts, for sampling is common to all of them.
 
     Draws of the posterior are exact where the model is linear and Gaussian: the estimate given the noisy counts with
     noise of their own law and the sampling deviation of n records of the estimate added (perturb and optimise:
@@ -60,6 +58,10 @@ class FieldFit:
         How many records there are.
     marginals
         What was released.
+    close
+        How near the estimate is come to, in standard deviations of the noise.
+    begun
+        The multipliers of a field of the first of the marginals, from which those of all are come to sooner.
 
     Examples
     --------
@@ -72,6 +74,8 @@ class FieldFit:
     sizes: Mapping[str, int]
     n: int
     marginals: tuple[NoisyMarginal, ...]
+    close: float = _CLOSE
+    begun: Floats | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "marginals", tuple(self.marginals))
@@ -154,76 +158,56 @@ class FieldFit:
             result[:, at] = part.reshape(len(seen), -1)
         return result
 
-    @cached_property
-    def _usual(self) -> Floats:
-        """About the curvature of the dual along each count: its share, or the noise where that is more."""
-        return np.clip(self._seen, self._variance**0.5, 1.0) + _PRIOR_RECORDS * self._variance
-
     def potentials(self, duals: Floats) -> Floats:
         """Return the potentials of all cliques' cells, (draws, cells), of multipliers (draws, counts)."""
         return np.asarray(duals @ self._sums)
 
-    def _objective(self, seen: Floats, duals: Floats) -> tuple[Floats, Floats]:
-        mean, log_normalizer = self.tree.marginals(self.potentials(duals))
-        pull = _PRIOR_RECORDS * self._variance * duals
-        value = log_normalizer - (duals * seen).sum(axis=1) + 0.5 * (pull * duals).sum(axis=1)
-        return value, np.asarray(mean @ self._sums.T) - seen + pull
-
-    def _solved(self, seen: Floats, start: Floats, metric: Metric, steps: int) -> Floats:
+    def _solved(self, seen: Floats, start: Floats) -> Floats:
         """Return the multipliers given counts seen, (draws, counts), beginning at `start`."""
         seen = self.agreeing(seen)
-        # A dual that may fall by t leaves a share μ off by about √(2tμ).
-        tolerance = _CLOSE**2 / 2 * float(np.sum(self._variance / self._usual))
         block = max(_HELD // max(self.tree.total_cells, self._seen.size, 1), 1)
+        parts = [slice(k, k + block) for k in range(0, len(seen), block)]
+        return np.concatenate([self._swept(seen[part], start[part]) for part in parts])
 
-        def solved(counts: Floats, begun: Floats) -> Floats:
-            return minimise(lambda x, rows: self._objective(counts[rows], x), begun, metric, steps, tolerance)
+    def _swept(self, seen: Floats, start: Floats) -> Floats:
+        """Return the multipliers by block coordinate ascent: each table in turn is fitted given all others.
 
-        return np.concatenate(
-            [solved(seen[k : k + block], start[k : k + block]) for k in range(0, len(seen), block)],
-        )
+        It is iterative proportional fitting with noise: without any, each turn sets a table's law to what was seen. The
+        small tables come last, so that the sums that are known best are kept wherever the sweeps end.
+        """
+        duals = start.copy()
+        potentials, before = self.potentials(duals), np.full_like(duals, np.inf)
+        after = np.empty_like(duals)
+        for _ in range(_SWEEPS):
+            for at, sums in self._turns:
+                mean = self.tree.marginals(potentials)[0] @ sums.T
+                variance = self._variance[at]
+                after[:, at] = _fitted(np.asarray(mean), seen[:, at], duals[:, at], variance)
+                new = (seen[:, at] - after[:, at]) / variance
+                potentials += (new - duals[:, at]) @ sums
+                duals[:, at] = new
+            if np.all(np.abs(after - before) <= self.close * np.sqrt(self._variance)):
+                break
+            before = after.copy()
+        return duals
+
+    @cached_property
+    def _turns(self) -> list[tuple[slice, sparse.csr_matrix]]:
+        """The counts of each table and which cells they are of, the largest table first."""
+        ends = np.cumsum([0, *(item.counts.size for item in self.marginals)]).tolist()
+        spans = [slice(first, last) for first, last in itertools.pairwise(ends)]
+        order = sorted(spans, key=lambda at: (at.start - at.stop, -at.start))
+        return [(at, self._sums[at]) for at in order]
 
     @cached_property
     def duals(self) -> Floats:
         """The multipliers of the estimate, (1, counts)."""
         if not self._seen.size:
             return np.zeros((1, 0))
-        duals = self._solved(self._seen[None], np.zeros((1, self._seen.size)), lambda g: g / self._usual, _FIRST)
-        for _ in range(_ROUNDS):
-            duals = self._solved(self._seen[None], duals, self._metric_at(duals), _STEPS)
-        return duals
-
-    def _metric_at(self, duals: Floats) -> Metric:
-        """Return what multiplies with the inverse of the dual's curvature, Cov(Qf) + τσ², learnt from records drawn."""
-        potentials = self.potentials(duals)
-        codes = self.tree.sample(potentials[0], _LEARNT, seeded_rng(0))
-        starts = np.cumsum([0, *(int(np.prod(shape)) for shape in self.tree.shapes)])
-        cells = [
-            first + np.ravel_multi_index([codes[v] for v in clique], shape)
-            for first, clique, shape in zip(starts[:-1], self.tree.cliques, self.tree.shapes, strict=True)
-        ]
-        rows = np.tile(np.arange(_LEARNT), len(cells))
-        shown = sparse.csr_matrix((np.ones(rows.size), (rows, np.concatenate(cells))), (_LEARNT, starts[-1]))
-        counted = shown @ self._sums.T
-        mean = np.asarray(self._sums @ self.tree.marginals(potentials)[0][0])
-        diagonal = _PRIOR_RECORDS * self._variance + _SHRUNK * mean
-        size = self._seen.size
-        blocks = [np.arange(size)] if size <= _DENSE else np.array_split(np.arange(size), -(-size // _DENSE))
-        factors = []
-        for at in blocks:
-            part = counted[:, at]
-            seen = np.asarray(part.mean(axis=0)).ravel()
-            covariance = (part.T @ part).toarray() / _LEARNT - np.outer(seen, seen)
-            covariance[np.diag_indices(at.size)] += diagonal[at]
-            factors.append((at, linalg.cho_factor(covariance)))
-
-        def metric(gradient: Floats) -> Floats:
-            result = np.empty_like(gradient)
-            for at, factor in factors:
-                result[:, at] = linalg.cho_solve(factor, gradient[:, at].T).T
-            return result
-
-        return metric
+        duals = np.zeros((1, self._seen.size))
+        if self.begun is not None:
+            duals[:, : self.begun.size] = self.begun
+        return self._solved(self._seen[None], duals)
 
     @cached_property
     def means(self) -> Floats:
@@ -237,6 +221,30 @@ class FieldFit:
         noise = np.sqrt(self._variance) * rng.standard_normal((count, self._seen.size))
         records = self.tree.sample_counts(self.potentials(self.duals)[0], self.n, count, rng)
         seen = self._seen + noise + (records / self.n - self.means) @ self._sums.T
-        return self.potentials(
-            self._solved(seen, np.repeat(self.duals, count, axis=0), self._metric_at(self.duals), _STEPS)
-        )
+        return self.potentials(self._solved(seen, np.repeat(self.duals, count, axis=0)))
+
+
+def _fitted(mean: Floats, seen: Floats, duals: Floats, variance: Floats) -> Floats:
+    r"""Return the shares of one table's cells given all others, (draws, counts).
+
+    They solve :math:`p_k = m_k \exp((\tilde p_k - p_k)/\sigma_k^2 - \lambda_k - c)` with `c` such that all shares are
+    one in total; each is a Wright omega function (Corless and Jeffrey 2002), and `c` is come to by Newton's method.
+
+    >>> _fitted(np.array([[0.5, 0.5]]), np.array([[0.9, 0.1]]), np.zeros((1, 2)), np.array([1e-6, 1e-6])).round(3).tolist()
+    [[0.9, 0.1]]
+    """
+    beside = np.maximum(1 - mean.sum(axis=1), 0.0)
+    beside[beside < _EXACT] = 0.0
+    base = np.log(np.maximum(mean, np.finfo(float).tiny)) + seen / variance - duals - np.log(variance)
+    logs = np.where(beside > 0, np.log(np.where(beside > 0, beside, 1.0)), -np.inf)
+    shift = np.maximum(base.max(axis=1), logs)  # the total is below one or not far above
+    for _ in range(_NEWTON):
+        omega = special.wrightomega(base - shift[:, None])
+        shares, others = variance * omega, np.exp(logs - shift)
+        total = shares.sum(axis=1) + others
+        if np.all(np.abs(total - 1) < _EXACT):
+            break
+        slope = (shares / (1 + omega)).sum(axis=1) + others
+        # The total is convex in c: from below the root no step goes past it. What is beside is no more than one there.
+        shift = np.maximum(shift + np.where(total < 1, np.log(total) * total, total - 1) / slope, logs)
+    return np.asarray(shares)

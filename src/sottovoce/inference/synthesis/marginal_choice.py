@@ -214,6 +214,7 @@ class _Rounds:
         self.cliques: list[tuple[str, ...]] = []
         self.counts: list[Any] = []
         self.scales: list[float] = []
+        self.begun: Floats | None = None
         each = self.rho / (_ROUNDS * len(mechanism.columns))
         self.sigma, self.window = _sigma(_NOISE_SHARE * each), _window((1 - _NOISE_SHARE) * each)
 
@@ -235,7 +236,10 @@ class _Rounds:
         sizes = self.mechanism.system.table.sizes
         released = zip(self.cliques, self.counts, self.scales, strict=True)
         marginals = [NoisyMarginal.of_table(clique, counts, scale**2) for clique, counts, scale in released]
-        return FieldFit(sizes, self.mechanism.n, (*self.mechanism.start, *marginals))
+        known = (*self.mechanism.start, *marginals)
+        fit = FieldFit(sizes, self.mechanism.n, known, begun=self.begun)
+        self.begun = fit.duals
+        return fit
 
     def expected(self, fit: FieldFit) -> dict[tuple[str, ...], Any]:
         """Return what the picture expects of every two columns, in whole parts of a record."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -20,6 +20,8 @@ from sottovoce.records.facts.cells import Axis
 
 __all__ = ["CUT", "ColumnParts", "TableColumns"]
 
+Within = Callable[[Floats, Floats, Floats], Floats]
+"""Values between two ends, at chances between 0 and 1."""
 CUT = (Category, Flag, Number, Count)
 """The kinds of columns that are cut into parts."""
 
@@ -88,16 +90,22 @@ class ColumnParts:
             inside = np.searchsorted(inner, [-math.inf, *self.edges], side="right").tolist()
         return np.array([*inside, *([axis.other] if self.missing else [])], dtype=np.int64)
 
-    def drawn(self, codes: NDArray[np.int64], rng: np.random.Generator) -> Any:
-        """Return values of parts, numbers evenly within theirs; None where they are missing."""
+    def drawn(self, codes: NDArray[np.int64], rng: np.random.Generator, within: Within | None = None) -> Any:
+        """Return values of parts, None where they are missing; numbers as `within` says, or evenly within theirs."""
         if self.values:
             return np.array([*self.values, *([None] if self.missing else [])], dtype=object)[codes]
         assert self.bounds is not None
         low = np.clip([low for low, _ in self.ends], *self.bounds)
         high = np.clip([high for _, high in self.ends], *self.bounds)
         inside = np.minimum(codes, len(low) - 1)
-        if self.counts:
-            numbers: Any = rng.integers(np.ceil(low)[inside], np.floor(high)[inside], endpoint=True).astype(np.float64)
+        if within is not None:
+            ends = [*self.edges, self.bounds[1] + self.counts]
+            step = 0.5 * self.counts  # of whole numbers, edges are halfway between two
+            starts = np.array([self.bounds[0], *self.edges])
+            numbers: Any = within(starts[inside] - step, np.array(ends)[inside] - step, rng.random(codes.size))
+            numbers = np.clip(np.rint(numbers) if self.counts else numbers, low[inside], high[inside])
+        elif self.counts:
+            numbers = rng.integers(np.ceil(low)[inside], np.floor(high)[inside], endpoint=True).astype(np.float64)
         else:
             numbers = rng.uniform(low[inside], high[inside])
         return np.where(codes == len(low), np.nan, numbers) if self.missing else numbers

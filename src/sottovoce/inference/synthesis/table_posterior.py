@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
 
@@ -19,7 +20,8 @@ from sottovoce.inference.synthesis.counted_cells import CountedCells
 from sottovoce.inference.synthesis.field_fit import FieldFit
 from sottovoce.inference.synthesis.linear_evidence import LinearEvidence, non_negative_interval, share_interval
 from sottovoce.inference.synthesis.noisy_marginal import NoisyMarginal
-from sottovoce.inference.synthesis.table_columns import TableColumns
+from sottovoce.inference.synthesis.searched_columns import WithinCells
+from sottovoce.inference.synthesis.table_columns import TableColumns, Within
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import mapping, restoring
 from sottovoce.privacy.numbers import Floats
@@ -39,8 +41,8 @@ _SPANNED = 2048
 """Of cliques up to so many cells it is worked out what their coarser counts determine."""
 _EXACT = 1e-6
 
-Released = tuple[str, CountedCells, Any, float]
-"""Where noisy counts come from, what they count, the counts, those of no cell last, and the variance of their noise."""
+Released = tuple[str, CountedCells, Any, Any]
+"""Where noisy counts come from, what they count, the counts, that of no cell last, and the variance of each or all."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,8 @@ class TablePosterior:
         How many records there are.
     marginals
         What was released.
+    within
+        How values lie within the parts of columns of numbers, where searches for quantiles told.
 
     Examples
     --------
@@ -108,6 +112,7 @@ class TablePosterior:
     columns: TableColumns
     n: int
     marginals: tuple[NoisyMarginal, ...]
+    within: Mapping[str, WithinCells] = field(default_factory=dict)
 
     @cached_property
     def fit(self) -> FieldFit:
@@ -117,7 +122,8 @@ class TablePosterior:
     @cached_property
     def digest(self) -> str:
         """A hash of all that it rests on: draws are a function of what was released, wherever they are made."""
-        seen = hashlib.sha256(json.dumps([self.columns.to_dict(), self.n], sort_keys=True).encode())
+        known = [self.columns.to_dict(), self.n, *([self._within_dict()] if self.within else [])]
+        seen = hashlib.sha256(json.dumps(known, sort_keys=True).encode())
         for item in self.marginals:
             seen.update(json.dumps(item.clique).encode())
             for part in (item.place, item.counts, item.variance):
@@ -127,7 +133,11 @@ class TablePosterior:
     def to_dict(self) -> dict[str, Any]:
         """Return the columns and what was released, as plain values; `from_dict` reads them back."""
         marginals = [item.to_dict() for item in self.marginals]
-        return {"columns": self.columns.to_dict(), "n": self.n, "marginals": marginals}
+        known = {"columns": self.columns.to_dict(), "n": self.n, "marginals": marginals}
+        return known | {"within": self._within_dict()}
+
+    def _within_dict(self) -> dict[str, Any]:
+        return {name: item.to_dict() for name, item in self.within.items()}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
@@ -135,7 +145,8 @@ class TablePosterior:
         state = mapping("a posterior of a table", state)
         with restoring("a posterior of a table"):
             marginals = tuple(map(NoisyMarginal.from_dict, state["marginals"]))
-            return cls(TableColumns.from_dict(state["columns"]), int(state["n"]), marginals)
+            within = {name: WithinCells.from_dict(item) for name, item in state["within"].items()}
+            return cls(TableColumns.from_dict(state["columns"]), int(state["n"]), marginals, within)
 
     def _seed(self, purpose: str) -> int:
         return int(hashlib.sha256(f"{self.digest} {purpose}".encode()).hexdigest()[:16], 16)
@@ -301,10 +312,17 @@ class TablePosterior:
         import pandas as pd  # noqa: PLC0415 - an extra
 
         rng = self._rng(f"{sets} tables of {size}")
-        for potentials in self.fit.draws(sets, rng):
+        for draw, potentials in enumerate(self.fit.draws(sets, rng)):
             codes = self.fit.tree.sample(potentials, size, rng)
-            columns = {name: self.columns.parts[name].drawn(codes[i], rng) for i, name in enumerate(self.fit.names)}
+            columns = {
+                name: self.columns.parts[name].drawn(codes[i], rng, self._within(name, draw))
+                for i, name in enumerate(self.fit.names)
+            }
             yield pd.DataFrame({name: _typed(columns[name], self.columns.parts[name]) for name in names})
+
+    def _within(self, name: str, draw: int) -> Within | None:
+        known = self.within.get(name)
+        return None if known is None else functools.partial(known.values, draw)
 
     def column_rows(self, name: str, level: float) -> list[dict[str, Any]]:
         """Return the shares of a column's parts, a row each: part, estimate, low and high."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sottovoce.inference.cells.cells_posterior import CellsPosterior
+from sottovoce.inference.cells.quantile_posterior import QuantilePosterior
 from sottovoce.inference.cells.questions import Question
 from sottovoce.inference.synthesis.counted_cells import CountedCells
 from sottovoce.inference.synthesis.marginal_choice import MarginalChoice
+from sottovoce.inference.synthesis.searched_columns import WithinCells, searched_counts
 from sottovoce.inference.synthesis.table_columns import CUT, TableColumns
 from sottovoce.inference.synthesis.table_marginals import NoisyMarginals, TableMarginals
 from sottovoce.inference.synthesis.table_posterior import Released, TablePosterior, within_reach
@@ -22,11 +25,13 @@ from sottovoce.service.answers.budget_account import Spend
 from sottovoce.service.answers.paid_verbs import PaidVerbs
 from sottovoce.service.answers.synthesis import KnownAnswer, Synthesis
 from sottovoce.service.answers.table_picture import TablePicture, check_sets
-from sottovoce.service.ledger import Budget
+from sottovoce.service.ledger import Budget, Entry
 from sottovoce.service.ledger.charging import price
 
 __all__ = ["BINS", "ReleasedPicture"]
 
+_WITHIN_DRAWS = 50
+"""Draws of how values lie within the parts of a column."""
 BINS = 16
 """Into how many parts numbers are cut to be learnt, unless it is said."""
 
@@ -138,7 +143,9 @@ class ReleasedPicture(PaidVerbs):
         released = self._released([], part, None if asked is None else asked.id - 1)
         before = [item for item in released if set(item[1].clique) <= set(names)]
         reach = within_reach(TableColumns.even(chosen, whole("bins", bins, 2)), before)
-        return MarginalChoice.calibrate(TableMarginals(reach.columns), n, self.share(spend, part), reach.marginals)
+        promise = self.share(spend, part)
+        promise = promise.under(replace(promise.relation, unit="record"))  # it is shown one record a person
+        return MarginalChoice.calibrate(TableMarginals(reach.columns), n, promise, reach.marginals)
 
     def _counted_n(self) -> int:
         if self.n is None:
@@ -148,8 +155,6 @@ class ReleasedPicture(PaidVerbs):
     def _facts_of_rows(self) -> Facts:
         if self.facts is None:
             raise InvalidValue("what was released is put together by the facts: Curator(data, facts=..., ...)")
-        if self.facts.person is not None:
-            raise InvalidValue("of persons with several rows no table is put together; it is of rows alone")
         return self.facts
 
     def picture(self, part: Budget | None = None, last: int | None = None) -> TablePicture:
@@ -162,7 +167,9 @@ class ReleasedPicture(PaidVerbs):
         key = (tuple(item[0] for item in released), self._stamp)
         if self._pictured is not None and self._pictured[0] == key:
             return self._pictured[1]
-        reach = within_reach(TableColumns(facts, {}), released)
+        names = [*facts, *(name for _, counted, _, _ in released for name in counted.clique)]  # derived ones, too
+        known = Facts({name: facts[name] for name in dict.fromkeys(names) if isinstance(facts[name], CUT)})
+        reach = within_reach(TableColumns(known, {}), released)
         if not reach.marginals:
             raise InvalidValue(
                 "nothing that was released counts records of these data as they are now; ask for proportions or "
@@ -170,38 +177,60 @@ class ReleasedPicture(PaidVerbs):
             )
         sources = dict.fromkeys(item.source for item in reach.marginals)
         entries = tuple(int(source.removeprefix("entry ")) for source in sources)
-        posterior = TablePosterior(reach.columns, n, reach.marginals)
+        within = {name: item for name, item in self._searched(part, last).items() if name in reach.columns.edges}
+        posterior = TablePosterior(reach.columns, n, reach.marginals, within)
         picture = TablePicture(self.dataset, posterior, entries, (*refused, *reach.refused), self.budget.promise)
         self._pictured = key, picture
         return picture
+
+    def _usable(self, part: Budget | None, last: int | None) -> Iterator[tuple[Entry, Any]]:
+        """Yield the entries that were answered, and what was released: of a part alone, or up to an entry."""
+        for entry in self.history():
+            if entry.release is None or (last is not None and entry.id > last):
+                continue
+            if part is None or entry.budget == part.id:  # what others paid for is theirs to know
+                yield entry, Release.from_json(entry.release).value
+
+    def _searched(self, part: Budget | None, last: int | None) -> dict[str, WithinCells]:
+        """Return how values of columns lie, by the last search for quantiles of all records."""
+        return {
+            value.question.columns_asked[0]: WithinCells.of(value, _WITHIN_DRAWS)
+            for entry, value in self._usable(part, last)
+            if isinstance(value, QuantilePosterior) and self._why_not(entry, value) is None
+            if value.question.where is None and value.question.groups.size == 1 and value.question.facts.person is None
+        }
+
+    def _why_not(self, entry: Entry, value: Any) -> str | None:
+        """Return why a release is no part of the picture of the data as they are now; None where it may be."""
+        if not isinstance(value, CellsPosterior | NoisyMarginals | QuantilePosterior):
+            return "it is no table of counts"
+        if entry.request.get("data") != self._stamp or value.n != self.n:
+            return "it is about another version of the data"
+        facts = value.table.facts if isinstance(value, NoisyMarginals) else value.question.facts
+        if self.facts is None or any(name not in self.facts or self.facts[name] != facts[name] for name in facts):
+            return "its columns had other facts"
+        return None
 
     def _released(
         self, refused: list[tuple[str, str]], part: Budget | None = None, last: int | None = None
     ) -> list[Released]:
         result: list[Released] = []
-        for entry in self.history():
-            if entry.release is None or (last is not None and entry.id > last):
-                continue
-            if part is not None and entry.budget != part.id:
-                continue  # what others paid for is theirs to know
-            source = f"entry {entry.id}"
-            value = Release.from_json(entry.release).value
-            if not isinstance(value, CellsPosterior | NoisyMarginals):
-                refused.append((source, "it is no table of counts"))
-                continue
-            facts = value.question.facts if isinstance(value, CellsPosterior) else value.table.facts
-            if entry.request.get("data") != self._stamp or value.n != self.n:
-                refused.append((source, "it is about another version of the data"))
-            elif entry.periods is not None:
-                refused.append((source, "it is about some periods of the data"))
-            elif self.facts is None or facts != self.facts.about(list(facts)):
-                refused.append((source, "its columns had other facts"))
+        for entry, value in self._usable(part, last):
+            source, why = f"entry {entry.id}", self._why_not(entry, value)
+            if why is not None:
+                refused.append((source, why))
             elif isinstance(value, NoisyMarginals):
                 result += [(source, *item) for item in value.counted()]
             else:
                 try:
-                    counted = CountedCells.of(value.question)
-                    result.append((source, counted, *counted.seen(value)))
+                    result.append((source, *_counted(value)))
                 except InvalidValue as error:
                     refused.append((source, str(error)))
         return result
+
+
+def _counted(value: CellsPosterior | QuantilePosterior) -> tuple[CountedCells, Any, Any]:
+    if isinstance(value, QuantilePosterior):
+        return searched_counts(value)
+    counted = CountedCells.of(value.question)
+    return counted, *counted.seen(value)
