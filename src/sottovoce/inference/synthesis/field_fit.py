@@ -230,7 +230,8 @@ def _fitted(mean: Floats, seen: Floats, duals: Floats, variance: Floats) -> Floa
     They solve :math:`p_k = m_k \exp((\tilde p_k - p_k)/\sigma_k^2 - \lambda_k - c)` with `c` such that all shares are
     one in total; each is a Wright omega function (Corless and Jeffrey 2002), and `c` is come to by Newton's method.
 
-    >>> _fitted(np.array([[0.5, 0.5]]), np.array([[0.9, 0.1]]), np.zeros((1, 2)), np.array([1e-6, 1e-6])).round(3).tolist()
+    >>> even, seen, variance = np.array([[0.5, 0.5]]), np.array([[0.9, 0.1]]), np.array([1e-6, 1e-6])
+    >>> _fitted(even, seen, np.zeros((1, 2)), variance).round(3).tolist()
     [[0.9, 0.1]]
     """
     beside = np.maximum(1 - mean.sum(axis=1), 0.0)

@@ -37,6 +37,8 @@ _ROUNDS, _NOISE_SHARE = 16, Fraction(9, 10)
 """Rounds a column that the first noise would last for, and what of each is paid for noise (McKenna et al. 2022, §4)."""
 _GRID = 1024
 """Expected counts are whole numbers of this part of a record, so that scores are exact."""
+_SCORE_MOVES, _COUNT_SQUARES = 2, 2
+"""One record replaced moves a score by 2, and a margin's counts by 1 in two places: squares of 2 in all."""
 _MOST_RECORDS = 2**40
 """Of more records scores would not fit into 64 bits."""
 _WIDEST = 2**18
@@ -226,7 +228,7 @@ class _Rounds:
 
     def measure(self, clique: tuple[str, ...]) -> None:
         """Release a margin."""
-        self.pay(1 / Fraction(self.sigma) ** 2)
+        self.pay(_noise_cost(self.sigma))
         self.cliques.append(clique)
         self.counts.append(IntegerNoise("gaussian", self.sigma).add(self.tables[clique], self.rng))
         self.scales.append(self.sigma)
@@ -266,15 +268,15 @@ class _Rounds:
         fit = self.fitted()
         expected = self.expected(fit)
         while True:
-            cost = 1 / Fraction(self.sigma) ** 2 + Fraction(self.window) ** 2 / 8
+            cost = _noise_cost(self.sigma) + _choice_cost(self.window)
             remaining = self.rho - self.spent
             last = remaining < 2 * cost
             if last:
                 self.sigma, self.window = _sigma(_NOISE_SHARE * remaining), _window((1 - _NOISE_SHARE) * remaining)
             fits = self.within(fit)
-            self.pay(Fraction(self.window) ** 2 / 8)
+            self.pay(_choice_cost(self.window))
             scores = self.mechanism.scores(self.tables, expected, fits, self.sigma)
-            slope = Fraction(self.window) / (2 * 2 * _GRID)
+            slope = Fraction(self.window) / (2 * _SCORE_MOVES * _GRID)
             clique = fits[choose([slope * score for score in scores], self.rng)]
             self.measure(clique)
             if last:
@@ -287,9 +289,19 @@ class _Rounds:
             yield
 
 
+def _noise_cost(sigma: float) -> Fraction:
+    """Return ρ of Gaussian noise on a margin."""
+    return Fraction(_COUNT_SQUARES) / (2 * Fraction(sigma) ** 2)
+
+
+def _choice_cost(window: float) -> Fraction:
+    """Return ρ of a choice whose privacy loss lies in a window."""
+    return Fraction(window) ** 2 / 8
+
+
 def _sigma(rho: Fraction) -> float:
     """Return a scale of noise on a margin that costs no more."""
-    return math.nextafter(1 / math.sqrt(rho), math.inf) * (1 + 2**-40)
+    return math.nextafter(math.sqrt(_COUNT_SQUARES / (2 * rho)), math.inf) * (1 + 2**-40)
 
 
 def _window(rho: Fraction) -> float:
