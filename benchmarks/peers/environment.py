@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PINS: dict[str, tuple[str, ...]] = {
     # Later releases of scikit-learn divide the loss by n, and diffprivlib would then add n times too much noise.
     "diffprivlib": ("diffprivlib==0.6.5", "scikit-learn==1.3.2", "numpy==1.26.4", "scipy==1.11.4", "pandas==2.1.4"),
+    "mbi": ("mbi==2.0.0", "jax==0.10.2", "numpy==2.4.6", "scipy==1.17.1", "pandas==3.1.1", "networkx==3.6.1"),
     "autodp": ("autodp==0.2.3.1", "numpy==2.4.6", "scipy==1.17.1", "matplotlib==3.11.2", "absl-py==2.5.1"),
 }
 

@@ -3,9 +3,14 @@
 import types
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import sottovoce as sv
+from sottovoce.inference.synthesis.fitted_coefficients import coefficients
 from sottovoce.privacy.errors import InvalidValue
 
 
@@ -45,8 +50,53 @@ def test_results_of_others_are_read_by_what_they_have():
     result = sv.combine(results)
     assert result.names == ("x", "z")
     assert [row["term"] for row in result.rows] == ["x", "z"]
-    with pytest.raises(InvalidValue, match="scikit-learn tells no variance"):
+    with pytest.raises(InvalidValue, match="give the estimator itself"):
         sv.combine([object(), object()])
+
+
+class Drawn:
+    """Tables as a synthesis has them, of which every two columns are kept and no three."""
+
+    columns, size, n = ("x", "w", "y"), 3000, 3000
+
+    def __init__(self):
+        self.tables = []
+        for seed in range(3):
+            rng = np.random.default_rng(seed)
+            x, w = rng.normal(size=3000), rng.normal(size=3000)
+            y = rng.random(3000) < 1 / (1 + np.exp(-(0.5 + x - w)))
+            self.tables.append(pd.DataFrame({"x": x, "w": w, "y": pd.array(y, dtype="boolean")}))
+            self.tables[-1].loc[:9, "x"] = np.nan
+
+    def check_relation(self, names):
+        if "z" in names:
+            raise InvalidValue("there is no column 'z' here")
+
+    def kept_together(self, names):
+        return len(names) < 3
+
+
+def test_an_estimator_is_fitted_to_every_table_with_the_variance_of_its_information():
+    """A jackknife beside the inverse Fisher information of a logistic regression."""
+    model = make_pipeline(StandardScaler(with_std=False), LogisticRegression(C=1e9))
+    drawn = Drawn()
+    result = sv.combine(model, drawn, label="y")
+    assert result.names == ("intercept", "x", "w")
+    assert result.estimate == pytest.approx([0.5, 1, -1], abs=0.1)
+    assert "not released together" in result.summary()
+    ratios = []
+    for table in drawn.tables:
+        known, variance = coefficients(LogisticRegression(C=1e9), table, "y")
+        rows = table.dropna()
+        X = np.column_stack([np.ones(len(rows)), rows["x"], rows["w"]])
+        p = 1 / (1 + np.exp(-X @ np.array(list(known.values()))))
+        information = np.linalg.inv((X * (p * (1 - p))[:, None]).T @ X)
+        ratios.append(np.array(list(variance.values())) / np.diag(information))
+    assert np.mean(ratios) == pytest.approx(1, abs=0.35)  # nine variances of 19 degrees of freedom, near each other
+    with pytest.raises(InvalidValue, match="no column 'z'"):
+        sv.combine(model, drawn, uses=["x", "z"], label="y")
+    with pytest.raises(InvalidValue, match="tables and a label"):
+        sv.combine(model, drawn)
 
 
 def test_what_makes_no_sense_is_refused():

@@ -9,8 +9,10 @@ import pytest
 import sottovoce as sv
 from sottovoce.inference.cells.questions import Question
 from sottovoce.inference.synthesis.counted_cells import CountedCells
+from sottovoce.inference.synthesis.searched_columns import WithinCells
 from sottovoce.inference.synthesis.table_columns import TableColumns
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.service.answers.table_picture import TablePicture
 
 FACTS = sv.Facts(
     ward=sv.Category(["A", "B", "C"]), age=sv.Number(18, 110), smoker=sv.Flag(), ill=sv.Flag(), visits=sv.Count(9)
@@ -111,7 +113,9 @@ def test_tables_are_marked_and_the_same_whenever_they_are_drawn(curator, tmp_pat
 
     assert json.loads(parquet.read_schema(first).metadata[b"sottovoce"])["dataset"] == "people"
     assert "not kept: ward × ill" in made.report()
-    assert "not used: entry" in made.report()
+    page = made.to_html(tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == page
+    assert "What they are not for" in page and "ward × ill" in page and "approx:2,1e-06" in page
     assert made.to_dict()["synthetic"] is True
 
 
@@ -149,3 +153,72 @@ def test_nothing_is_known_before_anything_was_asked(tmp_path):
         pytest.raises(InvalidValue, match="ask for proportions or counts first"),
     ):
         curator.synthesize()
+
+
+def test_numbers_lie_within_their_parts_as_a_search_for_quantiles_told(tmp_path):
+    rng = np.random.default_rng(4)
+    data = pd.DataFrame({"wait": rng.exponential(10, 5000), "ill": rng.random(5000) < 0.4})
+    facts = sv.Facts(wait=sv.Number(0, 1000), ill=sv.Flag())
+    with sv.Curator(data, tmp_path / "x.ledger", sv.ApproxDP(4, 1e-6), facts=facts, dataset="waits") as curator:
+        curator.counts(["ill"], spend=0.1)
+        curator.quantiles("wait", [0.25, 0.5, 0.75], spend=0.4)
+        z = curator.synthesize(sets=5, size=4000)
+        assert set(z.columns) == {"wait", "ill"}
+        for p in (0.25, 0.5, 0.75):
+            drawn = np.mean([table["wait"].quantile(p) for table in z.tables])
+            assert drawn == pytest.approx(10 * -np.log(1 - p), rel=0.1)  # even within bounds, it would be 250 and more
+        again = TablePicture.from_dict(json.loads(json.dumps(curator.picture().to_dict())))
+        assert again.synthesis(sets=5, size=4000).tables[3].equals(z.tables[3])
+
+
+def test_values_follow_the_curve_between_two_ends():
+    within = WithinCells(np.array([0.0, 1.0, 3.0, 9.0]), np.array([[0.0, 0.5, 0.5, 1.0]]))
+    ends = np.zeros(3), np.full(3, 9.0)
+    assert within.values(0, *ends, np.array([0.2, 0.499999, 0.8])) == pytest.approx([0.4, 1, 6.6], abs=1e-3)
+    empty = within.values(0, np.array([1.5]), np.array([2.5]), np.array([0.25]))
+    assert empty.tolist() == [1.75]
+
+
+def test_days_are_in_tables_by_the_column_that_was_asked_of_them(tmp_path):
+    rng = np.random.default_rng(5)
+    days = pd.to_datetime("2024-01-01") + pd.to_timedelta(rng.integers(0, 366, 3000), unit="D")
+    data = pd.DataFrame({"admitted": days.date, "ill": rng.random(3000) < np.where(days.month > 6, 0.6, 0.2)})
+    facts = sv.Facts(admitted=sv.Day("2024-01-01", "2024-12-31"), ill=sv.Flag())
+    with sv.Curator(data, tmp_path / "x.ledger", sv.ApproxDP(4, 1e-6), facts=facts, dataset="stays") as curator:
+        curator.proportion("ill", by="month(admitted)", spend=0.3)
+        rows = curator.know("share of ill by month(admitted)").rows
+        assert [row["month(admitted)"] for row in rows] == list(range(1, 13))
+        table = curator.synthesize(sets=2, size=6000).tables[0]
+        late = table["month(admitted)"] > 6
+        assert table.loc[late, "ill"].mean() > table.loc[~late, "ill"].mean() + 0.2
+        curator.synthesize(["month(admitted)", "ill"], spend=0.2, sets=2)
+
+
+def test_persons_are_learnt_as_one_record_each(tmp_path):
+    rng = np.random.default_rng(6)
+    who = np.repeat(np.arange(900), 2)
+    data = pd.DataFrame({"who": who.astype(str), "ill": np.repeat(rng.random(900) < 0.3, 2), "age": 40.0})
+    facts = sv.Facts(who=sv.Person(), ill=sv.Flag(missing=False), age=sv.Number(0, 100))
+    with sv.Curator(data, tmp_path / "x.ledger", sv.ApproxDP(4, 1e-6), facts=facts, dataset="visits") as curator:
+        curator.proportion("ill", spend=0.1)
+        with pytest.raises(InvalidValue, match="nothing that was released"):
+            curator.synthesize()
+        z = curator.synthesize(["ill", "age"], spend=0.5, sets=2, bins=4)
+        assert z.size == z.n == 900
+        assert z.tables[0]["ill"].mean() == pytest.approx(0.3, abs=0.06)
+        assert "its records are persons" in z.report()
+
+
+def test_a_part_knows_what_was_paid_from_it_alone(tmp_path):
+    rng = np.random.default_rng(7)
+    data = pd.DataFrame({"ill": rng.random(900) < 0.3, "ward": rng.choice(["A", "B"], 900)})
+    facts = sv.Facts(ill=sv.Flag(), ward=sv.Category(["A", "B"]))
+    with sv.Curator(data, tmp_path / "x.ledger", sv.ApproxDP(4, 1e-6), facts=facts, dataset="d") as curator:
+        mine = curator.open_part("mine", sv.ApproxDP(1, 1e-7))
+        curator.counts(["ill", "ward"], spend=0.2)
+        with pytest.raises(InvalidValue, match="nothing that was released"):
+            curator.know("share of ill", part=mine)
+        curator.counts(["ill"], spend=0.3, part=mine)
+        assert curator.know("share of ill", part=mine).rows
+        with pytest.raises(InvalidValue, match="keeps ward × ill"):
+            curator.know("share of ill by ward", part=mine)

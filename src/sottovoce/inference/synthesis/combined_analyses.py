@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
+from sottovoce.inference.synthesis.fitted_coefficients import coefficients
 from sottovoce.mechanisms.intervals import checked_level
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 
 __all__ = ["Combined", "combine"]
+
+
+_BY_TWOS = "{} were not released together: what three of them have in common is taken from what two have"
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +42,8 @@ class Combined:
         Of the intervals.
     floored
         Where sampling alone is what the variance was set to.
+    notes
+        What one must know to read them.
     """
 
     names: tuple[str, ...]
@@ -46,6 +52,7 @@ class Combined:
     df: Floats
     level: float
     floored: Any
+    notes: tuple[str, ...] = ()
 
     @property
     def se(self) -> Floats:
@@ -76,11 +83,11 @@ class Combined:
     def summary(self) -> str:
         """Return the estimates as text."""
         lines = [f"{r['term']}: {r['estimate']:.4g} ({r['low']:.4g} to {r['high']:.4g})" for r in self.rows]
-        return "\n".join([*lines, f"{100 * self.level:g} % intervals, privacy noise included"])
+        return "\n".join([*lines, f"{100 * self.level:g} % intervals, privacy noise included", *self.notes])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimates as plain values."""
-        return {"level": self.level, "rows": self.rows}
+        return {"level": self.level, "rows": self.rows, "notes": list(self.notes)}
 
 
 def combine(
@@ -88,6 +95,7 @@ def combine(
     synthetic: Any = None,
     *,
     uses: Sequence[str] | None = None,
+    label: str | None = None,
     level: float | str = 0.95,
 ) -> Combined:
     """Return one analysis of several synthetic tables, with honest standard errors.
@@ -97,12 +105,16 @@ def combine(
     analyses
         What each table gave: pairs of an estimate and its variance (numbers, arrays, or mappings by name), or results
         with ``params`` and ``bse`` (statsmodels) or ``params_`` and ``standard_errors_`` (lifelines); or a function of
-        a table that returns such, which is called on every table of `synthetic`.
+        a table that returns such, which is called on every table of `synthetic`; or an estimator of scikit-learn with
+        ``coef_``, or a pipeline that ends in one: it is fitted to every table, and its variance is that of a jackknife
+        by groups of rows.
     synthetic
         What `Curator.synthesize` returned. With it an analysis that uses relations which no release kept is refused.
     uses
         The columns that the analysis relates. A function is shown these alone; of a result of statsmodels that was
         made by names they are known.
+    label
+        Of an estimator, the column that it explains by the others.
     level
         Of the intervals.
 
@@ -112,19 +124,26 @@ def combine(
     >>> combine(pairs).summary().splitlines()[0]
     'estimate: 0.494 (0.3494 to 0.6386)'
     """
-    wanted = checked_level(level)
-    if callable(analyses):
+    wanted, columns = checked_level(level), None if uses is None else list(uses)
+    if hasattr(analyses, "get_params") and hasattr(analyses, "fit"):
+        if synthetic is None or label is None:
+            raise InvalidValue("an estimator needs tables and a label: combine(estimator, z, label='smoker')")
+        columns = list(synthetic.columns) if columns is None else list(dict.fromkeys([*columns, label]))
+        synthetic.check_relation(columns)
+        results: list[Any] = [coefficients(analyses, table[columns], label) for table in synthetic.tables]
+    elif callable(analyses):
         if synthetic is None:
             raise InvalidValue(
                 "a function needs tables to be called on: combine(function, z), z = curator.synthesize()"
             )
-        columns = list(synthetic.columns) if uses is None else list(uses)
+        columns = list(synthetic.columns) if columns is None else columns
         synthetic.check_relation(columns)
         results = [analyses(table[columns]) for table in synthetic.tables]
     else:
         results = list(analyses)
         if synthetic is not None:
-            synthetic.check_relation(list(uses) if uses is not None else _columns_used(results[0], synthetic))
+            columns = _columns_used(results[0], synthetic) if columns is None else columns
+            synthetic.check_relation(columns)
     if len(results) < 2:
         raise InvalidValue(f"two tables or more say how far they differ. Got {len(results)}")
     pairs = [_pair(result) for result in results]
@@ -132,7 +151,9 @@ def combine(
     if any(pair[0] != names for pair in pairs):
         raise InvalidValue("these analyses do not estimate the same things")
     ratio = 1.0 if synthetic is None else synthetic.size / synthetic.n
-    return _combined(names, np.array([q for _, q, _ in pairs]), np.array([v for _, _, v in pairs]), wanted, ratio)
+    result = _combined(names, np.array([q for _, q, _ in pairs]), np.array([v for _, _, v in pairs]), wanted, ratio)
+    together = synthetic is None or not columns or synthetic.kept_together(columns)
+    return result if together else replace(result, notes=(_BY_TWOS.format(" × ".join(columns or ())),))
 
 
 def _combined(names: tuple[str, ...], q: Floats, v: Floats, level: float, ratio: float) -> Combined:
@@ -160,7 +181,7 @@ def _pair(result: Any) -> tuple[tuple[str, ...], Floats, Floats]:
             return _names(q), _numbers(q), _numbers(getattr(result, errors)) ** 2
     raise InvalidValue(
         "an analysis is a pair (estimate, variance), or a result with params and bse, as statsmodels has them; "
-        f"scikit-learn tells no variance. Got a {type(result).__name__}"
+        f"of scikit-learn, give the estimator itself and a label. Got a {type(result).__name__}"
     )
 
 

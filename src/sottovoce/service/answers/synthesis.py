@@ -143,6 +143,10 @@ class Synthesis:
         """Raise `InvalidValue` unless every two of some columns were related by a release."""
         self.posterior.check_relation(names)
 
+    def kept_together(self, names: Sequence[str]) -> bool:
+        """Say whether some columns were released all together, and not by twos alone."""
+        return len(names) < 3 or self.posterior.kept(names)
+
     @cached_property
     def kept(self) -> list[dict[str, Any]]:
         """Every two columns of the tables: whether their relation is kept, and the error of their shares."""
