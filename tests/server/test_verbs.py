@@ -19,7 +19,8 @@ from sottovoce.faces.server.receipts import verify_receipt
 from sottovoce.mechanisms import Release
 from sottovoce.records.facts import Count, Facts
 from sottovoce.service.answers import Answer, Regression
-from sottovoce.service.answers.catalogue import CATALOGUE, Argument, Verb
+from sottovoce.service.answers.arguments import Argument
+from sottovoce.service.answers.catalogue import CATALOGUE, Verb
 from sottovoce.service.ledger import Ledger
 from support.offices import N, bearer, served, token_for, write_office
 from support.visitors import Visitor

@@ -25,7 +25,8 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.records.readings import BallSum, CategoryCounts, ClippedSum, GroupMoments
 from sottovoce.records.readings.group_moments import STEPS
 from sottovoce.records.tables import open_table
-from sottovoce.records.tables.sources import _PLAIN, _duckdb, _holds
+from sottovoce.records.tables.readable_types import _PLAIN, _holds
+from sottovoce.records.tables.sources import _duckdb
 
 RECORDS = pa.table(
     {

@@ -9,7 +9,7 @@ import secrets
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,11 +24,12 @@ from sottovoce.privacy.numbers import shown
 from sottovoce.records.facts import Facts
 from sottovoce.records.tables.availability import Link
 from sottovoce.records.tables.clouds import CloudFiles, CloudLink, is_cloud, open_cloud
-from sottovoce.records.tables.column_matching import agreed, distinct, is_text, named
+from sottovoce.records.tables.column_matching import agreed, distinct, named
 from sottovoce.records.tables.engine import guarded
 from sottovoce.records.tables.folders import NamedFiles, check_no_lake, named_files
 from sottovoce.records.tables.frames import frame_of
 from sottovoce.records.tables.lakes import lake_address, open_lake
+from sottovoce.records.tables.readable_types import coded_texts, overflows, readable
 from sottovoce.records.tables.table import Table
 from sottovoce.records.tables.table_identity import Origin, database_origin, file_origin, scheme_of
 
@@ -50,10 +51,6 @@ SETTINGS = {
     # A path that looks like a web address must not make the engine fetch code or data from the network.
     "autoinstall_known_extensions": False,
 }
-
-_PLAIN = {pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.date32()}
-_PLAIN |= {pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string()), pa.timestamp("us")}
-"""Types that every DuckDB holds, which none is asked about."""
 
 WAITS = {"connect_timeout": "10", "tcp_user_timeout": "30000", "keepalives_idle": "30"}
 """How long PostgreSQL's client waits for a server out of reach, unless the address says otherwise: 10 s to connect,
@@ -268,9 +265,9 @@ def _parquet(connection: Any, paths: NamedFiles) -> Found:
     known = readable(connection, schema, parquet=True)
     complete = len(files) == 1 or agreed(ds.dataset(list(files), schema=known, format="parquet"))
     if paths.keys:
-        listed = pa.schema([_coded(field) for field in known])
+        listed = pa.schema([coded_texts(field) for field in known])
         return Found(_register(connection, _partitioned(paths, listed, "parquet")), untyped=frozenset(paths.keys))
-    if any(_overflows(leaf, True) for field in schema for leaf in _leaves(field.type)):
+    if overflows(schema):
         # DuckDB looks at the least and the largest of every column, and ends the query where one is such a moment.
         return Found(_register(connection, ds.dataset(list(files), schema=known, format="parquet")))
     # A column that a file lacks is missing in all of its records, and folders say nothing here (see above).
@@ -283,22 +280,13 @@ def _parquet(connection: Any, paths: NamedFiles) -> Found:
     if not texts:
         return Found(records, counted=True)
     # Each different text once, and where it stands: so it lies in most files, and so it is compared fastest.
-    coded = pa.schema([_coded(field) if field.name in texts else field for field in known])
+    coded = pa.schema([coded_texts(field) if field.name in texts else field for field in known])
     # A local file need not be fetched ahead in large pieces.
     how = ds.ParquetFileFormat(
         dictionary_columns=texts, default_fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=False)
     )
     data = ds.dataset(list(files), schema=coded, format=how)
     return Found(records, _register(connection, data), counted=True, batches=data)
-
-
-def _coded(field: pa.Field) -> pa.Field:
-    """Return a column of texts by their places; those of another file may be more than the first file's places hold."""
-    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-    if not is_text(kind) or pa.types.is_large_string(field.type):
-        return field
-    texts = pa.large_string() if pa.types.is_large_string(kind) else pa.string()
-    return field.with_type(pa.dictionary(pa.int32(), texts))
 
 
 def _arrow_files(paths: NamedFiles) -> Any:
@@ -308,51 +296,10 @@ def _arrow_files(paths: NamedFiles) -> Any:
     data = ds.dataset(files, format="ipc")
     if len(files) == 1 and not paths.keys:
         return data
-    listed = pa.schema([_coded(field) if pa.types.is_dictionary(field.type) else field for field in data.schema])
+    listed = pa.schema([coded_texts(field) if pa.types.is_dictionary(field.type) else field for field in data.schema])
     data = ds.dataset(files, schema=listed, format="ipc")
     agreed(data)
     return _partitioned(paths, listed, "ipc") if paths.keys else data
-
-
-def readable(connection: Any, schema: pa.Schema, *, parquet: bool = False) -> pa.Schema:
-    """Return the fields whose types DuckDB can hold: a decimal of 50 digits, for one, it takes for another number."""
-    distinct(schema.names, "the table")
-    fields = [field for field in schema if _reads(field, parquet)]
-    if _PLAIN.issuperset(field.type for field in fields) or _holds(connection, fields):
-        return pa.schema(fields)  # as nearly always: to try each alone takes a millisecond a column
-    return pa.schema([field for field in fields if _holds(connection, [field])])
-
-
-def _reads(field: pa.Field, parquet: bool) -> bool:
-    leaves = list(_leaves(field.type))
-    if any(_overflows(leaf, parquet) for leaf in leaves):
-        return False  # turned into microseconds, a moment of the year 300,000 ends the query
-    # Nested text is read by DuckDB, which gives up at the first that is not UTF-8.
-    return not (parquet and pa.types.is_nested(field.type) and any(is_text(leaf) for leaf in leaves))
-
-
-def _holds(connection: Any, fields: Sequence[pa.Field]) -> bool:
-    try:
-        connection.con.register("probe", pa.schema(fields).empty_table())
-        connection.con.unregister("probe")
-    except Exception:  # a type of such a field's kind is not known; no record is looked at
-        return False
-    return True
-
-
-def _leaves(kind: pa.DataType) -> Iterator[pa.DataType]:
-    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
-        yield from _leaves(kind.value_type)
-    elif pa.types.is_nested(kind):
-        for place in range(kind.num_fields):
-            yield from _leaves(kind.field(place).type)
-    else:
-        yield kind
-
-
-def _overflows(kind: pa.DataType, parquet: bool) -> bool:
-    coarse = (pa.types.is_timestamp(kind) or pa.types.is_duration(kind)) and kind.unit in ("s", "ms")
-    return coarse and (parquet or pa.types.is_duration(kind) or kind.tz is not None)
 
 
 def _register(connection: Any, data: Any) -> Any:
@@ -427,7 +374,7 @@ def _cloud_parquet(connection: Any, files: CloudFiles) -> Found:
 
     paths = files.named
     known = readable(connection, pq.read_schema(paths.files[0], filesystem=files.filesystem), parquet=True)
-    listed = pa.schema([_coded(field) for field in known])
+    listed = pa.schema([coded_texts(field) for field in known])
     data = ds.dataset(list(paths.files), schema=listed, format="parquet", filesystem=files.filesystem)
     agreed(data)
     if paths.keys:

@@ -5,29 +5,29 @@ A verb is one entry. The server's schema, its page and the client know a new one
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from sottovoce.inference.cells.cell_mechanisms import mechanism_kind
 from sottovoce.inference.cells.noisy_cells import NoisyCells
-from sottovoce.inference.cells.questions import OVER_TIME, TAILS, make_question
+from sottovoce.inference.cells.questions import TAILS, make_question
 from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import shown
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.privacy.registry import Registry
-from sottovoce.records.facts import Category, Cells, Column, Count, Day, Facts, Flag, Number
+from sottovoce.records.facts import Cells, Column, Count, Day, Facts, Flag
 from sottovoce.records.facts.condition_parser import check_levels
+from sottovoce.service.answers.arguments import BY, NUMBERS, POOL, PRIOR, VALUES, WANTED, WHERE, Argument, is_number
 from sottovoce.service.answers.paid_verbs import PaidVerbs
 from sottovoce.service.answers.predictions import Row
 from sottovoce.service.answers.question_parser import parse_spend
 from sottovoce.service.answers.survival import answer_of
 from sottovoce.service.ledger import Budget
 
-__all__ = ["BY", "CATALOGUE", "WHERE", "Argument", "Verb", "spend_of"]
+__all__ = ["CATALOGUE", "Verb", "spend_of"]
 
 CATALOGUE = Registry(
     "verb",
@@ -47,118 +47,6 @@ CATALOGUE = Registry(
     "sottovoce.verbs",
 )
 """Every verb by its word."""
-
-_VALUES, _NUMBERS = (Flag, Category), (Number, Count)
-_LONGEST = 2000
-_SCHEMAS: dict[str, dict[str, Any]] = {
-    "column": {"type": "string", "maxLength": 200},
-    "columns": {
-        "anyOf": [
-            {"type": "string", "maxLength": _LONGEST},
-            {"type": "array", "items": {"type": "string", "maxLength": _LONGEST}, "maxItems": 16},
-        ]
-    },
-    "text": {"type": "string", "maxLength": _LONGEST},
-    "number": {"type": "number", "minimum": -1e6, "maximum": 1e6},
-    "numbers": {"type": "array", "items": {"type": "number", "minimum": -1e6, "maximum": 1e6}, "maxItems": 64},
-    "whole": {"type": "integer", "minimum": 0, "maximum": 4096},
-    "flag": {"type": "boolean"},
-    "choice": {"type": "string", "maxLength": 100},
-}
-
-
-@dataclass(frozen=True)
-class Argument:
-    """One thing that a verb is told.
-
-    Attributes
-    ----------
-    name
-        The keyword, in Python and over the wire.
-    kind
-        ``column``, ``columns``, ``text``, ``number``, ``numbers``, ``whole``, ``flag`` or ``choice``.
-    label, help
-        What a form calls it, and what it says below.
-    columns
-        The kinds of column it may name; none for other arguments.
-    choices
-        What a ``choice`` is one of; of a ``flag``, what it may be beside true and false.
-    needed
-        Whether the verb makes no sense without it.
-    bands
-        Whether it may also name bands of a number, in words.
-    """
-
-    name: str
-    kind: str
-    label: str
-    help: str = ""
-    columns: tuple[type[Column], ...] = ()
-    choices: tuple[str, ...] = ()
-    needed: bool = False
-    bands: bool = False
-
-    def fitting(self, facts: Mapping[str, Column]) -> list[str]:
-        """Return the columns that this argument may name."""
-        return [name for name, column in facts.items() if isinstance(column, self.columns)]
-
-    def schema(self, facts: Mapping[str, Column] | None = None) -> dict[str, Any]:
-        """Return the JSON schema of its values; with facts, the columns there are."""
-        schema = {"title": self.label} | _SCHEMAS[self.kind] | ({"description": self.help} if self.help else {})
-        if self.kind == "choice":
-            schema["enum"] = list(self.choices)
-        elif self.choices:
-            schema = {name: part for name, part in schema.items() if name != "type"}
-            schema["enum"] = [False, True, *self.choices]
-        if facts is not None and self.columns:
-            item: dict[str, Any] = {"type": "string", "enum": self.fitting(facts)}
-            if self.bands and (numbers := [name for name, column in facts.items() if isinstance(column, _NUMBERS)]):
-                words = f"Bands of a number, such as {numbers[0]}: 12 bands"
-                item = {"anyOf": [item, {"type": "string", "maxLength": _LONGEST, "description": words}]}
-            several = {"anyOf": [item, {"type": "array", "items": item}]}
-            schema = {"title": self.label} | (item if self.kind == "column" else several)
-        return schema
-
-    def checked(self, value: Any) -> Any:
-        """Return a value of the right kind, or raise `InvalidValue`."""
-        if self.kind == "flag" and isinstance(value, str) and value in self.choices:
-            return value
-        if not _KINDS[self.kind](value):
-            raise InvalidValue(f"{self.name} must be {_WANTED[self.kind]}. Got {shown(value)}")
-        if self.kind == "choice" and value not in self.choices:
-            raise InvalidValue(f"{self.name} must be one of {', '.join(self.choices)}. Got {value!r}")
-        return tuple(value) if isinstance(value, list) else value
-
-
-def _text(value: Any) -> bool:
-    return isinstance(value, str) and len(value) <= _LONGEST
-
-
-def _number(value: Any) -> bool:
-    """Say whether a value is a number that a double holds: neither infinite nor NaN, nor of a thousand digits."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
-
-
-_KINDS: dict[str, Any] = {
-    "column": _text,
-    "columns": lambda v: _text(v) or (isinstance(v, list | tuple) and len(v) <= 16 and all(map(_text, v))),
-    "text": _text,
-    "number": _number,
-    "numbers": lambda v: _number(v) or (isinstance(v, list | tuple) and len(v) <= 64 and all(map(_number, v))),
-    "whole": lambda v: isinstance(v, int) and not isinstance(v, bool),
-    "flag": lambda v: isinstance(v, bool),
-    "choice": _text,
-}
-_WANTED = {
-    "column": "the name of a column",
-    "columns": "the name of a column, or a list of at most 16, each of at most 2000 characters",
-    "text": "a text of at most 2000 characters",
-    "number": "a number",
-    "numbers": "a number, or a list of at most 64",
-    "whole": "a whole number",
-    "flag": "true or false",
-    "choice": "a word",
-}
 
 
 @dataclass(frozen=True)
@@ -201,7 +89,7 @@ class Verb:
         result = {name: known[name].checked(value) for name, value in given.items() if value is not None}
         for name, argument in known.items():
             if argument.needed and not result.get(name):
-                raise InvalidValue(f"{self.word} needs {name}, {_WANTED[argument.kind]}")
+                raise InvalidValue(f"{self.word} needs {name}, {WANTED[argument.kind]}")
         return result
 
     def schema(self, facts: Mapping[str, Column] | None = None) -> dict[str, Any]:
@@ -290,7 +178,7 @@ def spend_of(given: Any) -> Promise | float:
     result = parse_spend(given) if isinstance(given, str) else given
     if isinstance(result, str):
         return parse_promise(result)
-    if not _number(result) or not 0 < result <= 1:
+    if not is_number(result) or not 0 < result <= 1:
         raise InvalidValue(f"spend is a share of the budget above 0 and at most 1, or a promise. Got {shown(given)}")
     return float(result)
 
@@ -301,31 +189,6 @@ def _promise(found: Promise | None) -> Promise:
     return found
 
 
-BY = Argument(
-    "by",
-    "columns",
-    "By group",
-    "Every group that the condition leaves gets a row, and all together cost once. Numbers are grouped in bands, such "
-    "as age: under 18, 18-64, 65+ or age: 12 bands.",
-    _VALUES,
-    bands=True,
-)
-WHERE = Argument(
-    "where",
-    "text",
-    "Only records where",
-    "The answer is about the records for which this holds. The others are left out, never counted as a value.",
-)
-_POOL = Argument(
-    "pool",
-    "flag",
-    "Let groups share strength",
-    "Small groups borrow from the others, as much as the groups are alike; or, 'time', from those before and after.",
-    choices=(OVER_TIME,),
-)
-_PRIOR = Argument("prior", "number", "Records the prior counts for", "1.5, shared by the values, unless given.")
-
-
 def _column(kinds: tuple[type[Column], ...]) -> Argument:
     return Argument("column", "column", "Column", "", kinds, needed=True)
 
@@ -333,16 +196,16 @@ def _column(kinds: tuple[type[Column], ...]) -> Argument:
 PROPORTION = Verb(
     "proportion",
     "What share of records",
-    (_column(_VALUES), BY, WHERE, _POOL, _PRIOR),
+    (_column(VALUES), BY, WHERE, POOL, PRIOR),
 )
 MEAN = Verb(
     "mean",
     "The mean of a number",
     (
-        _column(_NUMBERS),
+        _column(NUMBERS),
         BY,
         WHERE,
-        _POOL,
+        POOL,
         Argument(
             "tails",
             "choice",
@@ -353,8 +216,8 @@ MEAN = Verb(
         ),
     ),
 )
-TOTAL = Verb("total", "The sum of a number over the records", (_column(_NUMBERS), BY, WHERE))
-SD = Verb("sd", "How far a number spreads (SD)", (_column(_NUMBERS), BY, WHERE))
+TOTAL = Verb("total", "The sum of a number over the records", (_column(NUMBERS), BY, WHERE))
+SD = Verb("sd", "How far a number spreads (SD)", (_column(NUMBERS), BY, WHERE))
 RATE = Verb(
     "rate",
     "How often something happens",
@@ -367,20 +230,20 @@ RATE = Verb(
             "column",
             "Per unit of",
             "Divide by the sum of this column; by the records if left out.",
-            _NUMBERS,
+            NUMBERS,
         ),
-        _POOL,
+        POOL,
     ),
 )
 RATIO = Verb(
     "ratio",
     "One sum over another",
     (
-        _column(_NUMBERS),
+        _column(NUMBERS),
         BY,
         WHERE,
-        Argument("exposure", "column", "Over the sum of", "As costs over days.", _NUMBERS, needed=True),
-        _POOL,
+        Argument("exposure", "column", "Over the sum of", "As costs over days.", NUMBERS, needed=True),
+        POOL,
     ),
     asks="rate",
 )
@@ -388,19 +251,19 @@ COUNTS = Verb(
     "counts",
     "How many records",
     (
-        Argument("columns", "columns", "Columns to count", "", (*_VALUES, *_NUMBERS), needed=True),
+        Argument("columns", "columns", "Columns to count", "", (*VALUES, *NUMBERS), needed=True),
         BY,
         WHERE,
         Argument("cut", "text", "Cut numbers", "age=12 into twelve cells, days=0,7,30,inf at edges; a ; between two."),
-        _POOL,
-        _PRIOR,
+        POOL,
+        PRIOR,
     ),
 )
 QUANTILES = Verb(
     "quantiles",
     "Median and quartiles",
     (
-        _column((*_NUMBERS, Day)),
+        _column((*NUMBERS, Day)),
         BY,
         WHERE,
         Argument("at", "numbers", "Which quantiles", "0.25, 0.5 and 0.75 unless given: quartiles and median."),
@@ -410,7 +273,7 @@ SURVIVAL = Verb(
     "survival",
     "How long until something happens",
     (
-        Argument("column", "column", "Time", "How long a record was followed.", _NUMBERS, needed=True),
+        Argument("column", "column", "Time", "How long a record was followed.", NUMBERS, needed=True),
         Argument(
             "event",
             "column",

@@ -16,7 +16,8 @@ from sottovoce.records.facts import Category, Count, Facts, Flag, Number
 from sottovoce.records.facts.bands import group_texts
 from sottovoce.records.facts.condition_parser import check_levels
 from sottovoce.service.answers.answer import Answer
-from sottovoce.service.answers.catalogue import BY, WHERE, Argument, Verb
+from sottovoce.service.answers.arguments import BY, WHERE, Argument
+from sottovoce.service.answers.catalogue import Verb
 from sottovoce.service.answers.description import Description, described_words, table_questions
 from sottovoce.service.answers.paid_verbs import PaidVerbs
 from sottovoce.service.ledger import Budget

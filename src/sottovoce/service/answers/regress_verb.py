@@ -12,7 +12,8 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise
 from sottovoce.records.facts import Category, Facts, Number
 from sottovoce.records.facts.condition_parser import check_levels
-from sottovoce.service.answers.catalogue import WHERE, Argument, Verb
+from sottovoce.service.answers.arguments import WHERE, Argument
+from sottovoce.service.answers.catalogue import Verb
 from sottovoce.service.answers.paid_verbs import PaidVerbs
 from sottovoce.service.answers.predictions import Row, expected, parse_rows
 from sottovoce.service.answers.regression import Regression

@@ -15,7 +15,8 @@ from sottovoce.privacy.shares import read_share
 from sottovoce.records.facts import Category, Column, Count, Day, Flag, Number
 from sottovoce.records.facts.assumed_distribution import split_imagined
 from sottovoce.records.facts.encodings import Encoding, Scale, levels_of
-from sottovoce.service.answers.catalogue import CATALOGUE, Argument, Verb
+from sottovoce.service.answers.arguments import Argument
+from sottovoce.service.answers.catalogue import CATALOGUE, Verb
 from sottovoce.service.answers.question_parser import parse_groups
 
 __all__ = ["column_words", "first_answers", "form_fields", "imagining", "row_fields", "row_of", "verb_question"]
