@@ -135,7 +135,9 @@ def main(*, quick: bool = False, seed: int = 0) -> collections.Counter[str]:
             keeper.join()
             curator.refresh()
             assert curator.n == ROWS + rows
-            states = collections.Counter(str(entry.state) for entry in curator.history())
+            entries = curator.history()
+            states = collections.Counter(str(entry.state) for entry in entries)
+            counts.update(f"lost, {entry.note}" for entry in entries if entry.state is State.LOST)
             curator._ledger.verify()
     counts |= keeper.counts | collections.Counter({f"entries {word}": count for word, count in states.items()})
     counts["charged without an answer"] = states[str(State.LOST)] + states[str(State.PENDING)]
