@@ -291,3 +291,25 @@ def test_an_engine_without_snapshots_takes_no_such_looks(tmp_path: Path) -> None
         assert curator.history() == []
     with Curator(connection.table("visits"), tmp_path / "still", ApproxDP(1, 1e-6), **options) as curator:
         curator.mean("age", tails="smooth", spend=0.1)  # data that are said to stay as they are
+
+
+def test_rows_that_come_between_two_looks_are_of_the_next_answer(
+    clinic: PostgresServer, visits: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A release reads one snapshot, also where its connection was made anew before its first look."""
+    with Curator(f"{visits}?table=visits", tmp_path / "ledger", ApproxDP(1, 1e-6), facts=FACTS, grows=True) as curator:
+        table_read, looks = curator._table.read, [0]
+
+        def read(*asked: Any, **more: Any) -> Any:
+            if not looks[0]:
+                _end_connections(clinic, visits)
+            result = table_read(*asked, **more)
+            _insert(visits, 10)
+            looks[0] += 1
+            return result
+
+        monkeypatch.setattr(curator._table, "read", read)
+        answer = curator.quantiles("age", at=[0.5], spend=0.3)
+        monkeypatch.undo()
+        assert looks[0] > 1 and answer.release.mechanism["n"] == ROWS
+        assert curator.proportion("smoker", spend=0.1).release.mechanism["n"] == ROWS + 10 * looks[0]

@@ -36,6 +36,8 @@ class Link:
     records: Any
     grows: bool = True
     look_up: Callable[[], Any] | None = None
+    _anew: list[Callable[[], None]] = field(default_factory=list, init=False, repr=False, compare=False)
+    """What begins a snapshot again on a new connection, while one is wanted."""
     _turn: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
 
     def ensure_available(self, name: str) -> bool:
@@ -51,6 +53,8 @@ class Link:
         try:
             guarded(self._reconnect, f"{name} cannot be reached")
             self._try(name)
+            for begin in self._anew:
+                guarded(begin, f"{name} does not answer")
         except InvalidData as error:
             raise SourceUnavailable(f"{error}; nothing was spent. Ask again when its database answers") from None
         return True
@@ -83,11 +87,13 @@ class Link:
 
         with self._turn:  # a connection has one transaction
             guarded(begin, f"{name} does not answer")
+            self._anew[:] = [] if strict else [begin]
             try:
                 yield
                 if strict and not guarded(lasted, f"{name} does not answer"):
                     raise InvalidData(f"the connection to {name} was lost before all was read")
             finally:
+                self._anew.clear()
                 with contextlib.suppress(Exception):  # a connection that is gone is found gone by the next question
                     self.connection.con.rollback()
 
