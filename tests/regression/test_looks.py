@@ -243,6 +243,38 @@ def test_a_look_of_two_values_moves_as_far_as_is_claimed_and_hardly_less(family:
         assert nearest > 0.93
 
 
+@pytest.mark.parametrize("family", RESPONSES)
+def test_averages_of_rows_move_no_farther_than_is_claimed_of_persons_and_without_meat_as_far_as_rows(
+    family: str,
+) -> None:
+    """Persons of one to three rows with labels of their own, many of them with rows that point against each other."""
+    rng = np.random.default_rng(6)
+    labels = {"linear": [-1.0, 1.0], "poisson": [0.0, 3.0], "multinomial": [0.0, 1.0, 2.0]}.get(family, [0.0, 1.0])
+    angles = np.linspace(0, 2 * np.pi, 49)[:-1]
+    rows = np.concatenate([r * np.stack([np.cos(angles), np.sin(angles)], 1) for r in (0.35, 0.7, 1.4)])
+    X, y = np.repeat(rows, len(labels), axis=0), np.tile(labels, len(rows))
+    for size in (0.0, 2.0):
+        one = look(family, (size, -0.5 * size), norm=0.35 if family in STRETCHED else 0.7, bits=18)
+        reading = PersonLook(*(getattr(one, field.name) for field in fields(one)))
+        w, roots = reading.contributions(X, y)
+        information = sum(np.einsum("ni,nj->nij", u, u) for u in roots)
+        picked = rng.integers(len(w), size=(600, 3))
+        count = rng.integers(1, 4, size=600)
+        weights = (np.arange(3) < count[:, None]) / count[:, None]
+        scores = np.concatenate([w, np.einsum("pr,pri->pi", weights, w[picked])])
+        informations = np.concatenate([information, np.einsum("pr,prij->pij", weights, information[picked])])
+        meats = np.einsum("ni,nj->nij", scores, scores)
+        for parts in (("score", "information"), ("score", "information", "meat")):
+            own, item = replace(reading, parts=parts), 2.0**reading.bits
+            for shares in ((0.8, 0.2, 0.1), (0.45, 0.3, 0.25), (0.1, 0.8, 0.1)):
+                scales = {p: item ** (1 if p == "score" else 2) / a**0.5 for p, a in zip(parts, shares, strict=False)}
+                seen = {"score": scores, "information": informations, "meat": meats}
+                moved = pdist(np.concatenate([seen[p].reshape(len(scores), -1) / scales[p] for p in parts], 1)).max()
+                assert moved <= own.joint(scales)
+                if len(parts) == 2:
+                    assert own.joint(scales) <= replace(one, parts=parts).joint(scales) * (1 + 1e-4)
+
+
 def test_information_of_several_classes_is_no_longer_than_a_half() -> None:
     p = np.random.default_rng(3).dirichlet(np.full(4, 0.3), 50_000)
     square = (p**2).sum(axis=1)

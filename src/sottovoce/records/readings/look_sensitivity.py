@@ -61,11 +61,6 @@ class LookMoves(Reading):
         return math.sqrt(self.layout.dimension) / 2 * SLACK
 
     @property
-    def _alike(self) -> bool:
-        """Whether a record's information points where its score does: there is one predictor."""
-        return self.model.outputs == 1
-
-    @property
     def lengths(self) -> dict[str, float]:
         """The longest contribution of one record to each part, in steps, rounding included."""
         item, off = 2.0**self.bits, self._rounding
@@ -106,14 +101,17 @@ class LookMoves(Reading):
         score = item / scales["score"] if "score" in self.parts else 0.0
         meat = item**2 / scales["meat"] if "meat" in self.parts else 0.0
         information = item**2 / scales["information"] if "information" in self.parts else 0.0
-        squares = max(self._squares(score**2, meat**2, information**2))
-        # Between two points of the grid the sum, of slopes at most 2·score² + 4·(…)², rises by less than this.
-        squares += (2 * score**2 + 4 * meat**2 + 4 * information**2) / _STEPS
-        if self._alike and self.information_ranges is not None:
-            squares = min(squares, self._squares_by_length(score**2, meat**2, information**2))
+        squares = self._largest_squares(score**2, meat**2, information**2)
         slack = {part: length - (item if part == "score" else item**2) for part, length in self.lengths.items()}
         rounding = math.sqrt(sum((2 * slack[part] / scales[part]) ** 2 for part in self.parts))
         return math.sqrt(squares) + rounding
+
+    def _largest_squares(self, score: float, meat: float, information: float) -> float:
+        """Return the largest sum of one record's contributions."""
+        squares = self._squares_by_cosine(score, meat, information)
+        if self.model.outputs > 1 or self.information_ranges is None:
+            return squares
+        return min(squares, self._squares_by_length(score, meat, information))
 
     @property
     def information_ranges(self) -> tuple[Floats, Floats] | None:
@@ -147,18 +145,24 @@ class LookMoves(Reading):
             largest.append(total.max())
         return float(np.max(largest)) * (1 + 1e-9)
 
-    def _squares(self, score: float, meat: float, information: float) -> Iterator[float]:
+    def _squares_by_cosine(self, score: float, meat: float, information: float, *, averaged: bool = False) -> float:
+        """Return the largest sum over all cosines; information that is an average of rows may point anywhere."""
+        # Between two points of the grid the sum, of slopes at most 2·score² + 4·(…)², rises by less than this.
+        between = (2 * score + 4 * meat + 4 * information) / _STEPS
+        return max(self._squares(score, meat, information, 0 if averaged else self.model.outputs)) + between
+
+    def _squares(self, score: float, meat: float, information: float, outputs: int) -> Iterator[float]:
         """Yield the sum at the points of a grid of g at which it may be largest: beside where one of its parabolas, of
         which none opens upwards, turns down, and where one ends.
         """
-        far, outputs, alike = self.diameter**2, self.model.outputs, self._alike
+        far = self.diameter**2
         ends = [0.0, far / 2 - 1, math.sqrt(0.5)]
         turns = [score / max(2 * (meat + part * information), 1e-300) for part in (0.0, 0.5, 1.0)]
         below = {int(_STEPS * min(max(place, 0.0), 1.0)) for place in ends + turns}
         for k in below | {min(k + 1, _STEPS) for k in below}:
             g = k / _STEPS
             curve = 1 - g * g
-            both = max(curve, 0.5) if alike else (1 + curve) / 2 if outputs == 2 else 1.0
+            both = max(curve, 0.5) if outputs == 1 else (1 + curve) / 2 if outputs == 2 else 1.0
             yield min(2 * (1 + g), far) * score + 2 * meat * curve + 2 * information * both
 
     def blocks(self, n: int | None) -> tuple[Block, ...]:

@@ -78,10 +78,16 @@ class PersonLook(Look):
         """How far rounding moves one person's score, in steps: rows first, then their average."""
         return math.sqrt(self.dimension) * SLACK
 
-    @property
-    def _alike(self) -> bool:
-        """The averages of a person's rows point in as many directions as there are rows."""
-        return False
+    def _largest_squares(self, score: float, meat: float, information: float) -> float:
+        """Return the largest sum of one person's contributions.
+
+        Score and information are averages of what rows give, with the same weights. How far they lie from another
+        person's, squared, is convex in them, and so largest where all rows are alike: that of single records. Of the
+        score's variation, w̄w̄′, no average, is known that two lie no farther apart than √2. Or else all three are
+        bounded by the cosine between the scores, and two averages of information by √2.
+        """
+        alike = super()._largest_squares(score, 0.0, information) + 2 * meat
+        return min(self._squares_by_cosine(score, meat, information, averaged=True), alike)
 
     @property
     def lengths(self) -> dict[str, float]:
