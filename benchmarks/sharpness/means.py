@@ -21,6 +21,8 @@ __all__ = ["cells"]
 Array = npt.NDArray[Any]
 SHARE = 0.2
 _POPULATION = 400_000
+_TWICE = ("age", "hours", "two hills", "lognormal stays, bound 10 × their 99 % point")
+"""Asked for twice for half the share, and told together: as one answer for all of it."""
 _DISTRICTS = ("CW", "WCH", "E", "S", "YTM", "SSP", "KC", "WTS", "KT")
 _DISTRICTS += ("KTS", "TW", "TM", "YL", "N", "TP", "SK", "ST", "I")
 
@@ -115,6 +117,20 @@ def _answer(name: str, options: dict[str, Any], k: int) -> Fit:
     return Fit(low, high, estimate, *_beside(name), seconds)
 
 
+def _asked_twice(name: str, k: int) -> Fit:
+    """Answer twice for half the share each: the second is told with what the first knows."""
+    column, half = columns()[name], _mean(SHARE / 2, {})
+    drawn = column.values()[data_rng(name, k).integers(0, len(column.values()), column.n)].clip(column.low, column.high)
+
+    def twice(curator: Any) -> Any:
+        half(curator)
+        return half(curator)
+
+    table, seconds = ask({"x": drawn.astype(float)}, {"x": Number(column.low, column.high)}, twice)
+    low, high, estimate = ends(table)
+    return Fit(low, high, estimate, *_beside(name), seconds)
+
+
 def _by_district(share: float, options: dict[str, Any], k: int) -> Fit:
     """Answer for casualties per collision by district, 5,000 of them and a bound of 50."""
     table, n = tables.collisions(), 5_000
@@ -143,6 +159,8 @@ def cells() -> list[Cell]:
                 found.append(
                     Cell("means", title, lambda k, name=name, options=options: _answer(name, options, k), group)
                 )
+    for name in _TWICE:
+        found.append(Cell("means", f"{name}, asked twice", lambda k, name=name: _asked_twice(name, k), "together"))
     for share in (0.1, 0.2):
         for group, options in (("any tail", {}), ("smooth", {"tails": "smooth"})):
             title = f"casualties by 18 districts, {share:.0%}, {group}"

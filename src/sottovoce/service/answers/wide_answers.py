@@ -19,9 +19,9 @@ _OF_SIZES = ("proportion", "mean", "rate", "sd", "quantiles")
 """Verbs whose noise is divided by how many records a group has: of twice as many it does half as much."""
 _MOSTLY = 0.5
 """Advice is given where noise has at least this part of a width: less of it cannot make the answer much narrower."""
-_FEWEST, _MOST = 3, 64
+_FEWEST, _MOST = 3, 24
 """Groups that are pooled to say what it would do. How unlike they are is learned from their spread, which of fewer than
-three shrinks nothing (Stein 1956); of more than these it would take seconds to make a note."""
+three shrinks nothing (Stein 1956); of more than two years' months it would take a second to make a note."""
 
 
 def pooled_groups(release: Release) -> Release:
@@ -52,20 +52,29 @@ def narrower_note(release: Release, rows: Sequence[Mapping[str, Any]], share: fl
     ways = []
     if (pooled := _pooled(release, place, level)) is not None and pooled < width:
         ways.append(
-            f"groups pooled (pool=True; of this release free, answer.pooled()), ± {pooled:.2g} if they are alike"
+            f"groups pooled (pool=True; of this release free, answer.pooled()), ± {_about(pooled)} if they are alike"
         )
     if not hidden:
         plain = (1 - part) * width
         noise = math.sqrt(max(width**2 - plain**2, 0.0))
         if asked.by and len(asked.kept) > 1 and asked.verb in _OF_SIZES:
-            ways.append(f"groups of twice as many records, ± {math.hypot(plain / math.sqrt(2), noise / 2):.2g}")
+            ways.append(f"groups of twice as many records, ± {_about(math.hypot(plain / math.sqrt(2), noise / 2))}")
         if share is not None and share <= 1 / 2:
             louder = math.sqrt(2) if getattr(posterior, "noise", "gaussian") == "gaussian" else 2.0
-            ways.append(f"twice the share of the budget, ± {math.hypot(plain, noise / louder):.2g}")
+            ways.append(f"twice the share of the budget, ± {_about(math.hypot(plain, noise / louder))}")
     if not ways:
         return None
     which = "" if len(rows) == 1 else " of the middle row"
-    return f"most of the ± {width:.2g}{which} is privacy's noise; with {', or with '.join(ways)}"
+    return f"most of the ± {_about(width)}{which} is privacy's noise; with {', or with '.join(ways)}"
+
+
+def _about(width: float) -> str:
+    """Return a width with two digits that count.
+
+    >>> _about(391.3), _about(0.03125)
+    ('390', '0.031')
+    """
+    return f"{float(f'{width:.2g}'):,.10g}"
 
 
 def _pooled(release: Release, place: int, level: float) -> float | None:
