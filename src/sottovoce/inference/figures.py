@@ -55,10 +55,8 @@ def figure(
 
 
 def dates(first: datetime.date) -> float:
-    """Return where a date lies on an axis of dates."""
-    from matplotlib.dates import date2num  # noqa: PLC0415 - an extra
-
-    return float(date2num(first))
+    """Return where a date lies on an axis of dates: Matplotlib counts days from 1970 on."""
+    return float((first - datetime.date(1970, 1, 1)).days)
 
 
 @functools.cache

@@ -286,8 +286,9 @@ class Question:
     def value_column(self) -> Column:
         """What is public of the values asked about: of days, how many there are after the first."""
         column = self.facts[self.columns_asked[0]]
-        days = isinstance(column, Day) and self.first_day is not None
-        return Count((column.last - column.first).days) if days else column
+        if isinstance(column, Day) and self.first_day is not None:
+            return Count((column.last - column.first).days)
+        return column
 
     @property
     def rows(self) -> int:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.service.answers.digits import NUMBERS
 
 
 def with_dates(row: Mapping[str, Any], first: datetime.date) -> dict[str, Any]:
@@ -17,9 +16,9 @@ def with_dates(row: Mapping[str, Any], first: datetime.date) -> dict[str, Any]:
     >>> with_dates({"estimate": 30.4, "low": 28.0, "high": 32.5}, datetime.date(2024, 1, 1))
     {'estimate': '2024-01-31', 'low': '2024-01-29', 'high': '2024-02-03'}
     """
-    rounded = dict(zip(NUMBERS, (round, math.floor, math.ceil), strict=True))
-    dated = {name: None if row[name] is None else date_at(rounded[name](row[name]), first) for name in NUMBERS}
-    return dict(row) | dated
+    middle = None if row["estimate"] is None else date_at(round(row["estimate"]), first)
+    ends = {"low": date_at(math.floor(row["low"]), first), "high": date_at(math.ceil(row["high"]), first)}
+    return dict(row) | {"estimate": middle} | ends
 
 
 def date_at(days: float, first: datetime.date) -> str:
