@@ -50,6 +50,7 @@ MECHANISMS = Registry(
         "noisy moments": "sottovoce.inference.regression.noisy_moments:NoisyMoments",
         "tempered regression": "sottovoce.inference.regression.tempered:TemperedRegression",
         "adaptive looks": "sottovoce.inference.regression.adaptive_looks:AdaptiveLooks",
+        "hazard looks": "sottovoce.inference.regression.hazard_looks:HazardLooks",
         "noisy projected SGD": "sottovoce.theory.amplification.sgd:NoisyProjectedSGD",
         "Ornstein-Uhlenbeck diffusion": "sottovoce.theory.amplification.diffusion:OrnsteinUhlenbeck",
         "minibatch SGD": "sottovoce.theory.amplification.minibatch:MinibatchSGD",

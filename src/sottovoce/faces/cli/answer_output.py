@@ -138,10 +138,10 @@ def of_regression(
 
     predicted = expected(answer.posterior, rows, answer.level)
     combined = [answer.contrast(parse_contrast(item, answer.posterior.terms)) for item in contrasts]
-    lines = [sentence(answer.question.parsed.response, answer.level, item) for item in predicted]
+    lines = [sentence(answer.question.predicted, answer.level, item) for item in predicted]
     lines += [item.sentence() for item in combined]
     effects = [row for name in averages for row in answer.average_effects(name).to_dict("records")]
-    lines += [_effect_line(row, answer.question.parsed.response) for row in effects]
+    lines += [_effect_line(row, answer.question.predicted) for row in effects]
     values = {"predicted": predicted} if predicted else {}
     values |= {"average_effects": effects} if effects else {}
     return ShownAnswer(lines, values | ({"contrasts": [item.to_dict() for item in combined]} if combined else {}))

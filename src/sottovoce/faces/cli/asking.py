@@ -9,6 +9,7 @@ import typer
 from sottovoce.faces.cli import shared
 from sottovoce.faces.cli.answer_output import deliver, of_rows, row_places
 from sottovoce.faces.cli.console import waiting
+from sottovoce.faces.cli.cut_words import cut_words
 from sottovoce.faces.cli.option_groups import grouped
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.shares import read_share
@@ -73,7 +74,7 @@ def ask(
         if parts["verb"] == "survival" and cut:
             if "cuts" in parts:
                 raise InvalidValue("the question has times of its own; say them there, and leave out --cut")
-            parts["cuts"] = _times(parts["columns"], cut)
+            parts["cuts"] = cut_words(parts["columns"], cut)
         elif cut or missing_cell:
             missing = "cell" if missing_cell else "out"
             parts["cells"] = Cells.parse(known, parts["columns"], "; ".join(cut or []), missing)
@@ -105,15 +106,3 @@ def _parts_of(
         raise InvalidValue("ask a question, such as 'mean of sbp by ward', or give --verb and --column")
     at = {"at": (0.25, 0.5, 0.75)} if verb == "quantiles" else {}
     return at | asked | {"verb": verb, "columns": tuple(column)}
-
-
-def _times(columns: tuple[str, ...], cut: list[str]) -> Any:
-    """Return the times that cut survival, from words like ``days=30,90,365`` or ``days=24``."""
-    name, _, said = cut[0].rpartition("=")
-    try:
-        times = [float(item) for item in said.split(",")]
-    except ValueError:
-        times = []
-    if len(cut) > 1 or (name,) != columns or not times:
-        raise InvalidValue(f"survival is cut in its time, such as {columns[0]}=30,90,365. Got {' '.join(cut)!r}")
-    return int(times[0]) if "," not in said and times[0].is_integer() else tuple(times)

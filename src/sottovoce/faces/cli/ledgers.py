@@ -156,7 +156,7 @@ def _what(request: Mapping[str, Any]) -> str:
     """Return a question in words: those it was asked in, or the mechanism, the columns, the condition."""
     mechanism, column = request.get("mechanism") or {}, request.get("column")
     asked = mechanism.get("system") if isinstance(mechanism, Mapping) else None
-    if isinstance(asked, Mapping) and asked.get("system") in ("question", "formula"):
+    if isinstance(asked, Mapping) and asked.get("system") in ("question", "formula", "hazard formula"):
         with contextlib.suppress(SottovoceError, ImportError):  # a formula needs an extra
             return str(system_from(asked).describe())
     name = mechanism.get("mechanism", "?") if isinstance(mechanism, Mapping) else str(mechanism)

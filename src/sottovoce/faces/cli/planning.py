@@ -9,6 +9,7 @@ import typer
 
 from sottovoce.faces.cli import shared
 from sottovoce.faces.cli.console import AsJson, console, emit, escape, number, table
+from sottovoce.faces.cli.cut_words import hazard_cuts
 from sottovoce.faces.cli.output_files import save_figure
 from sottovoce.faces.cli.specs import facts_of, model_for, read_spec
 from sottovoce.mechanisms import Mechanism
@@ -58,6 +59,13 @@ def plan(
         str | None,
         typer.Option(help="Of a formula of counts: the column of how long, or of how many, each was counted."),
     ] = None,
+    event: Annotated[
+        str | None, typer.Option(help="Of a formula of a time: the flag that says whether it ended in the event.")
+    ] = None,
+    cut: Annotated[
+        list[str] | None,
+        typer.Option(help="With --event: a time at which the hazard may change, or how many intervals."),
+    ] = None,
     mean: Annotated[
         str | None, typer.Option(help="Imagined mean of the data for the forecast, lists as a/b/c.")
     ] = None,
@@ -91,11 +99,19 @@ def plan(
         paid = _paid(target, budget, spend, alone=alone)
         said = {"family": family, "where": where, "prior": prior, "misses": misses, "exposure": exposure}
         asked = (question, count, known, parse_promise(full), width, paid, plot)
-        plan_question(*asked, said, protect, imagine or (), held, certain, as_json=as_json)
+        plan_question(
+            *asked,
+            said | {"event": event, "cuts": hazard_cuts(question, cut)},
+            protect,
+            imagine or (),
+            held,
+            certain,
+            as_json=as_json,
+        )
         return
-    stated = any(value is not None for value in (where, prior, misses, exposure))
+    stated = any(value is not None for value in (where, prior, misses, exposure, event, cut))
     if imagine or held != 1 or stated or certain != 0.95:
-        words = "--imagine, --kept, --where, --prior, --misses, --exposure and --level"
+        words = "--imagine, --kept, --where, --prior, --misses, --exposure, --event, --cut and --level"
         raise InvalidValue(f"{words} go with a question; of a system say --mean")
     promise_text = target or given.get("target")
     priced = width is not None
@@ -119,7 +135,7 @@ def plan(
 
         plan_chain(model, count, promise, within, precision, as_json=as_json)
         return
-    if model.word == "formula":
+    if model.word in ("formula", "hazard formula"):
         from sottovoce.faces.cli.planning_regressions import plan_regression  # noqa: PLC0415 - needs the regression extra
 
         plan_regression(model, count, promise, as_json=as_json)

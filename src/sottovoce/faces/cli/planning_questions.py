@@ -45,7 +45,7 @@ def plan_question(
 ) -> None:
     """Say what shares of a budget buy, and which one an accuracy needs.
 
-    `said` has the family, condition, prior, misses and exposure of a formula, None where nothing was said.
+    `said` has the family, condition, prior, misses, exposure, event and cuts of a formula, None where nothing was said.
     """
     said = {name: value for name, value in said.items() if value is not None}
     if n is None or facts is None:
@@ -68,7 +68,7 @@ def plan_question(
         )
         return
     if said:
-        words = "--family, --where, --prior, --misses and --exposure are of a formula"
+        words = "--family, --where, --prior, --misses, --exposure, --event and --cut are of a formula"
         raise InvalidValue(f"{words}; write a condition into the question: ... where ...")
     if isinstance(share, str):
         raise InvalidValue(f"say a share of the budget such as 5%. Got {spend!r}")

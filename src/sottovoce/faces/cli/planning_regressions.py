@@ -5,14 +5,14 @@ from __future__ import annotations
 import shlex
 
 from sottovoce.faces.cli.console import console, emit, escape, table, waiting
-from sottovoce.inference.regression import AdaptiveLooks, Formula
+from sottovoce.inference.regression import Formula, looks_of
 from sottovoce.inference.regression.regression_plan import RegressionPlan, plan_looks
 from sottovoce.privacy.promises import Promise
 
 
 def plan_regression(formula: Formula, n: int, promise: Promise, *, as_json: bool) -> None:
     """Say what `regress` would do for a promise, and what to expect of each term; nothing is read."""
-    mechanism = AdaptiveLooks.calibrate(formula, None if promise.relation.hides_n else n, promise)
+    mechanism = looks_of(formula, None if promise.relation.hides_n else n, promise)
     with waiting("imagining records, and looking at them"):
         plan = plan_looks(mechanism, promise, n)
     show_plan(plan, str(promise), as_json=as_json)

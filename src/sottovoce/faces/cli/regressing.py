@@ -9,6 +9,7 @@ import typer
 from sottovoce.faces.cli import shared
 from sottovoce.faces.cli.answer_output import deliver, of_regression
 from sottovoce.faces.cli.console import waiting
+from sottovoce.faces.cli.cut_words import hazard_cuts
 from sottovoce.faces.cli.option_groups import grouped
 
 if TYPE_CHECKING:
@@ -42,6 +43,16 @@ def regress(
         str | None,
         typer.Option(help="Of counts: the column that says how long, or of how many, each was counted."),
     ] = None,
+    event: Annotated[
+        str | None,
+        typer.Option(
+            help="Of a time: the flag that says whether it ended in the event. The table is of hazard ratios."
+        ),
+    ] = None,
+    cut: Annotated[
+        list[str] | None,
+        typer.Option(help="With --event: a time at which the hazard may change, or into how many intervals to cut."),
+    ] = None,
     predict: shared.Predicting = None,
     contrast: shared.Contrasts = None,
     output: shared.Output,
@@ -55,12 +66,13 @@ def regress(
     from sottovoce.service.answers.verbs import regression_room  # noqa: PLC0415
 
     paid, level = source.paid, output.checked(*source.places)
-    asked = {"family": family, "where": where, "prior": prior, "misses": misses, "exposure": exposure}
-    said: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    asked: dict[str, Any] = {"family": family, "where": where, "prior": prior, "misses": misses}
+    asked |= {"exposure": exposure, "event": event, "cuts": hazard_cuts(formula, cut)}
+    said = {name: value for name, value in asked.items() if value is not None}
 
     def check(whom: Protected) -> Callable[[Records], shared.Payable]:
         known = whom.facts or Facts({})
-        asking = regression_room().Formula(formula, known, **said)
+        asking = regression_room().formula_of(formula, known, **said)
         check_levels(where, known)
         parse_rows(asking, predict or ())
         for item in contrast or ():

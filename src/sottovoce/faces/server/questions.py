@@ -181,7 +181,7 @@ def _of_conditions() -> tuple[str, ...]:
 def _several(kind: str, settings: Mapping[str, Any], dataset: DatasetConfig) -> Model:
     """Return a system that names its columns itself; only columns that are open may be among them."""
     make = getattr(SYSTEMS[kind], "from_facts", None)
-    if kind == "formula":
+    if kind in ("formula", "hazard formula"):
         raise InvalidValue("a formula is asked by its verb, regress, and planned as one; see the routes of answers")
     if make is None:
         raise InvalidValue(f"{kind} cannot be asked for here: it takes nothing from the facts")

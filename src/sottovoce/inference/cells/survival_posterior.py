@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from sottovoce.inference.cells.cells_posterior import CellsPosterior
 from sottovoce.inference.cells.intervals import central, checked_level
-from sottovoce.inference.cells.survival_curves import curve_draws, free_counts, greenwood
+from sottovoce.inference.cells.survival_curves import curve_draws, free_counts, greenwood, rising
 from sottovoce.inference.cells.survival_question import SurvivalQuestion
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 
 _SEED = 19580625
 """Draws are a function of the noisy cells alone."""
+_HALF, _NOBODY = 0.5, 1e-300
 _ANYBODY = 1.0
 """Where fewer may be at risk, nobody may be: of what comes then nothing is known."""
 
@@ -32,19 +33,22 @@ class SurvivalPosterior(CellsPosterior):
     question: SurvivalQuestion
 
     @cached_property
-    def _curves(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """Draws of curves, records at risk, events and censorings, each (draws, groups, cells)."""
+    def _curves(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """Draws of curves, records at risk, events and censorings, each (draws, groups, cells); and of events by kind,
+        (draws, groups, kinds, cells), which may be below zero.
+        """
         noisy, noise, room = self.noisy_counts()
         draws, rng = self._draws_taken, seeded_rng(_SEED)
         free = free_counts(noisy, float(np.sqrt(noise.variance)), self.noise, draws, rng, room)[:, :-1]
         asked = self.question
-        return curve_draws(
-            free.reshape(draws, -1, 2, len(asked.cuts) + 1), asked.edges, np.asarray(asked.single_values), rng
-        )
+        kinds = free.reshape(draws, -1, 1 + len(asked.kinds), len(asked.cuts) + 1)
+        both = np.stack([kinds[:, :, 0], kinds[:, :, 1:].sum(axis=2)], axis=2)
+        curves = curve_draws(both, asked.edges, np.asarray(asked.single_values), rng)
+        return (*curves, kinds[:, :, 1:, :-1])
 
     def _survival(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
         del draws, rng
-        curves, risk, events, _ = self._curves
+        curves, risk, events, *_ = self._curves
         plain = greenwood(np.median(curves, axis=0), risk.mean(axis=0), events.mean(axis=0))
         added = np.sqrt(np.maximum(curves.var(axis=0) - plain**2, 0.0))
         return curves.reshape(len(curves), -1), plain.ravel(), added.ravel()
@@ -90,6 +94,19 @@ class SurvivalPosterior(CellsPosterior):
         return self._curves[3]
 
     @cached_property
+    def incidence(self) -> Floats:
+        """Draws of the share who had each kind of event by each edge, (draws, groups, kinds, edges) (Aalen, Johansen).
+
+        What the curve of any event falls by in a cell is of its kinds as their events there are.
+        """
+        curves, kinds = self._curves[0], self._curves[4]
+        rng, count = seeded_rng(_SEED + 2), kinds.shape[2]
+        rates = _shares(rising(kinds), self.events, rng) if count > 1 else np.ones_like(kinds)
+        full = np.concatenate([np.ones((*curves.shape[:2], 1)), curves], axis=2)
+        steps = rates * (full[:, :, :-1] - full[:, :, 1:])[:, :, None]
+        return np.concatenate([np.zeros((*steps.shape[:3], 1)), np.cumsum(steps, axis=3)], axis=3)
+
+    @cached_property
     def bends(self) -> Floats:
         """A standard normal number for each draw: which way its curves err within cells."""
         return seeded_rng(_SEED + 1).standard_normal(len(self._curves[0]))
@@ -98,3 +115,12 @@ class SurvivalPosterior(CellsPosterior):
         """Return draws of the curve of a group at all edges, the first of which is where everybody is without it."""
         curves = self._curves[0][:, group]
         return np.concatenate([np.ones((len(curves), 1)), curves], axis=1)
+
+
+def _shares(kinds: Floats, events: Floats, rng: np.random.Generator) -> Floats:
+    """Return draws of the shares of each kind among the events of a cell: Dirichlet, Jeffreys' half of a kind spread
+    over all cells.
+    """
+    counts = kinds * (events / np.maximum(kinds.sum(axis=2), _NOBODY))[:, :, None]
+    drawn = rng.standard_gamma(counts + _HALF / kinds.shape[3]) + _NOBODY
+    return np.asarray(drawn / drawn.sum(axis=2, keepdims=True))

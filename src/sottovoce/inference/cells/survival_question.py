@@ -16,10 +16,11 @@ from sottovoce.inference.cells.questions import Question
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import mapping, restoring
 from sottovoce.privacy.numbers import Floats, shown
-from sottovoce.records.facts import Count, Facts, Flag, Number
+from sottovoce.records.facts import Category, Count, Facts, Flag, Number
 from sottovoce.records.facts.bands import value_axis
 from sottovoce.records.facts.cells import Axis
 from sottovoce.records.facts.column_names import quoted
+from sottovoce.records.facts.encodings import levels_of
 from sottovoce.records.readings import GroupMoments
 
 __all__ = ["EVEN_CELLS", "MOST_CELLS", "SurvivalQuestion"]
@@ -43,7 +44,9 @@ class SurvivalQuestion(Question):
     Parameters
     ----------
     event
-        A flag: whether the time ended in the event. Where it did not, the record is censored then.
+        A flag: whether the time ended in the event. Where it did not, the record is censored then. Or a category that
+        says in which of several events, of which one rules the others out (competing risks); the first of its values
+        is of those that are censored, as R has it.
     cuts
         The times, rising; or into how many cells of one width the column's bounds are cut, 12 unless given. A time
         beyond the last one is of a record that is then still without the event.
@@ -71,8 +74,11 @@ class SurvivalQuestion(Question):
     def _check_columns(self) -> None:
         if len(self.columns_asked) == 1:
             time, flag = self.facts[self.columns_asked[0]], self.facts[self.event]
-            if not isinstance(flag, Flag):
-                raise InvalidValue(f"an event is a flag, yes or no; {self.event!r} is a {flag.word}")
+            if not (isinstance(flag, Flag) or (isinstance(flag, Category) and len(flag.categories) > 1)):
+                raise InvalidValue(
+                    f"an event is a flag, yes or no, or a category whose first value is censored; {self.event!r} is a "
+                    f"{flag.word}"
+                )
             if not isinstance(time, Number | Count) or time.bounds[0] < 0:
                 got = "may be below 0" if isinstance(time, Number) else f"is a {time.word}"
                 raise InvalidValue(f"a time is a number from 0 on; {self.columns_asked[0]!r} {got}")
@@ -91,6 +97,12 @@ class SurvivalQuestion(Question):
         """The facts of the time."""
         column: Any = self.facts[self.columns_asked[0]]
         return column  # type: ignore[no-any-return]
+
+    @property
+    def kinds(self) -> tuple[Any, ...]:
+        """The kinds of events, one that is True of a flag."""
+        flag: Any = self.facts[self.event]
+        return tuple((levels_of(flag) or ())[1:])
 
     @property
     def edges(self) -> Floats:
@@ -125,7 +137,8 @@ class SurvivalQuestion(Question):
         `event` is the share of the times within the cuts that end in it.
         """
         parts = np.diff(self.edges) / (self.edges[-1] - self.edges[0]) / 2
-        return np.concatenate([(1 - event) * parts, [0.5], event * parts, [0.0]])
+        each = np.concatenate([event * parts, [0.0]]) / len(self.kinds)
+        return np.concatenate([(1 - event) * parts, [0.5], *[each] * len(self.kinds)])
 
     @property
     def label_names(self) -> list[str]:
@@ -144,8 +157,9 @@ class SurvivalQuestion(Question):
         name = self.columns_asked[0]
         missing = [item for item in (name, self.event) if getattr(self.facts[item], "missing", None) is None]
         out = f"; records without {' or '.join(missing)} are left out" if missing else ""
+        event = self.event if isinstance(self.facts[self.event], Flag) else f"any {self.event}"
         return (
-            f"the share still without {self.event} when {name} reaches each time; whoever is followed beyond "
+            f"the share still without {event} when {name} reaches each time; whoever is followed beyond "
             f"{self.cuts[-1]:,.12g} is without it there{out}"
         )
 

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from sottovoce.inference.regression.filtered import FilteredRegression as FilteredRegression
     from sottovoce.inference.regression.formula import Formula as Formula
     from sottovoce.inference.regression.gaussian_posterior import GaussianPosterior as GaussianPosterior
+    from sottovoce.inference.regression.hazard_formula import HazardFormula as HazardFormula
+    from sottovoce.inference.regression.hazard_formula import formula_of as formula_of
+    from sottovoce.inference.regression.hazard_looks import HazardLooks as HazardLooks
+    from sottovoce.inference.regression.hazard_looks import looks_of as looks_of
     from sottovoce.inference.regression.localised import LocalisedRegression as LocalisedRegression
     from sottovoce.inference.regression.losses import ComplementaryLogLog as ComplementaryLogLog
     from sottovoce.inference.regression.losses import Huber as Huber

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import special
 
 from sottovoce.inference.regression.formula import Formula
+from sottovoce.inference.regression.hazard_formula import read_formula
 from sottovoce.inference.regression.look_posterior import LookPosterior
 from sottovoce.inference.regression.released_look import ReleasedLook, read_looks
 from sottovoce.privacy.errors import InvalidValue
@@ -202,7 +203,7 @@ class Coefficients:
             if (varied := state.get("dispersion")) is not None:
                 mean, sd, shape = map(float, varied)
                 arrays["dispersion"] = mean, sd, shape
-            formula = Formula.from_dict(state["formula"])
+            formula = read_formula(state["formula"])
             return Coefficients(formula, **arrays, looks=read_looks(state.get("looks", ()), formula))
 
 

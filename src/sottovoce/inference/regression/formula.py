@@ -159,6 +159,11 @@ class Formula:
         low = Said(float(self.facts[self.exposure].low))  # type: ignore[attr-defined]
         return str(Call("log", (Call("coalesce", (Named(self.exposure), low)),)))
 
+    @property
+    def nuisance(self) -> tuple[int, ...]:
+        """The places of coefficients that no table shows."""
+        return () if self.offset is None else (self.offset,)
+
     @cached_property
     def offset(self) -> int | None:
         """The entry of a row whose coefficient is known, the logarithm of the exposure; None where there is none."""
@@ -224,6 +229,15 @@ class Formula:
         return (
             f"each person counts once, with {'all rows of theirs together' if self.averaged else 'one row of theirs'}"
         )
+
+    @property
+    def predicted(self) -> str:
+        """What is expected of a row, in words."""
+        return self.parsed.response
+
+    def expected(self, thetas: Floats, rows: Floats) -> Floats:
+        """Return the mean responses of one linear predictor, a row for each draw of θ."""
+        return self.model.expected(thetas @ rows.T)
 
     @property
     def dimension(self) -> int:

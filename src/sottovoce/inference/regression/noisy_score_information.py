@@ -184,7 +184,7 @@ def _levelled(glance: NoisyScoreInformation) -> Floats:
     lengths = back @ back.T
     noise = glance.tau**2 / 2 * (np.outer(lengths.diagonal(), lengths.diagonal()) + lengths**2)
     remainder = np.setdiff1d(np.arange(len(T)), np.concatenate([*blocks, [-1 if constant is None else constant]]))
-    weights = [_positive(seen[block, block], np.sqrt(noise[block, block])) for block in blocks]
+    weights = [positive_mean(seen[block, block], np.sqrt(noise[block, block])) for block in blocks]
     # All levels together are a constant.
     beside = _beside(glance, np.vstack([back[blocks[0]].sum(axis=0), back[remainder]]))
     total, means = float(beside[0, 0]), np.zeros(len(T))
@@ -224,7 +224,7 @@ def _differ(seen: Floats, noise: Floats, weights: Floats) -> Floats:
     )  # all levels together have the column's mean
 
 
-def _positive(seen: Floats, noise: Floats) -> Floats:
+def positive_mean(seen: Floats, noise: Floats) -> Floats:
     """Return what weights are on average that were seen with so much noise, of which none is below zero."""
     far = np.maximum(seen / noise, -30.0)
     result: Floats = seen + noise * np.exp(-far * far / 2 - special.log_ndtr(far)) / np.sqrt(2 * np.pi)

@@ -131,7 +131,7 @@ def rarely(formula: Formula, imagined: AssumedDistribution | None = None) -> Ass
     return replace(said, share=_RARE, columns={**said.columns, **unsaid})
 
 
-def _usually(formula: Formula, said: AssumedDistribution) -> AssumedDistribution:
+def evenly_spread(formula: Formula, said: AssumedDistribution) -> AssumedDistribution:
     """Return records whose numbers spread as real columns do, but for what is said of them."""
     if said.spread is not None:
         return said
@@ -267,7 +267,7 @@ class _Records:
     def of(cls, formula: Formula, n: int, said: AssumedDistribution, pause: Callable[[], None] | None) -> Self:
         """Return records that stand for n."""
         said.check(formula.facts)
-        said = _usually(formula, said)
+        said = evenly_spread(formula, said)
         about, encoding = n * said.kept, formula.encoding
         points = next((points for points in _LATTICES if points >= _EACH * encoding.size), max(_LATTICES))
         orders = {

@@ -10,6 +10,9 @@ from typing import Any, Self
 
 from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
 from sottovoce.inference.regression.formula import Formula
+from sottovoce.inference.regression.hazard_forecast import foresee_hazards
+from sottovoce.inference.regression.hazard_formula import HazardFormula
+from sottovoce.inference.regression.hazard_looks import HazardLooks
 from sottovoce.inference.regression.precision_forecast import PrecisionForecast, foresee_all, rarely
 from sottovoce.mechanisms.expected_error import cautions
 from sottovoce.privacy.json_values import mapping, restoring
@@ -33,8 +36,14 @@ _PLAIN = (
 _EXPLAINED = {
     "poisson": ("; what is explained is 1 on average", "; what is explained is 0.1 on average"),
     "linear": ("", "; what is explained over a quarter"),
+    "hazard": ("; half have the event and all are followed to the last cut", "; one in ten has the event"),
 }
-_SCALES = {"logistic": ("log-odds", "odds"), "multinomial": ("log-odds", "odds"), "poisson": ("log-rates", "rates")}
+_SCALES = {
+    "logistic": ("log-odds", "odds"),
+    "multinomial": ("log-odds", "odds"),
+    "poisson": ("log-rates", "rates"),
+    "hazard": ("log hazards", "hazards"),
+}
 
 
 @dataclass(frozen=True)
@@ -197,8 +206,13 @@ def plan_looks(
     formula = mechanism.system
     said = imagined_of(imagined, formula.facts)
     count = mechanism.n if n is None else n
-    unsaid = [name for name in (*formula.encoding.names, formula.parsed.response) if name not in said.columns]
-    terms, *rare = foresee_all(mechanism, [said, rarely(formula, said)] if unsaid else [said], count, level, pause)
+    explained = formula.event if isinstance(formula, HazardFormula) else formula.parsed.response
+    unsaid = [name for name in (*formula.encoding.names, explained) if name not in said.columns]
+    sorts = [said, rarely(formula, said)] if unsaid else [said]
+    if isinstance(mechanism, HazardLooks):
+        terms, *rare = [foresee_hazards(mechanism, item, count, level) for item in sorts]
+    else:
+        terms, *rare = foresee_all(mechanism, sorts, count, level, pause)
     assert count is not None  # it is refused otherwise
     return RegressionPlan(
         formula.describe(),

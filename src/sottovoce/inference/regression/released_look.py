@@ -7,7 +7,7 @@ alone. Stored with the posterior that was concluded from them; releases from bef
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats
-from sottovoce.records.readings import Look
+from sottovoce.records.readings import HazardLook, Look
 
 if TYPE_CHECKING:
     from sottovoce.inference.regression.formula import Formula
@@ -93,6 +93,36 @@ class ReleasedLook:
             return cls(look, scales, float(state["share"]), total)
 
 
+@dataclass(frozen=True, eq=False)
+class ReleasedHazardLook(ReleasedLook):
+    """One look at hazards and what it released."""
+
+    look: HazardLook  # type: ignore[assignment]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the look as plain values, but for the formula it belongs to."""
+        look = self.look
+        state = {name: getattr(look, name) for name in ("constant", "norm", "limit", "bits")}
+        state |= {"centre": list(look.centre), "shape": [list(row) for row in look.shape], "about": list(look.about)}
+        return state | {"noise": dict(self.scales), "share": self.share, "total": self.total.tolist()}
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any], formula: Formula) -> ReleasedHazardLook:
+        """Read a look of a formula from `to_dict`'s form."""
+        with restoring("a look of a hazard regression"):
+            asked: Any = formula
+            arrays = (np.asarray(state[name], dtype=np.float64) for name in ("centre", "shape", "about"))
+            numbers = (float(state[name]) for name in ("constant", "norm", "limit"))
+            look = replace(asked.hazard_look(None, *arrays, *numbers), bits=int(state["bits"]))
+            scales = {part: float(state["noise"][part]) for part in look.parts}
+            total = np.asarray(state["total"], dtype=np.float64)
+            if total.shape != (look.size,) or not np.all(np.isfinite(total)) or min(scales.values()) < 0:
+                raise InvalidData(f"a look of this formula has {look.size} sums")
+            return cls(look, scales, float(state["share"]), total)
+
+
 def read_looks(states: Sequence[Mapping[str, Any]], formula: Formula) -> tuple[ReleasedLook, ...]:
     """Return the looks of a release; none of one from before looks were stored."""
-    return tuple(ReleasedLook.from_dict(state, formula) for state in states)
+    return tuple(
+        (ReleasedHazardLook if "limit" in state else ReleasedLook).from_dict(state, formula) for state in states
+    )

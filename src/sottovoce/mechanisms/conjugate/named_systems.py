@@ -26,6 +26,7 @@ SYSTEMS = Registry(
         "naive bayes": "sottovoce.inference.latent.naive_bayes:NaiveBayesModel",
         "regression": "sottovoce.inference.regression.design:Design",
         "formula": "sottovoce.inference.regression.formula:Formula",
+        "hazard formula": "sottovoce.inference.regression.hazard_formula:HazardFormula",
         "bounded mean": "sottovoce.theory.amplification.diffusion:BoundedMean",
         "function of records": "sottovoce.mechanisms.function_statistic:FunctionOf",
         "outcomes": "sottovoce.mechanisms.exponential_choice:Outcomes",

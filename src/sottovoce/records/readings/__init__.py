@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sottovoce.records.readings.functions import FunctionSum as FunctionSum
     from sottovoce.records.readings.functions import FunctionValue as FunctionValue
     from sottovoce.records.readings.group_moments import GroupMoments as GroupMoments
+    from sottovoce.records.readings.hazard_look import HazardLook as HazardLook
     from sottovoce.records.readings.in_memory_records import HeldRecords as HeldRecords
     from sottovoce.records.readings.joint import Joint as Joint
     from sottovoce.records.readings.look import Look as Look

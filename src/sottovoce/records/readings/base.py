@@ -37,6 +37,7 @@ READINGS = Registry(
         "person moments": f"{_HERE}.person_cells:PersonMoments",
         "person cells": f"{_HERE}.person_cells:PersonCells",
         "rows of a person": f"{_HERE}.person_cells:PersonRows",
+        "hazard look": f"{_HERE}.hazard_look:HazardLook",
         "person look": f"{_HERE}.person_look:PersonLook",
         "function value": f"{_HERE}.functions:FunctionValue",
         "function sum": f"{_HERE}.functions:FunctionSum",

@@ -12,23 +12,20 @@ exponential, on every engine.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice, product
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, Mask, real
-from sottovoce.privacy.relation import REPLACE_ONE, Relation
 from sottovoce.records.facts.columns import Column, Flag, Number
 from sottovoce.records.facts.encodings import Encoding
 from sottovoce.records.readings.base import MOST_RECORDS, Reading, Statistics
 from sottovoce.records.readings.families import Family, family_of
-from sottovoce.records.readings.in_memory_records import HeldRecords, as_columns, held, one_more, typical_values
+from sottovoce.records.readings.in_memory_records import as_columns
 from sottovoce.records.readings.look_parts import PARTS, LookParts
 from sottovoce.records.readings.look_sensitivity import EDGES, LookMoves
 
@@ -240,24 +237,6 @@ class Look(LookMoves):
         """Which entries of the total belong to which part."""
         return LookParts(self.parts, self.dimension)
 
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The entries of each block."""
-        return self.layout.sizes
-
-    @property
-    def size(self) -> int:
-        """The entries of all parts."""
-        return self.layout.size
-
-    def split(self, total: Any) -> dict[str, Floats]:
-        """Return each part of a total: the score as a vector, the others as symmetric matrices."""
-        return self.layout.split(total)
-
-    def join(self, **parts: Floats) -> Floats:
-        """Return a total from its parts, as `split` gives them."""
-        return self.layout.join(**parts)
-
     # The records.
 
     @property
@@ -313,79 +292,6 @@ class Look(LookMoves):
             scale = lean * np.sqrt(v * np.maximum(share, 0.0))
             roots.append(np.rint(_outer((classes == k) - p, z * scale[:, None])))
         return w, roots
-
-    # What records can give.
-
-    def check(self, statistics: Statistics) -> Statistics:
-        """Return a look that n records can give."""
-        n, total = self._checked_total(statistics)
-        for part, result in self.split(total).items():
-            if float(np.linalg.norm(result)) > n * self.lengths[part] * (1 + 1e-9):
-                raise self._off()
-        return statistics
-
-    def project(self, n: int, total: Floats) -> Floats:
-        """Return each part shortened to what n records can give."""
-        result = self.split(np.asarray(total, dtype=np.float64))
-        for part, value in result.items():
-            most, size = n * self.lengths[part], float(np.linalg.norm(value))
-            result[part] = value if size <= most else value * (most / size)
-        return self.join(**result)
-
-    def statistics(self, n: int, total: Floats) -> Statistics:
-        """Return the statistics nearest to a total, in whole steps towards zero."""
-        return Statistics(n, np.trunc(total))
-
-    def middle(self) -> list[float]:
-        """Return the look at rows that are zero."""
-        return [0.0] * self.size
-
-    def _fits(self, mean: Floats) -> tuple[bool, str]:
-        fits = mean.shape == (self.size,) and np.array_equal(self.project(1, mean), mean)
-        return bool(fits), f"{self.size} sums of records within the bounds"
-
-    def neighbours(self, first: Any, second: Any, relation: Relation = REPLACE_ONE) -> bool:
-        """Say whether two data sets, or what is seen of them, can differ by one record replaced, or added."""
-        first, second = held(first), held(second)
-        if isinstance(first, HeldRecords) and isinstance(second, HeldRecords):
-            if relation.hides_n:
-                return one_more(first, second) or one_more(second, first)
-            pairs = zip(zip(*first.columns, strict=True), zip(*second.columns, strict=True), strict=False)
-            return first.n == second.n and sum(repr(a) != repr(b) for a, b in pairs) <= 1
-        return super().neighbours(first, second, relation)
-
-    def farthest(self, most: int = 128) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """Return the two typical records whose contributions lie farthest apart, in units of `lengths`."""
-        records = list(islice(product(*self.typical()), most))
-        full = [dict(self.split(self.read(self.arranged([record])).total)) for record in records]
-        scaled = np.array(
-            [
-                np.concatenate([w[p].ravel() / self.lengths[p] * (2 if p == "score" else 1) for p in self.parts])
-                for w in full
-            ]
-        )
-        gaps = np.linalg.norm(scaled[:, None] - scaled[None], axis=2)
-        i, j = np.unravel_index(int(np.argmax(gaps)), gaps.shape)
-        return records[int(i)], records[int(j)]
-
-    def pairs(self, n: int | None) -> list[tuple[Statistics, Statistics]]:
-        """Return typical records as far apart as any, all others equal to the second.
-
-        Where n is None, the two records that lie farthest apart, and each of them alone.
-        """
-        first, second = self.farthest()
-        if n is None:
-            both = self._of([first, second])
-            return [(both, self._of([item])) for item in (first, second)]
-        remainder = [second] * (n - 1)
-        return [(self._of([first, *remainder]), self._of([second, *remainder]))]
-
-    def _of(self, records: Sequence[tuple[Any, ...]]) -> Statistics:
-        return self.read([list(column) for column in zip(*records, strict=True)])
-
-    def typical(self) -> tuple[tuple[Any, ...], ...]:
-        """Return the ends, the middle and beyond of every column, and a missing value."""
-        return tuple(typical_values(column) for column in self.columns)
 
     @classmethod
     def example(cls) -> Self:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from itertools import combinations, product
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -65,3 +66,51 @@ class LookParts:
             if self.dimension > 1:
                 pieces.append(parts[part][above_diagonal(self.dimension)])
         return np.concatenate(pieces).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class HazardParts:
+    """The parts of a hazard look: a log hazard for each interval, then slopes; two intervals share no information.
+
+    >>> HazardParts(3, 2).sizes
+    {'score': 5, 'information': 5, 'information off': 7}
+    """
+
+    intervals: int
+    slopes: int
+    names: ClassVar[tuple[str, ...]] = ("score", "information")
+
+    @property
+    def dimension(self) -> int:
+        """The unknowns."""
+        return self.intervals + self.slopes
+
+    @cached_property
+    def places(self) -> tuple[tuple[int, int], ...]:
+        """The entries of the information beside its diagonal that are not always zero, as they come."""
+        crossed = product(range(self.intervals), range(self.intervals, self.dimension))
+        return (*crossed, *combinations(range(self.intervals, self.dimension), 2))
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """The entries of each block."""
+        return {"score": self.dimension, "information": self.dimension, "information off": len(self.places)}
+
+    @property
+    def size(self) -> int:
+        """The entries of all blocks."""
+        return sum(self.sizes.values())
+
+    def split(self, total: Any) -> dict[str, Floats]:
+        """Return each part of a total."""
+        score, diagonal, off = np.split(np.asarray(total), np.cumsum(list(self.sizes.values()))[:-1])
+        matrix = np.diag(diagonal)
+        rows, columns = np.array(self.places).T
+        matrix[rows, columns] = matrix[columns, rows] = off
+        return {"score": score, "information": matrix}
+
+    def join(self, **parts: Floats) -> Floats:
+        """Return a total from its parts, as `split` gives them."""
+        rows, columns = np.array(self.places).T
+        information = parts["information"]
+        return np.concatenate([parts["score"], np.diag(information), information[rows, columns]]).astype(np.float64)

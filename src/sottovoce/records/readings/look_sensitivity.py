@@ -8,11 +8,9 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
-from sottovoce.records.readings.base import Block, Reading, Sensitivity
 from sottovoce.records.readings.families import Family
-from sottovoce.records.readings.look_parts import LookParts
+from sottovoce.records.readings.look_records import LookRecords
 
 SLACK = 1.01
 """Beside half a step an entry, what double precision loses before the rounding."""
@@ -26,29 +24,21 @@ _FIRST, _SECOND = np.triu_indices(_CELLS)
 """Each pair of cells once."""
 
 
-class LookMoves(Reading):
+class LookMoves(LookRecords):
     """What of a look says how far one record moves it. `Look` says what a record gives.
 
     Attributes
     ----------
     bits
         Contributions are no longer than 2ᵇ steps, before they are rounded.
-    parts
-        Which parts are taken.
     """
 
     bits: int
-    parts: tuple[str, ...]
 
     @property
     @abstractmethod
     def model(self) -> Family:
         """The family: with several linear predictors a record's information need not point where its score does."""
-
-    @property
-    @abstractmethod
-    def layout(self) -> LookParts:
-        """Which entries of the total belong to which part."""
 
     @property
     @abstractmethod
@@ -76,13 +66,6 @@ class LookMoves(Reading):
         item, off = 2.0**self.bits, self._rounding
         moves = {part: math.sqrt(2) * length for part, length in self.lengths.items()}
         return moves | ({"score": self.diameter * item + 2 * off} if "score" in self.parts else {})
-
-    def added(self, scales: Mapping[str, float]) -> float:
-        r"""Return how far one record added or removed moves all parts together, each in units of its noise.
-
-        That is the length of its own contribution, no difference of two: with rounding, as long as `lengths` say.
-        """
-        return math.sqrt(sum((self.lengths[part] / scales[part]) ** 2 for part in self.parts)) * (1 + 1e-12)
 
     def joint(self, scales: Mapping[str, float]) -> float:
         r"""Return how far one replaced record moves all parts together, each in units of its noise.
@@ -164,35 +147,3 @@ class LookMoves(Reading):
             curve = 1 - g * g
             both = max(curve, 0.5) if outputs == 1 else (1 + curve) / 2 if outputs == 2 else 1.0
             yield min(2 * (1 + g), far) * score + 2 * meat * curve + 2 * information * both
-
-    def blocks(self, n: int | None) -> tuple[Block, ...]:
-        """Return each block as far as it can move alone."""
-        moves = self.lengths if n is None else self.moves
-        result = []
-        for name, size in self.layout.sizes.items():
-            part = name.removesuffix(" off")
-            half = 2.0 if name.endswith(" off") else 1.0  # what lies above the diagonal is half of what lies beside it
-            result.append(Block(size, Sensitivity(1.0, 0, 0, moves[part] ** 2 / half)))
-        return tuple(result)
-
-    def movement(self, n: int | None) -> Sensitivity:
-        """Return how far everything moves together, in squares."""
-        moves = self.lengths if n is None else self.moves
-        return Sensitivity(1.0, 0, 0, sum(move**2 for move in moves.values()))
-
-    def check_sums(self, n: int) -> None:
-        """Raise unless a double holds every sum exactly."""
-        if n * max(self.lengths.values()) > 2.0**53:
-            raise InvalidValue(f"the sums of n={n} records do not fit into a double; use fewer bits")
-
-    def beside(self, gap: Floats) -> bool:
-        """Say whether one record more or less can have moved every part this far."""
-        lengths = self.lengths
-        return all(float(np.linalg.norm(part)) <= lengths[p] * (1 + 1e-9) for p, part in self.layout.split(gap).items())
-
-    def apart(self, gap: Floats) -> bool:
-        """Say whether one record can have moved every part this far."""
-        moves = self.moves
-        return all(
-            float(np.linalg.norm(result)) <= moves[part] * (1 + 1e-9) for part, result in self.layout.split(gap).items()
-        )

@@ -12,7 +12,7 @@ import ibis
 import numpy as np
 
 from sottovoce.records.facts.columns import Category, Flag
-from sottovoce.records.facts.encodings import LEAST, Scale
+from sottovoce.records.facts.encodings import LEAST, Encoding, Scale
 from sottovoce.records.facts.splines import LEAST as SPLINE_LEAST
 from sottovoce.records.facts.splines import Spline
 from sottovoce.records.readings import Look, Statistics
@@ -50,7 +50,7 @@ def contributions(asked: PlannedQuery, reading: Look, *along: str, **carried: An
     engine, encoding = asked.engine, reading.encoding
     names = asked.names[: len(reading.columns)]
     defaults = [*(encoding.default(k) for k in range(len(encoding.columns))), reading.model.default]
-    values = [_value(asked, *each) for each in zip(names, reading.columns, defaults, strict=True)]
+    values = [column_value(asked, *each) for each in zip(names, reading.columns, defaults, strict=True)]
     known = [
         value.notnull() & ~value.isnan() for value, default in zip(values, defaults, strict=True) if default is None
     ]
@@ -59,7 +59,7 @@ def contributions(asked: PlannedQuery, reading: Look, *along: str, **carried: An
     sure = functools.reduce(operator.and_, [kept, *known]).fill_null(False)
     rows = SqlText(engine, engine.stage(asked.records.select(**named, known=sure, **carried)))
     along = ("known", *carried)
-    entries = {f"x{i}": _entry(engine, reading, entry) for i, entry in enumerate(encoding.entries)}
+    entries = {f"x{i}": entry_of(engine, encoding, entry) for i, entry in enumerate(encoding.entries)}
     rows = rows.select(entries | {"y": _outcome(engine, f"c{len(values) - 1}", reading)}, *along)
     x = [f"x{j}" for j in range(encoding.size)]
     rows = rows.packed("xs", x, "y", *along)
@@ -75,7 +75,7 @@ def contributions(asked: PlannedQuery, reading: Look, *along: str, **carried: An
     return _weighed(rows, reading, (*z, *along), along if carried else ())
 
 
-def _value(asked: PlannedQuery, name: str, column: Any, default: float | None) -> Any:
+def column_value(asked: PlannedQuery, name: str, column: Any, default: float | None) -> Any:
     """Return a column as doubles, of categories the place of each, and what a missing one counts as in its place."""
     if isinstance(column, Category):
         code = category_code(asked.engine, asked.value(name, column.categories, cut=False), column.categories, -1)
@@ -87,8 +87,9 @@ def _value(asked: PlannedQuery, name: str, column: Any, default: float | None) -
     return ibis.cases((value.isnan(), number(default)), (value.notnull(), value), else_=number(default))
 
 
-def _entry(engine: Any, reading: Look, entry: Sequence[tuple[int, int]]) -> str:
-    encoding, factors = reading.encoding, []
+def entry_of(engine: Any, encoding: Encoding, entry: Sequence[tuple[int, int]]) -> str:
+    """Return an entry of a row, a product of scaled numbers, functions of splines and indicators of levels."""
+    factors = []
     for place, level in entry:
         column, value = encoding.columns[place], f"c{place}"
         if isinstance(column, Flag):

@@ -28,6 +28,7 @@ PLANS = Registry(
         "clipped rows": "sottovoce.records.tables.regressions:clipped_rows",
         "moments": "sottovoce.records.tables.regressions:moments",
         "look": "sottovoce.records.tables.look_queries:look",
+        "hazard look": "sottovoce.records.tables.hazard_queries:hazard_look",
         "person moments": "sottovoce.records.tables.persons:person_moments",
         "person cells": "sottovoce.records.tables.persons:person_cells",
         "rows of a person": "sottovoce.records.tables.persons:person_rows",

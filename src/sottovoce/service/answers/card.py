@@ -269,8 +269,9 @@ def asked(request: Mapping[str, Any]) -> tuple[str, str]:
         except SottovoceError:
             return "question", "a question that this version cannot read"
         return question.verb, question.describe()
-    if system.get("system") == "formula":  # in the words of `Formula.describe`, which needs an extra
-        text = f"{system.get('family')} regression {system.get('formula')}"
+    if system.get("system") in ("formula", "hazard formula"):  # in the words of `Formula.describe`: it needs an extra
+        text = f"{system.get('family', 'hazard')} regression {system.get('formula')}"
+        text += f" (event {system['event']})" if system.get("event") else ""
         return "regression", text + (f" where {system['where']}" if system.get("where") else "")
     kind = str(system.get("system") or (mechanism or {}).get("mechanism") or "unnamed")
     column, where, query = request.get("column"), request.get("where"), request.get("query")

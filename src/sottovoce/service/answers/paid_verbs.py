@@ -75,7 +75,7 @@ class PaidVerbs(Verbs, BudgetAccount):
 
     def looks_for(self, formula: Formula, spend: Spend = 0.05, part: Budget | None = None) -> Any:
         """Return the mechanism that would fit a regression."""
-        return regression_room().AdaptiveLooks.calibrate(formula, self.n, self.share(spend, part))
+        return regression_room().looks_of(formula, self.n, self.share(spend, part))
 
     def _asked_before(
         self, question: Question | Formula, part: Budget | None, options: ReleaseOptions

@@ -112,7 +112,7 @@ def means_of(posterior: Coefficients, rows: Floats, draws: int) -> Floats:
     thetas = np.linalg.solve(A, (posterior.sample(draws, seeded_rng(0)) - b).T).T
     family = posterior.formula.model
     if family.outputs == 1:
-        return family.expected(thetas @ rows.T)
+        return posterior.formula.expected(thetas, rows)
     t = np.einsum("skd,nd->snk", thetas.reshape(len(thetas), family.outputs, -1), rows)
     remainder = family.mean(t)
     return np.concatenate([1 - remainder.sum(axis=-1, keepdims=True), remainder], axis=-1)
@@ -250,6 +250,6 @@ def plot_effect(posterior: Coefficients, column: str, at: Mapping[str, Any], lev
     if len(groups) > 1:
         axes.legend(title=words(response))
     axes.set_xlabel(words(column))
-    axes.set_ylabel(f"expected {words(response)}")
+    axes.set_ylabel(f"expected {words(posterior.formula.predicted)}")
     titled(drawing, f"{posterior.formula.describe()} ({percent(level)} intervals)", ax)
     return drawing

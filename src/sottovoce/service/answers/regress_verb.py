@@ -10,7 +10,7 @@ from typing import Any
 from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise
-from sottovoce.records.facts import Category, Facts, Number
+from sottovoce.records.facts import Category, Facts, Flag, Number
 from sottovoce.records.facts.condition_parser import check_levels
 from sottovoce.service.answers.arguments import WHERE, Argument
 from sottovoce.service.answers.catalogue import Verb
@@ -36,14 +36,17 @@ class RegressVerb(Verb):
         """Return the formula, with the facts of the columns it names."""
         asked = self.checked(given)
         _check_size(asked["formula"], facts)
-        built = regression_room().Formula(asked.pop("formula"), facts, **asked)
+        built = regression_room().formula_of(asked.pop("formula"), facts, **asked)
         check_levels(built.where, facts)
         return built
 
     def arguments_of(self, question: Any) -> dict[str, Any]:
         """Return what the formula was made of."""
-        result = {"formula": question.text, "family": question.family, "prior": question.prior, "where": question.where}
-        result |= {"misses": question.stated, "exposure": question.exposure}
+        result = {"formula": question.text, "prior": question.prior, "where": question.where}
+        if question.family == "hazard":
+            result |= {"event": question.event, "cuts": list(question.cuts)}
+        else:
+            result |= {"family": question.family, "misses": question.stated, "exposure": question.exposure}
         return {name: value for name, value in result.items() if value is not None}
 
     def mechanism(
@@ -92,6 +95,9 @@ _MISSES = (
 
 _EXPOSURE = "Of counts: how long, or of how many, each was counted, such as days at risk. Bounds above zero."
 
+_EVENT = "Of a time that is explained: whether it ended in the event. The table is then of hazard ratios."
+_CUTS = "With an event: the times between which hazards are constant, such as 30, 90, 365; six even intervals else."
+
 REGRESS = RegressVerb(
     "regress",
     "What goes with what",
@@ -104,5 +110,7 @@ REGRESS = RegressVerb(
         Argument("prior", "number", "Prior spread", "The prior standard deviation of the linear predictor."),
         Argument("misses", "number", "How much it may miss", _MISSES),
         Argument("exposure", "column", "Exposure", _EXPOSURE, (Number,)),
+        Argument("event", "column", "Event", _EVENT, (Flag,)),
+        Argument("cuts", "numbers", "Hazards change at", _CUTS),
     ),
 )

@@ -6,7 +6,7 @@ import functools
 import json
 import math
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,7 @@ from sottovoce.service.answers.contrast_parser import parse_contrast
 from sottovoce.service.answers.digits import formatted, sure
 from sottovoce.service.answers.display import PART, footing, privacy_part
 from sottovoce.service.answers.forest import forest, view
+from sottovoce.service.answers.hazards import baseline_rows, surviving_rows
 from sottovoce.service.answers.out_of_bounds_levels import beyond_note
 from sottovoce.service.answers.paper_table import NOT_KNOWN, PaperTable, estimate_cells, interval_name
 from sottovoce.service.answers.period_words import charged_note
@@ -83,6 +84,7 @@ _MOVED = {
     "multinomial": "the log-odds",
     "poisson": "the log-rate",
     "linear": "the response",
+    "hazard": "the log hazard",
 }
 _OFTEN = 0.05
 _REACHING = (
@@ -94,6 +96,11 @@ _REACHING = (
 that is told of them."""
 _PER = "rates are per unit of {}, e to the intercept where all terms are zero; told by the last look alone"
 """Said of counts with an exposure."""
+_PROPORTIONAL = (
+    "hazard ratios of {}, taken to be the same at all times, over a baseline that is constant between the cuts; "
+    "told by the last two looks"
+)
+"""Said of hazards."""
 _VARIED = "overdispersion: counts of mean μ vary by μ + αμ² (negative binomial), α = {} ({}: {} to {}); 0 is Poisson's"
 """Said of counts."""
 _NAMED = 6
@@ -156,7 +163,7 @@ class Regression(PaperTable):
         posterior, rows = self.posterior, []
         name = self._ratio_column
         for place, term in enumerate(posterior.terms):
-            if place == self.question.offset:  # it is known
+            if place in self.question.nuisance:
                 continue
             item = np.zeros(len(posterior.terms))
             item[place] = 1.0
@@ -239,13 +246,9 @@ class Regression(PaperTable):
     @property
     def notes(self) -> list[str]:
         """What one must know to read the coefficients, in words."""
-        question, cut, result = self.question, self.posterior.cut, []
-        if question.modelled:
-            result.append(f"positive where {question.modelled} is likelier")
-        if question.reference:
-            result.append(f"each beside {question.reference}")
-        if question.exposure is not None:
-            result.append(_PER.format(question.exposure))
+        question, cut = self.question, self.posterior.cut
+        result: list[str] = []
+        result += self._said_of_terms()
         if cut is not None:
             said = question.model.cutting if question.sees_tails else question.model.unmeasured
             result.append(said.format(cut))
@@ -279,6 +282,17 @@ class Regression(PaperTable):
             repeat_note(self.earlier),
         )
         return [*result, *(note for note in closing if note is not None)]
+
+    def _said_of_terms(self) -> list[str]:
+        """Return what coefficients speak of."""
+        question = self.question
+        said = {
+            f"positive where {question.modelled} is likelier": question.modelled,
+            f"each beside {question.reference}": question.reference,
+            _PROPORTIONAL.format(getattr(question, "event", "")): question.family == "hazard",
+            _PER.format(question.exposure): question.exposure,
+        }
+        return [note for note, holds in said.items() if holds]
 
     def _prior_note(self) -> list[str]:
         """Return how wide slopes may be before anything is seen, where there are any."""
@@ -348,6 +362,18 @@ class Regression(PaperTable):
             How many draws of the coefficients to average over.
         """
         return predictions.predict(self.posterior, frame, self.level if level is None else level, draws)
+
+    def baseline(self) -> Any:
+        """Return the hazards of the intervals per unit of time, with all columns at zero or their first value; free."""
+        import pandas as pd  # noqa: PLC0415 - an extra
+
+        return pd.DataFrame(baseline_rows(self.posterior, self.level))
+
+    def survival(self, frame: Any, at: Sequence[float], *, draws: int = _DRAWS) -> Any:
+        """Return the share still without the event of each row of a public frame at some times; of hazards, free."""
+        import pandas as pd  # noqa: PLC0415 - an extra
+
+        return pd.DataFrame(surviving_rows(self.posterior, frame, at, self.level, draws))
 
     def effect(self, column: str, **at: Any) -> Any:
         """Return what one column does, as a frame: the expected response over its public range, the others held.

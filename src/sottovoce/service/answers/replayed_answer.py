@@ -73,4 +73,6 @@ def verb_of(request: Mapping[str, Any]) -> str | None:
     asked = mechanism.get("system") if isinstance(mechanism, Mapping) else None
     if not isinstance(asked, Mapping):
         return None
-    return {"question": asked.get("verb"), "formula": "regress"}.get(str(asked.get("system")))
+    return {"question": asked.get("verb"), "formula": "regress", "hazard formula": "regress"}.get(
+        str(asked.get("system"))
+    )

@@ -16,13 +16,14 @@ from sottovoce.inference.cells.survival_interpolation import between_cuts
 from sottovoce.inference.cells.survival_posterior import SurvivalPosterior
 from sottovoce.inference.figures import COLOURS, figure, titled, words
 from sottovoce.mechanisms.release import Release
-from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.shares import percent, read_share
 from sottovoce.service.answers.answer import Answer, Comparison
 from sottovoce.service.answers.digits import formatted
 from sottovoce.service.answers.display import shown
+from sottovoce.service.answers.incidence import IncidenceAnswer, of_group
 
 _TIMES = 7
 """At so many times, at most, a figure tells who is at risk."""
@@ -36,23 +37,13 @@ _RISK = "at risk (behind noise)"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SurvivalAnswer(Answer):
+class SurvivalAnswer(IncidenceAnswer):
     """What a question for survival came back with: a row for every group and time, and what follows from the curves.
 
     Between two cuts a curve is smooth, with the doubt of where in the cell events lie (`between_cuts`). From the first
     time on that nobody may have been followed to nothing is known: rows say ``?``, and medians and means that lie there
     are open above.
     """
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.release.value, SurvivalPosterior):
-            raise InvalidData("survival is told from noisy counts of times; this release holds something else")
-
-    @property
-    def posterior(self) -> SurvivalPosterior:
-        """What is known of every curve."""
-        value: SurvivalPosterior = self.release.value
-        return value
 
     @property
     def notes(self) -> list[str]:
@@ -75,23 +66,6 @@ class SurvivalAnswer(Answer):
             return f"{middle} ({first} to {after})"
         middle = f"{number.estimate:,.4g}" if number.told else "not known"
         return f"{middle} ({f'{low:,.4g} or more' if math.isfinite(low) else f'beyond {last}'})"
-
-    # The groups.
-
-    @property
-    def _groups(self) -> list[tuple[Any, ...]]:
-        asked = self.posterior.question
-        return [asked.groups.labels[place] for place in asked.kept]
-
-    def _group(self, label: Any) -> int:
-        """Return the place of a group by its values, or by their words as a row has them."""
-        parts = label if isinstance(label, tuple) else () if label is None else (label,)
-        every = self.posterior.question.groups.labels
-        names = [" / ".join(map(shown, item)) for item in every]
-        wanted = " / ".join(map(shown, parts))
-        if wanted not in names:
-            raise InvalidValue(f"name one of the groups: {', '.join(filter(None, names[:_LISTED]))}. Got {wanted!r}")
-        return names.index(wanted)
 
     # What follows from the curves.
 
@@ -161,7 +135,7 @@ class SurvivalAnswer(Answer):
         middle = float(np.quantile(known, 0.5, method="higher"))
         what = f"{'median' if part == 0.5 else percent(part) + ' quantile of'} {name}"
         return Comparison(
-            what + _of(group),
+            what + of_group(group),
             known,
             self.level,
             lambda level: np.asarray(central(drawn(level)[:, None], checked_level(level))[0]),
@@ -192,7 +166,7 @@ class SurvivalAnswer(Answer):
 
         known = not self.posterior.unknown(self.level)[place][cell].any()
         draws = stops[0] + (mean * widths).sum(axis=1)
-        return Comparison(f"mean of {name} up to {end:g}{_of(group)}", draws, self.level, between, known)
+        return Comparison(f"mean of {name} up to {end:g}{of_group(group)}", draws, self.level, between, known)
 
     @staticmethod
     def _fine(stops: Floats) -> Floats:
@@ -364,7 +338,3 @@ def _times_of(times: Any) -> Floats:
 
 def _over(first: Any, second: Any) -> Any:
     return first / np.maximum(second, np.finfo(np.float64).tiny)
-
-
-def _of(group: tuple[Any, ...]) -> str:
-    return f" of {' / '.join(map(shown, group))}" if group else ""

@@ -416,7 +416,7 @@ def _cells(imagined: AssumedDistribution, mechanism: NoisyCells, n: int) -> Inte
         return np.asarray(values + np.sqrt(np.maximum(variance, 0.0)) * parts)
 
     if isinstance(question, SurvivalQuestion):
-        event = float(imagined.shares(question.event, question.facts[question.event])[1])
+        event = 1 - float(imagined.shares(question.event, question.facts[question.event])[0])
         sizes = np.outer(sizes, question.imagined_shares(event)).ravel()
     elif not reading.measures:
         for name, column in asked.items():

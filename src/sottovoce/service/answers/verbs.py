@@ -290,7 +290,9 @@ class Verbs(ABC):
         ----------
         column, event
             How long a record was followed, and the flag that says whether its time ended in the event; where it did
-            not, the record is censored then. A record without one of the two is left out.
+            not, the record is censored then. Or a category of several events of which one rules the others out, whose
+            first value is of those censored: the curve is of any of them, and ``answer.incidences`` tells them apart.
+            A record without one of the two is left out.
         cuts
             The times to tell of, public and rising; or how many, evenly up to the bound: 12 unless given. Whoever is
             followed beyond the last is still without the event there.
@@ -401,6 +403,8 @@ class Verbs(ABC):
         prior: float | None = None,
         misses: float | None = None,
         exposure: str | None = None,
+        event: str | None = None,
+        cuts: Sequence[float] | int | None = None,
         part: Budget | None = None,
         **options: Unpack[AnswerOptions],
     ) -> Regression:
@@ -423,10 +427,15 @@ class Verbs(ABC):
         exposure
             Of counts the column of numbers that says how long or of how many each record was counted, such as days at
             risk: rates are per unit of it. ``+ offset(log(days))`` in the formula says the same.
+        event, cuts
+            A flag that says whether the time that is explained, ``"days ~ age + C(ward)"``, ended in the event: the
+            table is of hazard ratios. Hazards are constant between public cuts: rising times, or into how many
+            intervals of one width the time is cut, 6 unless given.
         options
             As in `Curator.release`, and ``level`` of the intervals.
         """
-        asked = self.formula(formula, family=family, where=where, prior=prior, misses=misses, exposure=exposure)
+        said = {"prior": prior, "misses": misses, "exposure": exposure, "event": event, "cuts": cuts}
+        asked = self.formula(formula, family=family, where=where, **said)
         return self.regression(asked, spend, part, **options)
 
     def formula(self, text: str, **asked: Any) -> Formula:
@@ -434,7 +443,7 @@ class Verbs(ABC):
         if self.facts is None:
             raise InvalidValue("a formula needs the facts of the table: Curator(data, facts=..., ...)")
         given = {name: value for name, value in asked.items() if value is not None}
-        built: Formula = regression_room().Formula(text, self.facts, **given)
+        built: Formula = regression_room().formula_of(text, self.facts, **given)
         check_levels(built.where, self.facts)
         return built
 
@@ -462,6 +471,8 @@ class Verbs(ABC):
         prior: float | None = None,
         misses: float | None = None,
         exposure: str | None = None,
+        event: str | None = None,
+        cuts: Sequence[float] | int | None = None,
         part: Budget | None = None,
         level: float | str = 0.95,
         records: int | None = None,
@@ -477,7 +488,7 @@ class Verbs(ABC):
         question
             A question as `ask` takes it, or a formula as `regress` does, of which every term is foreseen; or what
             `describe` is told, as ``"describe age, smoker by ward"``, of which every question is.
-        family, where, prior, misses, exposure
+        family, where, prior, misses, exposure, event, cuts
             Of a formula, as for `regress`; a question has its condition in its words.
         spend, part, level
             What would be paid: of a question a share of the budget; and the level of the intervals.
@@ -490,12 +501,14 @@ class Verbs(ABC):
         """
         check_options(Verbs.plan, options, ())
         shown: PlanOptions = {"part": part, "level": level, "records": records, "imagined": imagined}
+        said: dict[str, Any] = {"family": family, "where": where, "prior": prior, "misses": misses}
+        said |= {"exposure": exposure, "event": event, "cuts": cuts}
         if isinstance(question, str) and "~" in question:
-            asked = self.formula(question, family=family, where=where, prior=prior, misses=misses, exposure=exposure)
-            return self._foreseen(asked, spend, shown)
-        if any(value is not None for value in (family, where, prior, misses, exposure)):
+            return self._foreseen(self.formula(question, **said), spend, shown)
+        if any(value is not None for value in said.values()):
             raise InvalidValue(
-                "family=, where=, prior=, misses= and exposure= are of a formula; write a condition into the question"
+                "family=, where=, prior=, misses=, exposure=, event= and cuts= are of a formula; write a condition "
+                "into the question"
             )
         share = parse_spend(spend) if isinstance(spend, str) else spend
         if isinstance(share, str | Promise):

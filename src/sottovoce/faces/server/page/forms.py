@@ -111,7 +111,7 @@ def several_systems() -> list[dict[str, str]]:
 
     A formula is asked by its verb.
     """
-    known, result = {"formula", *column_systems(), *SYSTEMS.not_installed()}, []
+    known, result = {"formula", "hazard formula", *column_systems(), *SYSTEMS.not_installed()}, []
     for word in SYSTEMS.kinds:
         make = None if word in known else getattr(SYSTEMS[word], "from_facts", None)
         if make is not None:

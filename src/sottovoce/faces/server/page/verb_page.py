@@ -184,7 +184,7 @@ class VerbPage(DatasetPage):
 def _predicting(answer: Mapping[str, Any], titles: Mapping[str, str], row: Mapping[str, str]) -> dict[str, Any]:
     """Return the fields of a row to predict for, and what is expected of the one that was asked for."""
     formula = CATALOGUE["regress"].read(answer).question
-    response = titles.get(formula.parsed.response, formula.parsed.response)
+    response = titles.get(formula.predicted, formula.predicted)
     result = {"fields": row_fields(formula.encoding, titles, row), "response": response, "rows": []}
     for said in answer["predicted"] or ():
         _, rows, scale = drawn_rows(said["expected"])

@@ -1,0 +1,95 @@
+"""Forecasts of hazard regressions: the looks at imagined subjects, who are all followed to the last cut."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from scipy import special
+
+from sottovoce.inference.regression.hazard_formula import HazardFormula
+from sottovoce.inference.regression.hazard_looks import HazardLooks
+from sottovoce.inference.regression.hazard_posterior import HazardGlance
+from sottovoce.inference.regression.precision_forecast import PrecisionForecast, evenly_spread
+from sottovoce.inference.regression.released_look import ReleasedHazardLook
+from sottovoce.mechanisms.single_threaded import one_thread
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.records.facts.assumed_distribution import AssumedDistribution
+from sottovoce.records.readings import HazardLook
+from sottovoce.records.readings.in_memory_records import as_columns
+
+__all__ = ["foresee_hazards"]
+
+_SUBJECTS, _DRAWS = 2048, 3
+"""So many are imagined, each for as many as it takes; and so many draws of the noise are made."""
+_EFFECT = 0.3
+"""By so much a column moves the log hazard over its spread, as in every plan of a regression."""
+_UNCUT, _UNWEIGHED = 30.0, 1e3
+
+
+def foresee_hazards(
+    mechanism: HazardLooks, said: AssumedDistribution, n: int | None, level: float
+) -> list[PrecisionForecast]:
+    """Return how wide the interval of each term will be, baselines included; nothing is read."""
+    system, count = mechanism.system, mechanism.n if n is None else n
+    if count is None:
+        raise InvalidValue("how many records there are is a secret; say n=..., how many to imagine")
+    rows, event, time, theta = _subjects(system, said)
+    known, each = np.ones(len(rows), dtype=bool), count * said.kept / len(rows)
+
+    def looked(look: HazardLook) -> Floats:
+        return look.of_rows(rows, known, event, time) * each
+
+    def widths(seed: int) -> Floats:
+        rng = seeded_rng(seed)
+
+        def shown(look: HazardLook, scales: dict[str, float]) -> Floats:
+            blocks = zip(mechanism.noises(look, scales), look.sizes.values(), strict=True)  # type: ignore[arg-type]
+            noise = np.concatenate([np.full(size, item.scale) for item, size in blocks])
+            return looked(look) + noise * rng.standard_normal(look.size)
+
+        ends = mechanism.conclude(mechanism.walk(shown)).interval(level)  # type: ignore[arg-type]
+        return np.asarray(ends[:, 1] - ends[:, 0]) / 2
+
+    with one_thread():
+        drawn = np.array([widths(seed) for seed in range(_DRAWS)])
+        plain = _plain(mechanism, looked, theta) * float(special.ndtri((1 + level) / 2))
+    width = np.median(drawn, axis=0)
+    plain = np.minimum(plain, width)
+    terms = zip(system.terms, width, drawn.max(axis=0), plain, strict=True)
+    return [PrecisionForecast(term, *map(float, each_of)) for term, *each_of in terms][system.baseline :]
+
+
+def _subjects(system: HazardFormula, said: AssumedDistribution) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return rows, events and times, and the log hazards and slopes that they were made by."""
+    said.check(system.facts)
+    said, encoding = evenly_spread(system, said), system.encoding
+    rng = np.random.default_rng(1)
+    drawn = [said.values(name, system.facts[name], _SUBJECTS)[rng.permutation(_SUBJECTS)] for name in encoding.names]
+    rows, _ = encoding.rows(as_columns(encoding.columns, drawn), _SUBJECTS)
+    spread = np.where(encoding.ones, 1.0, np.maximum(rows.std(axis=0), 1e-6))
+    slopes = np.resize([_EFFECT, -_EFFECT], rows.shape[1]) / spread
+    share = float(np.clip(said.shares(system.event, system.facts[system.event])[1], 1e-6, 1 - 1e-6))
+    last = system.cuts[-1]
+    level = math.log(-math.log1p(-share) / last) - float((rows @ slopes).mean())
+    places = (rng.permutation(_SUBJECTS) + 0.5) / _SUBJECTS
+    times = -np.log(places) * np.exp(-level - rows @ slopes)
+    theta = np.concatenate([np.full(system.baseline, level), slopes])
+    return rows, (times <= last).astype(float), np.minimum(times, last), theta
+
+
+def _plain(mechanism: HazardLooks, looked: Callable[[HazardLook], Floats], theta: Floats) -> Floats:
+    """Return the standard deviations of all terms without privacy."""
+    first, J = mechanism.reading, mechanism.system.baseline
+    shape = np.array(first.shape)
+    centre = np.concatenate([theta[:J] + theta[J:] @ np.array(first.about), np.linalg.solve(shape.T, theta[J:])])
+    look = replace(first, centre=tuple(centre.tolist()), norm=_UNWEIGHED, limit=_UNCUT)
+    none = {"score": 0.0, "information": 0.0}
+    glance = HazardGlance(ReleasedHazardLook(look, none, 1.0, looked(look)))
+    G = glance.expected(np.zeros(len(theta)))[1]
+    to_terms = mechanism.system.units[0] @ glance.back
+    return np.sqrt(np.diag(to_terms @ np.linalg.inv(G) @ to_terms.T))
