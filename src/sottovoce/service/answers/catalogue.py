@@ -18,7 +18,7 @@ from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import shown
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.privacy.registry import Registry
-from sottovoce.records.facts import Cells, Column, Count, Day, Facts, Flag
+from sottovoce.records.facts import Category, Cells, Column, Count, Day, Facts, Flag
 from sottovoce.records.facts.condition_parser import check_levels
 from sottovoce.service.answers.arguments import BY, NUMBERS, POOL, PRIOR, VALUES, WANTED, WHERE, Argument, is_number
 from sottovoce.service.answers.paid_verbs import PaidVerbs
