@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sottovoce.faces.client.errors import NotAllowed, TooManyRequests
 from sottovoce.faces.server.config import DatasetConfig
-from sottovoce.faces.server.orders import Order
+from sottovoce.faces.server.orders import Asking, Order
 from sottovoce.faces.server.questions import target_of
 from sottovoce.faces.server.release_workers import quietly
 from sottovoce.faces.server.tokens import Caller
@@ -48,7 +48,7 @@ _KEPT = 4
 
 
 @dataclass(frozen=True)
-class RelationsQuestion:
+class RelationsQuestion(Asking):
     """What relations are learnt of, in plain values; a question of the service as every other.
 
     Attributes
@@ -162,7 +162,7 @@ class Sharing:
     async def report(self, caller: Caller, name: str, asked: TablesAsked) -> dict[str, Any] | None:
         """Return what tables keep, how well, and what they are not for; None while it is worked out."""
         path = await self._file(caller, name, asked, "json", lambda it: json.dumps(it.to_dict()).encode())
-        return None if path is None else json.loads(path.read_bytes())  # type: ignore[no-any-return]
+        return None if path is None else json.loads(path.read_bytes())
 
     async def page(self, caller: Caller, name: str, asked: TablesAsked) -> Path | None:
         """Return the report as a page; None while it is worked out."""
