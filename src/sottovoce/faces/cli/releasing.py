@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +12,7 @@ import typer
 
 from sottovoce.faces.cli import shared
 from sottovoce.faces.cli.console import AsJson, console, emit, escape, number, table
+from sottovoce.faces.cli.option_groups import grouped
 from sottovoce.faces.cli.output_files import check_places, written
 from sottovoce.faces.cli.specs import facts_of, model_for, parse_types, read_spec, releasing_mechanism
 from sottovoce.mechanisms import Mechanism
@@ -27,42 +28,55 @@ if TYPE_CHECKING:
     from sottovoce.service.answers.paid_verbs import PaidVerbs
 
 
-def release(
-    data: Annotated[str | None, typer.Argument(help="A Parquet, CSV or Arrow file, or a database address.")] = None,
-    column: Annotated[list[str] | None, typer.Option(help="The column to read; repeat for a vector.")] = None,
-    system: Annotated[
-        str | None, typer.Option(help=f"Such as beta-bernoulli:alpha=6,beta=12; one of {', '.join(SYSTEMS.kinds)}.")
-    ] = None,
-    target: Annotated[str | None, typer.Option(help="The promise of this release, such as approx:0.5,1e-6.")] = None,
-    spend: Annotated[str | None, typer.Option(help="Instead of a promise: a share of the budget such as 5%.")] = None,
+@dataclass(frozen=True)
+class Stated:
+    """What a release may be told, on the command line or in a file."""
+
+    data: Annotated[str | None, typer.Argument(help="A Parquet, CSV or Arrow file, or a database address.")] = None
+    column: Annotated[list[str] | None, typer.Option(help="The column to read; repeat for a vector.")] = None
+    target: Annotated[str | None, typer.Option(help="The promise of this release, such as approx:0.5,1e-6.")] = None
+    spend: Annotated[str | None, typer.Option(help="Instead of a promise: a share of the budget such as 5%.")] = None
     mechanism: Annotated[
         str | None,
         typer.Option(
             help=f"Of one column {', '.join(CONJUGATE)}. (By default the whole posterior with the least noise.)"
         ),
-    ] = None,
-    facts: Annotated[Path | None, typer.Option(help="The facts of the columns, a TOML file.")] = None,
-    ledger: Annotated[str | None, typer.Option(help="The ledger: a path or a database address.")] = None,
+    ] = None
+    facts: Annotated[Path | None, typer.Option(help="The facts of the columns, a TOML file.")] = None
+    ledger: Annotated[str | None, typer.Option(help="The ledger: a path or a database address.")] = None
     anchor: Annotated[
         str | None, typer.Option(help="Note elsewhere how far the ledger has come: a path, or another ledger's URL.")
-    ] = None,
-    budget: shared.Opening = None,
-    n: shared.SecretN = None,
-    dataset: shared.DatasetName = None,
+    ] = None
+    budget: shared.Opening = None
+    n: shared.SecretN = None
+    dataset: shared.DatasetName = None
     types: Annotated[
         str | None, typer.Option(help="The types of a CSV file's columns, such as age=int64; the others are text.")
+    ] = None
+    where: Annotated[str | None, typer.Option(help="A condition; records it does not hold for count as missing.")] = (
+        None
+    )
+    protect: shared.Protect = None
+    grows: shared.Grows = None
+    period: shared.Period = None
+    missing: Annotated[str | None, typer.Option(help="What a missing value counts as.")] = None
+    idempotency_key: shared.Key = None
+    who: shared.Who = None
+    purpose: Annotated[str | None, typer.Option(help="What it is for; recorded, and on the privacy card.")] = None
+
+    def beside(self, file: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what was told, of which the command line has the last word; None of what was not."""
+        options = {name: value for name, value in vars(self).items() if value is not None and value not in ((), [])}
+        return dict.fromkeys(vars(self)) | {name.replace("-", "_"): value for name, value in file.items()} | options
+
+
+@grouped
+def release(
+    stated: Stated,
+    system: Annotated[
+        str | None, typer.Option(help=f"Such as beta-bernoulli:alpha=6,beta=12; one of {', '.join(SYSTEMS.kinds)}.")
     ] = None,
-    where: Annotated[
-        str | None, typer.Option(help="A condition; records it does not hold for count as missing.")
-    ] = None,
-    protect: shared.Protect = None,
-    grows: shared.Grows = None,
-    period: shared.Period = None,
-    missing: Annotated[str | None, typer.Option(help="What a missing value counts as.")] = None,
     draws: Annotated[int, typer.Option(help="How many samples; each costs as much as the first.")] = 1,
-    idempotency_key: shared.Key = None,
-    who: shared.Who = None,
-    purpose: Annotated[str | None, typer.Option(help="What it is for; recorded, and on the privacy card.")] = None,
     accept_unproven: Annotated[bool, typer.Option(help="Accept a claim that rests on convergence.")] = False,
     spec: Annotated[Path | None, typer.Option(help="A TOML file with a table system and these options.")] = None,
     output: Annotated[
@@ -77,12 +91,8 @@ def release(
     from sottovoce.service.ledger.charging import price  # noqa: PLC0415
 
     given = read_spec(spec)
-
-    def option(name: str, value: Any) -> Any:
-        return given.get(name) if value is None else value
-
-    source, place, promise = option("data", data), option("ledger", ledger), option("target", target)
-    share = option("spend", spend)
+    options = stated.beside(given)
+    source, place, promise, share = options["data"], options["ledger"], options["target"], options["spend"]
     if promise is not None and share is not None:
         raise InvalidValue("say what a release may cost once: a promise (--target) or a share of the budget (--spend)")
     paid = promise if share is None else share
@@ -94,16 +104,15 @@ def release(
         missing_options.append("--system")
     if missing_options:
         raise InvalidValue(f"release needs {', '.join(missing_options)} (or --spec FILE with them)")
-    limit, known = option("budget", budget), facts_of(option("facts", facts))
-    columns = option("column", column or None)
-    check_places(output, kept=[file for file in (source, place, option("facts", facts), spec) if file is not None])
+    limit, known, columns = options["budget"], facts_of(options["facts"]), options["column"] or None
+    check_places(output, kept=[file for file in (source, place, options["facts"], spec) if file is not None])
     model = model_for(system, given.get("system"), known, columns)
     with contextlib.ExitStack() as opened:
-        records = opened.enter_context(open_table(source, types=parse_types(option("types", types)), facts=known))
+        records = opened.enter_context(open_table(source, types=parse_types(options["types"]), facts=known))
 
         def made_for(target: Promise, count: int | None, price: Any = None) -> Mechanism:
             shown = target.under(replace(target.relation, unit="record"))  # of a person too, it is shown one record
-            return releasing_mechanism(option("mechanism", mechanism), model, count, shown, price)
+            return releasing_mechanism(options["mechanism"], model, count, shown, price)
 
         def priced(purse: PaidVerbs, count: int | None) -> Mechanism:
             # A share is of the budget as it is counted, and so is the price of the noise.
@@ -115,22 +124,19 @@ def release(
 
         first = _first_look(str(share), limit) if share is not None else parse_promise(promise)
         said = first if limit is None else parse_promise(limit)
-        secret = None if isinstance(text := option("n", n), int) else text  # a plan's file may say how many to plan for
+        secret = None if isinstance(text := options["n"], int) else text  # a plan's file may say how many to plan for
         hidden = secret is not None or said.relation.hides_n
         first = first.under(ADD_REMOVE) if hidden else first
         built = made_for(first, None if hidden else records.count())
         columns = built.columns if columns is None else columns
         columns = columns[0] if isinstance(columns, list) and len(columns) == 1 else columns
-        asked: dict[str, Any] = {
-            "where": option("where", where),
-            "missing": _number_or_text(option("missing", missing)),
-        }
+        asked: dict[str, Any] = {"where": options["where"], "missing": _number_or_text(options["missing"])}
         records.check(built, columns, **asked)  # a question that makes no sense opens no budget
         if limit is not None:
-            whom = Protected.of(known, option("protect", protect))
+            whom = Protected.of(known, options["protect"])
             shared.check_payable(
                 source,
-                option("dataset", dataset),
+                options["dataset"],
                 records,
                 place,
                 said,
@@ -139,29 +145,17 @@ def release(
                 lambda purse: priced(purse, None if hidden else records.count(whom.person)),
                 draws,
             )
-        curator = opened.enter_context(
-            Curator(
-                records,
-                place,
-                None if limit is None else parse_promise(limit),
-                facts=known,
-                dataset=option("dataset", dataset),
-                n=secret,
-                protect=option("protect", protect),
-                grows=option("grows", grows),
-                period=option("period", period),
-                who=option("who", who),
-                anchor=option("anchor", anchor),
-            )
-        )
+        opening = {name: options[name] for name in ("dataset", "protect", "grows", "period", "who", "anchor")}
+        bought = None if limit is None else parse_promise(limit)
+        curator = opened.enter_context(Curator(records, place, bought, facts=known, n=secret, **opening))
         built = priced(curator, curator.n)  # its budget may have been opened long ago
         release_made = curator.release(
             built,
             columns,
             **asked,
             draws=draws,
-            idempotency_key=option("idempotency-key", idempotency_key),
-            purpose=option("purpose", purpose),
+            idempotency_key=options["idempotency_key"],
+            purpose=options["purpose"],
             accept_unproven=accept_unproven,
         )
         remaining, share_left, protects = curator.remaining(), curator.left(), curator.whom
