@@ -31,6 +31,7 @@ __all__ = [
     "picture",
     "plain_words",
     "privacy_part",
+    "round_step",
     "scale_of",
     "shown",
 ]
@@ -130,12 +131,17 @@ def scale_of(rows: Iterable[Mapping[str, Any]]) -> DisplayScale:
         high = 0.0
     margin = 0.04 * (high - low) or (1.0 if dated else max(abs(high), 1.0) * 0.1)
     low, high = low - (margin if low else 0.0), high + margin
-    step = math.ceil(_step((high - low) / 4)) if dated else _step((high - low) / 5)  # a date is long
+    step = math.ceil(round_step((high - low) / 4)) if dated else round_step((high - low) / 5)  # a date is long
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return DisplayScale(low, high, tuple(k * step for k in range(first, last + 1)), dated)
 
 
-def _step(raw: float) -> float:
+def round_step(raw: float) -> float:
+    """Return the least round number, 1, 2, 2.5 or 5 times a power of ten, that is no less.
+
+    >>> round_step(0.3), round_step(18.0)
+    (0.5, 20.0)
+    """
     power = 10.0 ** math.floor(math.log10(raw))
     return next(m * power for m in (1.0, 2.0, 2.5, 5.0, 10.0) if m * power >= raw * 0.999)
 

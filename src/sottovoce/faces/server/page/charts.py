@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
+from sottovoce.service.answers.display import round_step
+
 _LEFT, _RIGHT, _TOP, _BOTTOM = 68.0, 12.0, 12.0, 40.0
 
 
@@ -62,9 +64,7 @@ class ChartAxis:
             every = max(1, math.ceil((high - low) / 5))
             return [10.0**k for k in range(low, high + 1, every)]
         span = self.high - self.low
-        raw = span / 5 if span > 0 else 1.0
-        power = 10.0 ** math.floor(math.log10(raw))
-        step = next(m * power for m in (1.0, 2.0, 2.5, 5.0, 10.0) if m * power >= raw * 0.999)
+        step = round_step(span / 5 if span > 0 else 1.0)
         step = math.ceil(step) if self.whole else step
         first = math.ceil(self.low / step - 1e-9)
         return [k * step for k in range(first, math.floor(self.high / step + 1e-9) + 1)]
