@@ -28,7 +28,7 @@ from sottovoce.inference.regression.formula import Formula
 from sottovoce.inference.regression.joint_priors import JointPriors
 from sottovoce.inference.regression.released_look import ReleasedLook
 from sottovoce.inference.regression.residual_law import ResidualLaw, binary_residuals
-from sottovoce.inference.regression.row_law import PseudoRows, RowLaw
+from sottovoce.inference.regression.row_law import NODES, STRAIGHT_NODES, PseudoRows, RowLaw
 from sottovoce.inference.regression.row_sums import Moving, SumDerivatives
 from sottovoce.privacy.numbers import Floats
 
@@ -116,8 +116,8 @@ class JointLikelihood:
         secret: bool = False,
     ) -> None:
         self.formula, self.n, self.priors, self.secret = formula, n, priors or JointPriors(), secret
-        self.law = RowLaw(formula.encoding, self.priors)
         self.linear, self.counts = formula.family == "linear", formula.family == "poisson"
+        self.law = RowLaw(formula.encoding, self.priors, STRAIGHT_NODES if self.linear else NODES)
         varies = self.linear or self.counts
         self.looks = [
             _Observed(look, "score" in look.sums, "information" in look.sums, varies and "meat" in look.sums)

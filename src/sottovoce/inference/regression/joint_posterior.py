@@ -37,7 +37,7 @@ _MOST_ENTRIES = 24
 """Of longer rows the time, which grows as the fourth power of their length, would be more than seconds."""
 _SEEN = 0.7
 """Of a row's weight so much is left on average where rows longer than √d weigh less: normal ones, and most others."""
-_HIDDEN = 0.1
+_HIDDEN = 0.2
 """A column's spread is laid on a grid where its logarithm is not known within this: slopes go as its inverse, and what
 a normal law of it misses is of the order of its square."""
 _OPEN = 0.3
@@ -196,7 +196,7 @@ class _Nested:
         model.aim(u)
         self.psi = model.misfit(u)
         usual = self.tau(0.0)
-        u, _ = self.mode(u, usual, steps=self.care.climbs)
+        u, _ = self.mode(u, usual, steps=self.care.climbs, enough=_LITTLE)  # near enough to lay pseudo-rows
         model.aim(u)
         self.psi = model.misfit(u)
         u, near = self._leaning(*self.mode(u, usual, steps=self.care.climbs))
@@ -279,8 +279,9 @@ class _Nested:
         fixed: Sequence[int] = (),
         steps: int = _SHORT_STEPS,
         near: Quadratic | None = None,
+        enough: float = _NEAR,
     ) -> tuple[Floats, Quadratic]:
-        """Return the mode near u, some latents held, by damped Gauss–Newton steps."""
+        """Return the mode near u, some latents held, by damped Gauss–Newton steps until one would gain too little."""
         near, damping, failed = near or self.model.gauss_newton(u, self.psi, tau), 0.0, 0
         for _ in range(steps):
             step, gain = self.step(near, fixed, damping)
@@ -292,7 +293,7 @@ class _Nested:
                 u, near, damping, failed = u + step, there, damping / 10 if damping > 1e-3 else 0.0, 0
             else:
                 damping, failed = max(10 * damping, _DAMPING), failed + 1
-            if gain < _NEAR or (failed > _FAILURES and gain < _LITTLE):
+            if gain < enough or (failed > _FAILURES and gain < _LITTLE):
                 break
         return u, near
 

@@ -22,8 +22,9 @@ from sottovoce.records.facts.encodings import Encoding, levels_of
 
 MOST_COMBINATIONS = 64
 """Combinations of flags and levels that are enumerated."""
-_NODES = 12
-"""Gauss–Hermite nodes along the linear predictor: exact for polynomials of degree 23."""
+NODES, STRAIGHT_NODES = 12, 7
+"""Gauss–Hermite nodes along the linear predictor, exact for polynomials of degree 23; and where the mean is straight in
+it, so that only weights and cuts bend, of degree 13."""
 _FEWEST_ROWS = 256
 _LEAST_SHARE = 1e-9
 """The least part, as a square, of a number that those before it do not explain."""
@@ -80,8 +81,8 @@ class PseudoRows:
 class RowLaw:
     """The law of the rows of an encoding, and its parameters: first those of each number, then of flags and levels."""
 
-    def __init__(self, encoding: Encoding, priors: JointPriors | None = None) -> None:
-        self.encoding, self.priors = encoding, priors or JointPriors()
+    def __init__(self, encoding: Encoding, priors: JointPriors | None = None, nodes: int = NODES) -> None:
+        self.encoding, self.priors, self.nodes = encoding, priors or JointPriors(), nodes
         levels = [levels_of(column) for column in encoding.columns]
         self.numbers = [place for place, known in enumerate(levels) if known is None]
         self.discrete = {place: len(known) for place, known in enumerate(levels) if known is not None}
@@ -286,8 +287,8 @@ class RowLaw:
         rng = np.random.default_rng(5)
         a = np.zeros(q) if direction is None else np.asarray(direction, dtype=np.float64)
         a = a / np.linalg.norm(a) if np.linalg.norm(a) > 0 else np.eye(q)[0]
-        fewest = max(_FEWEST_ROWS // len(self.combinations), 2 * _NODES)
-        nodes = _NODES if q > 1 else max(_NODES, min(fewest, 64))
+        fewest = max(_FEWEST_ROWS // len(self.combinations), 2 * self.nodes)
+        nodes = self.nodes if q > 1 else max(NODES, min(fewest, 64))
         t, w = np.polynomial.hermite_e.hermegauss(nodes)
         w = w / w.sum()
         kept = w > 1e-9 if q == 1 else np.ones(nodes, dtype=bool)
