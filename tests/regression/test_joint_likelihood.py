@@ -90,7 +90,9 @@ def infer(formula: Formula, n: int, looks: tuple[ReleasedLook, ...]) -> JointPos
 
 
 def brute_force(model: JointLikelihood, posterior: JointPosterior) -> tuple[np.ndarray, np.ndarray]:
-    """Importance sampling of the exact density from a widened law around the mode: means and deviations of θ."""
+    """Truncated importance sampling (Ionides 2008) of the exact density from a widened law around the mode: means and
+    deviations of θ.
+    """
     psi = model.misfit(posterior.latent)
     near = model.gauss_newton(posterior.latent, psi, 0.0)
     root = np.linalg.cholesky(np.linalg.inv(near.metric))
@@ -98,6 +100,7 @@ def brute_force(model: JointLikelihood, posterior: JointPosterior) -> tuple[np.n
     steps = law.rvs(8000)
     logs = np.array([model.log_density(posterior.latent + step, psi, 0.0) for step in steps]) - law.logpdf(steps)
     weights = np.exp(logs - logs.max())
+    weights = np.minimum(weights, weights.mean() * math.sqrt(len(weights)))
     weights /= weights.sum()
     assert 1 / (weights**2).sum() > 200
     thetas = np.array([model.place(posterior.latent + step)[0] for step in steps])
