@@ -57,10 +57,10 @@ class Table:
         """The columns, cut."""
         return TableColumns.even(self.facts, BINS)
 
-    def codes(self, frame: pd.DataFrame) -> Any:
+    def codes(self, frame: pd.DataFrame, columns: TableColumns | None = None) -> Any:
         """Return the parts that records are in, (records, columns)."""
         result = []
-        for name, parts in self.columns.parts.items():
+        for name, parts in (self.columns if columns is None else columns).parts.items():
             values = frame[name]
             if parts.values:
                 known = {value: place for place, value in enumerate(parts.values)}

@@ -56,7 +56,7 @@ def _named(model: Any, columns: list[str]) -> dict[str, float]:
     values = np.atleast_2d(np.asarray(last.coef_, dtype=np.float64))
     starts = np.broadcast_to(np.asarray(getattr(last, "intercept_", 0.0), dtype=np.float64), (len(values),))
     classes = [f" ({name})" for name in getattr(last, "classes_", ())] if len(values) > 1 else [""]
-    result = {}
+    result: dict[str, float] = {}
     for row, start, of in zip(values, starts, classes, strict=True):
         result |= {f"intercept{of}": float(start)}
         result |= {f"{name}{of}": float(value) for name, value in zip(names, row, strict=True)}

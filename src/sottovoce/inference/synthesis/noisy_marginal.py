@@ -69,8 +69,8 @@ class NoisyMarginal:
         """Read counts from `to_dict`'s form."""
         state = mapping("a noisy marginal", state)
         with restoring("a noisy marginal"):
-            numbers = (np.array(state[name]) for name in ("place", "counts", "variance"))
-            return cls(tuple(map(str, state["clique"])), *numbers, str(state["source"]))
+            place, counts, variance = (np.array(state[name]) for name in ("place", "counts", "variance"))
+            return cls(tuple(map(str, state["clique"])), place, counts, variance, str(state["source"]))
 
     @classmethod
     def of_table(cls, clique: tuple[str, ...], counts: Any, variance: float, source: str = "") -> NoisyMarginal:
