@@ -40,7 +40,7 @@ class WithinCells:
     Examples
     --------
     >>> within = WithinCells(np.array([0.0, 1.0, 10.0]), np.array([[0.0, 0.9, 1.0]]))
-    >>> within.values(0, np.array([0.0]), np.array([10.0]), np.array([0.45])).tolist()
+    >>> within.values(0, np.array([0.0]), np.array([10.0]), np.array([0.45])).round(6).tolist()
     [0.5]
     """
 
