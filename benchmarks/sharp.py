@@ -35,6 +35,9 @@ NEAR = 3.0
 MORE_FLAGGED = 10
 """Cells that look too low are answered this many times as often."""
 _WIDE = 0.975
+_MEDIAN, _FAR_MEDIAN, _UPPER = 1.25, 1.6, 2.5
+"""What regressions are held to: the median of cells where the oracle is near to no privacy and where it is farther off,
+and 95 % of the near ones."""
 _TITLES = {"regressions": "Regressions", "quantiles": "Quantiles", "means": "Means", "combinations": "Combinations"}
 
 
@@ -109,11 +112,14 @@ def tell(kind: str, words: Sequence[str] = ()) -> None:
     groups: dict[str, list[str]] = {}
     for cell in cells(kind, words):
         if cell.name in names:
-            groups.setdefault("all" if kind == "quantiles" else cell.group, []).append(cell.name)
+            family = f", {cell.name.split(',', maxsplit=1)[0]}" if cell.group == "grid" else ""
+            groups.setdefault("all" if kind == "quantiles" else cell.group + family, []).append(cell.name)
     rows = []
     for group, members in groups.items():
         for near, which in ((True, f"oracle ≤ {NEAR:g} × no privacy"), (False, "oracle farther off")):
             its = [name for name in members if _near(now.get(name), before.get(name)) == near]
+            both = [name for name in its if all(label.get(name, {}).get("fits") for label in (now, before))]
+            its = both or its  # the same cells, where there are any
             for label, figures in (("now", now), ("before", before)):
                 row = _row([figures[name] for name in its if figures.get(name, {}).get("fits")])
                 if row:
@@ -154,8 +160,31 @@ def _note(now: dict[str, dict[str, Any]], names: Sequence[str]) -> str:
     if low:
         said = "; ".join(f"{name} ({its[name]['coverage']:.3f} of {its[name]['fits']} fits)" for name in low)
         words += f" Now: {said}. Significant by an exact test of one target a fit: {'; '.join(sure) or 'none'}."
+    if any(one["kind"] == "regressions" for one in its.values()):
+        words += f" {_missed(its)}"
     failed = [f"{name} ({one['reason']})" for name, one in its.items() if one.get("failed")]
     return words + (f" Not answered: {'; '.join(failed)}." if failed else "")
+
+
+def _missed(its: dict[str, dict[str, Any]]) -> str:
+    """Say of how many fits all this is, and which cells miss what regressions are held to."""
+    fits = [one["fits"] for one in its.values() if one.get("fits")]
+    ratios = {name: one["ratio"] for name, one in its.items() if one.get("ratio") is not None}
+    near = {name: ratio for name, ratio in ratios.items() if _near(its[name], None)}
+    far = {name: ratio for name, ratio in ratios.items() if name not in near and ratio > _FAR_MEDIAN}
+    narrow = sum(ratio <= _MEDIAN for ratio in near.values())
+    over = sorted(((ratio, name) for name, ratio in near.items() if ratio > _UPPER), reverse=True)
+    middle = sum(_MEDIAN < ratio <= _UPPER for ratio in near.values())
+    words = (
+        f"*Now* is of {min(fits)} to {max(fits)} fits a cell: coverage of a single cell says little. Held to a median of "
+        f"{_MEDIAN}, and {_UPPER} in 95 % of cells, where the oracle is near to no privacy: {narrow} of "
+        f"{len(near)} cells lie within {_MEDIAN}, {middle} more within {_UPPER}, {len(over)} do not"
+    )
+    words += f": {'; '.join(f'{name} ({_short(ratio)})' for ratio, name in over)}." if over else "."
+    if far:
+        listed = "; ".join(f"{name} ({_short(ratio)})" for name, ratio in far.items())
+        words += f" Where the oracle is farther off, beyond {_FAR_MEDIAN}: {listed}."
+    return words
 
 
 def _cell(name: str, now: dict[str, Any] | None, before: dict[str, Any] | None, kind: str) -> list[str]:
