@@ -176,9 +176,10 @@ def _missed(its: dict[str, dict[str, Any]]) -> str:
     over = sorted(((ratio, name) for name, ratio in near.items() if ratio > _UPPER), reverse=True)
     middle = sum(_MEDIAN < ratio <= _UPPER for ratio in near.values())
     words = (
-        f"*Now* is of {min(fits)} to {max(fits)} fits a cell: coverage of a single cell says little. Held to a median of "
-        f"{_MEDIAN}, and {_UPPER} in 95 % of cells, where the oracle is near to no privacy: {narrow} of "
-        f"{len(near)} cells lie within {_MEDIAN}, {middle} more within {_UPPER}, {len(over)} do not"
+        f"*Now* is of {min(fits)} to {max(fits)} fits a cell: a single cell's coverage, and how many lie above .975, "
+        f"say little of so few. Held to a median of {_MEDIAN}, and {_UPPER} in 95 % of cells, where the oracle is near "
+        f"to no privacy: {narrow} of {len(near)} cells lie within {_MEDIAN}, {middle} more within {_UPPER}, "
+        f"{len(over)} do not"
     )
     words += f": {'; '.join(f'{name} ({_short(ratio)})' for ratio, name in over)}." if over else "."
     if far:
