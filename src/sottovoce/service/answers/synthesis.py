@@ -21,7 +21,7 @@ _NOTHING_ELSE = (
     "Use combine() for every analysis: one table taken for data is far too sure of itself.",
     "Relations of columns that are not listed as kept are taken to be none, given what is kept: do not read them off.",
     "No row is a person's: do not look anybody up, and do not link the tables to others.",
-    "Extremes and the order of rows tell nothing; of cells that are hardly above the noise intervals are too narrow.",
+    "Extremes and the order of rows tell nothing; intervals of cells hardly above the noise hold a little too seldom.",
 )
 
 RARE = "these cells are known through others: intervals of those that are hardly above the noise are too narrow"
