@@ -107,7 +107,8 @@ class IncidenceAnswer(Answer):
         axes.set(xlim=(asked.edges[0], asked.edges[-1]), ylim=(0, 1.02), ylabel="share who had it")
         axes.set_xlabel(words(asked.columns_asked[0]))
         axes.legend(frameon=False)
-        titled(drawing, f"{asked.describe()}{of_group(group)} ({percent(self.level)} intervals)", ax)
+        named = "".join(f", {shown(part)}" for part in group)
+        titled(drawing, f"{asked.describe()}{named} ({percent(self.level)} intervals)", ax)
         return drawing
 
 
