@@ -263,9 +263,11 @@ class AdaptiveLooks(Mechanism):
         belief = LookPosterior(posterior.weights, posterior.means, posterior.covariances).mapped(A, b)
         plain = np.sqrt(np.diag(A @ posterior.plain @ A.T))
         plain = np.minimum(plain, np.sqrt(np.diag(belief.covariance)))
-        unknown = posterior.hidden.copy()
+        unknown = np.tile(posterior.hidden, system.model.outputs)
         if system.prior is not None and system.prior >= system.usual_prior:
-            unknown |= posterior.unlearned > _UNLEARNED
+            grouped = [place for ends in system.groups for place in range(*ends)]
+            learned = ~np.isin(np.arange(system.dimension), grouped)  # of groups alike nothing else is expected
+            unknown |= learned & (posterior.unlearned > _UNLEARNED)
         unknown[[] if system.offset is None else [system.offset]] = False
         plain = np.where(np.abs(A) @ unknown > 0, math.nan, plain)
         last = next(look.look for look in reversed(path.looks) if "information" in look.scales)

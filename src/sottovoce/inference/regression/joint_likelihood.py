@@ -16,64 +16,39 @@ mean, of any shape, leaves after the best θ. Latents are standard normal before
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import combinations_with_replacement
 
 import numpy as np
 from scipy import linalg, special
 
+from sottovoce.inference.regression.coefficient_prior import CoefficientPrior
 from sottovoce.inference.regression.count_law import CountLaw
+from sottovoce.inference.regression.expected_sums import (
+    ExpectedSums,
+    LookKernels,
+    ObservedLook,
+    kernels_of,
+    multinomial_kernels,
+)
 from sottovoce.inference.regression.formula import Formula
 from sottovoce.inference.regression.joint_priors import JointPriors
+from sottovoce.inference.regression.person_averages import PersonAverages
 from sottovoce.inference.regression.released_look import ReleasedLook
 from sottovoce.inference.regression.residual_law import ResidualLaw, binary_residuals
-from sottovoce.inference.regression.row_law import NODES, STRAIGHT_NODES, PseudoRows, RowLaw
+from sottovoce.inference.regression.row_law import NODES, STRAIGHT_NODES, RowLaw
 from sottovoce.inference.regression.row_sums import Moving, SumDerivatives
 from sottovoce.privacy.numbers import Floats
+from sottovoce.records.readings import Look
 
-__all__ = ["ExpectedSums", "JointLikelihood", "Quadratic"]
+__all__ = ["LONG", "JointLikelihood", "Quadratic"]
 
-_WIDER = 2.0
-"""The prior of an intercept, and of a flag, beside that of a slope: as in `Formula.prior_sd`."""
-_KNOWN = 2.0**-20
-"""The prior standard deviation, beside its value, of a coefficient that is known: as there."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Observed:
-    """A look as the likelihood needs it, in the order score, upper triangles of information and meat."""
-
-    released: ReleasedLook
-    has_score: bool
-    has_information: bool
-    has_meat: bool
-
-    @cached_property
-    def score(self) -> Floats:
-        return np.asarray(self.released.sums["score"]) if self.has_score else np.zeros(0)
-
-    @cached_property
-    def matrices(self) -> Floats:
-        names = ["information"] * self.has_information + ["meat"] * self.has_meat
-        upper = np.triu_indices(self.released.look.dimension)
-        return np.concatenate([np.zeros(0), *(self.released.sums[name][upper] for name in names)])
-
-
-@dataclass(frozen=True, eq=False)
-class ExpectedSums:
-    """What is expected at one place of the latents; derivatives where they were asked for."""
-
-    pseudo: PseudoRows
-    theta: Floats
-    root: Floats
-    scores: Floats
-    matrices: Floats
-    score_slopes: Floats | None
-    matrix_slopes: Floats | None
-    theta_slopes: Floats | None
-    z: list[Floats]
-    v: list[Floats]
+LONG, _MATRICES = 24, 2
+"""Of rows of more entries than this, the matrices are read of the two looks that cost most alone: the time goes with
+the fourth power of how many entries there are, and those before them tell a sixth of what all tell of the rows."""
+_TINY = 1e-12
+"""Added to the information of a row, so that it has a root where a class is never met."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,12 +69,12 @@ class Quadratic:
 
 
 class JointLikelihood:
-    """The observation model of all looks of one logistic, probit or linear regression.
+    """The observation model of all looks of one regression.
 
     Parameters
     ----------
     formula, n
-        What was asked, of how records records.
+        What was asked, of how many records, or persons.
     looks
         What was released.
     priors
@@ -118,83 +93,58 @@ class JointLikelihood:
         self.formula, self.n, self.priors, self.secret = formula, n, priors or JointPriors(), secret
         self.linear, self.counts = formula.family == "linear", formula.family == "poisson"
         self.law = RowLaw(formula.encoding, self.priors, STRAIGHT_NODES if self.linear else NODES)
-        varies = self.linear or self.counts
+        varies, averaged = self.linear or self.counts, formula.averaged
+        # Of averages the last look that is near to θ tells how much they vary: farther off a mean part does, too.
+        nearest = max((k for k, look in enumerate(looks) if "meat" in look.sums and "score" in look.sums), default=-1)
+        scored = [k for k, look in enumerate(looks) if "score" in look.sums]
+        spent = sorted(scored, key=lambda k: looks[k].share if "information" in looks[k].sums else 0.0)
+        skipped = spent[:-_MATRICES] if formula.encoding.size > LONG else []
         self.looks = [
-            _Observed(look, "score" in look.sums, "information" in look.sums, varies and "meat" in look.sums)
-            for look in looks
-            if varies or "score" in look.sums
+            ObservedLook(
+                look,
+                *(
+                    name in look.sums and k not in skipped and kept
+                    for name, kept in (("information", True), ("meat", k == nearest if averaged else varies))
+                ),
+            )
+            for k, look in enumerate(looks)
+            if varies or k in scored
         ]
         self.scored = [place for place, look in enumerate(self.looks) if look.has_score]
-        self.d = formula.encoding.size
+        self.d, self.outputs = formula.encoding.size, formula.model.outputs
         self.upper = np.triu_indices(self.d)
         first = self.law.size
-        self.eta = slice(first, first + self.d)
-        self.missing = first + self.d
-        """The place of the share of records with a missing value; after it those of the residuals' law."""
-        self.size = first + self.d + 1 + (3 if self.linear else 2 if self.counts else 0)
+        self.eta = slice(first, first + self.d * self.outputs)
+        self.missing = self.eta.stop
+        """The place of the share of records with a missing value."""
+        self.shape = slice(self.missing + 1, self.missing + 1 + (3 if self.linear else 2 if self.counts else 0))
+        """The places of the law of residuals or counts."""
+        self.group_spreads = slice(self.shape.stop, self.shape.stop + len(formula.groups))
+        """The places of how far the effects of each group spread."""
+        alike = slice(self.group_spreads.stop, self.group_spreads.stop + (self.d if averaged else 0))
+        self.size = alike.stop
+        self.coefficients = CoefficientPrior(formula, self.law, self.priors, self.eta, self.group_spreads, self.size)
+        constant = next((i for i, entry in enumerate(formula.encoding.entries) if not entry), None)
+        self.averages = PersonAverages(alike, constant) if averaged else None
         self.score = np.concatenate([look.score for look in self.looks])
         self.matrices = np.concatenate([look.matrices for look in self.looks])
         self.normals, self.odds, self.stretches = self.law.points(None)
-        entries = formula.encoding.entries
-        self._constant = next((i for i, entry in enumerate(entries) if not entry), None)
-        self._slope_sd, self._level_sd = formula.slope_sd, _WIDER * (formula.prior or 0.0)
-        self._numbers = formula.encoding.numbers & ~formula.encoding.ones
-        self.prior_mean, self.free = formula.prior_mean, np.arange(self.d) != formula.offset
-        """The prior mean of θ, and which of its entries are not known beforehand."""
-        self._numbers &= self.free
 
     def aim(self, u: Floats) -> None:
-        """Lay the pseudo-rows along the linear predictor at u."""
+        """Lay the pseudo-rows along the linear predictor at u: of several, the way in which they go farthest."""
         pseudo = self.law.rows(u, *self.law.points(None)[:2])
-        theta, _ = self._theta(u, pseudo)
-        self.normals, self.odds, self.stretches = self.law.points(self.law.direction(u, theta))
-
-    # θ.
-
-    def _theta(self, u: Floats, pseudo: PseudoRows) -> tuple[Floats, Floats]:
-        """Return θ = Bη and B: a slope counts by its column's spread, an intercept is that of a mean row."""
-        mean = pseudo.weights @ pseudo.rows
-        spread = np.sqrt(pseudo.weights @ (pseudo.rows - mean) ** 2 + self.priors.narrowest**2)
-        sd = np.where(self._numbers, self._slope_sd / spread, _WIDER * self._slope_sd)
-        sd = np.where(self.free, sd, _KNOWN * np.abs(self.prior_mean))
-        root = np.diag(sd)
-        if self._constant is not None:
-            root[self._constant] = -mean * sd
-            root[self._constant, self._constant] = self._level_sd
-        return self.prior_mean + root @ u[self.eta], root
-
-    def _theta_slopes(self, u: Floats, pseudo: PseudoRows, theta: Floats, root: Floats) -> Floats:
-        """Return dθ/du."""
-        mean = pseudo.weights @ pseudo.rows
-        off = pseudo.rows - mean
-        square = pseudo.weights @ off**2 + self.priors.narrowest**2
-        derived = np.zeros((self.d, self.size))
-        derived[:, self.eta] = root
-        dmean, dlog = np.zeros((self.d, self.law.size)), np.zeros((self.d, self.law.size))
-        places = np.arange(len(pseudo.drawn))
-        for entries, slopes in pseudo.entered:
-            weighed, at = pseudo.weights * slopes, pseudo.owned(entries)
-            dmean[at, places] += pseudo.moved(weighed).sum(axis=1)
-            dlog[at, places] += pseudo.moved(weighed * off.T[entries]).sum(axis=1) / square[at]
-        tilts = pseudo.weights[:, None] * pseudo.tilts
-        dmean[:, self.law.tilted] = pseudo.rows.T @ tilts
-        dlog[:, self.law.tilted] = (off**2).T @ tilts / square[:, None] / 2
-        dlog[~self._numbers] = 0.0
-        theta = theta - self.prior_mean
-        slopes_ = -theta[:, None] * dlog
-        if self._constant is not None:
-            at = self._constant
-            slopes_[at] = 0.0
-            others = np.arange(self.d) != at
-            slopes_[at] = -(dmean[others] * theta[others, None] + mean[others, None] * slopes_[others]).sum(axis=0)
-        derived[:, : self.law.size] = slopes_
-        return derived
+        theta, _ = self.coefficients.theta(u, pseudo)
+        directions = np.array([self.law.direction(u, part) for part in theta.reshape(self.outputs, self.d)])
+        ahead = directions[0] if self.outputs == 1 or not directions.size else np.linalg.svd(directions)[2][0]
+        self.normals, self.odds, self.stretches = self.law.points(ahead)
+        if self.averages is not None:
+            self.averages.mean = pseudo.weights @ pseudo.rows
 
     def place(self, u: Floats) -> tuple[Floats, Floats]:
         """Return θ and its derivative."""
         pseudo = self.law.rows(u, self.normals, self.odds)
-        theta, root = self._theta(u, pseudo)
-        return theta, self._theta_slopes(u, pseudo, theta, root)
+        theta, root = self.coefficients.theta(u, pseudo)
+        return theta, self.coefficients.slopes(u, pseudo, theta, root)
 
     # What is expected.
 
@@ -215,155 +165,201 @@ class JointLikelihood:
 
     def residual_law(self, u: Floats) -> ResidualLaw:
         """Return the law of a linear regression's residuals."""
-        return ResidualLaw.of(u[self.missing + 1 :], self.priors)
+        return ResidualLaw.of(u[self.shape], self.priors)
 
     def count_law(self, u: Floats) -> CountLaw:
         """Return the law of the counts that a Poisson regression explains."""
-        return CountLaw.of(u[self.missing + 1 :], int(self.formula.response.high), self.priors)  # type: ignore[attr-defined]
+        return CountLaw.of(u[self.shape], int(self.formula.response.high), self.priors)  # type: ignore[attr-defined]
 
-    def moments(self, u: Floats, *, slopes: bool = True) -> ExpectedSums:
-        """Return what the looks are expected to have released, and the derivatives of that by u."""
-        pseudo = self.law.rows(u, self.normals, self.odds, slopes=slopes)
-        theta, root = self._theta(u, pseudo)
-        x = pseudo.rows
+    def _kernels(self, u: Floats, t1: Floats, *, slopes: bool) -> Callable[[Look, Floats], LookKernels]:
+        """Return what gives the kernels of a look, of the predictors at its centre."""
+        if self.outputs > 1:
+            mean = self.formula.model.mean
+            truth = mean(t1)
+            return lambda look, t0: multinomial_kernels(mean(t0), truth)
+        if self.counts:
+            counts = self.count_law(u).at(t1[:, 0], slopes=slopes)
+            return lambda look, t0: kernels_of(counts.kernels(look.model, t0[:, 0]))  # type: ignore[arg-type]
+        if self.linear:
+            law = self.residual_law(u)
+            return lambda look, t0: kernels_of(law.kernels(look.cap, look.beyond, t1[:, 0] - t0[:, 0]))
+        return lambda look, t0: kernels_of(binary_residuals(look.model, t0[:, 0], t1[:, 0], slopes=slopes))
+
+    def moments(self, u: Floats, *, slopes: bool = True, rows_held: bool = False) -> ExpectedSums:
+        """Return what the looks are expected to have released, and the derivatives of that by u, or by all of it but
+        the law of rows.
+        """
+        pseudo = self.law.rows(u, self.normals, self.odds, slopes=slopes and not rows_held)
+        pseudo = pseudo.held() if rows_held else pseudo
+        theta, root = self.coefficients.theta(u, pseudo)
+        x, thetas = pseudo.rows, theta.reshape(self.outputs, self.d)
         complete, dwhole = self._whole(u)
-        t1, records = x @ theta, self.n * complete * pseudo.weights
-        law = self.residual_law(u) if self.linear else None
-        counts = self.count_law(u).at(t1, slopes=slopes) if self.counts else None
-        moved = self._theta_slopes(u, pseudo, theta, root) if slopes else np.zeros((self.d, 0))
-        sums = SumDerivatives(pseudo, self.upper, moved, self.missing, dwhole / complete)
-        along = pseudo.along(theta) if slopes else None
-        scores, matrices, zs, vs = [], [], [], []
-        score_slopes: list[Floats] = []
-        matrix_slopes: list[Floats] = []
+        records = self.n * complete * pseudo.weights
+        moved = self.coefficients.slopes(u, pseudo, theta, root) if slopes else np.zeros((len(theta), 0))
+        each = moved.reshape(*thetas.shape, -1)
+        sums = SumDerivatives(pseudo, self.upper, each, self.missing, dwhole / complete)
+        truth = [pseudo.along(part) for part in thetas] if slopes else []
+        kernels, averages = self._kernels(u, x @ thetas.T, slopes=slopes), self.averages
+        turn = None if averages is None else averages.turn(u)
+        scores, matrices, zs, vs = [np.zeros(0)], [np.zeros(0)], [], []
+        score_slopes, matrix_slopes = [np.zeros((0, self.size))], [np.zeros((0, self.size))]
         for observed in self.looks:
             look = observed.released.look
             T = look.matrix
-            z, c = x @ T.T, look.predictors[0]
-            squares, t0 = (z * z).sum(axis=1), z @ c
+            z = x @ T.T
+            squares = (z * z).sum(axis=1)
             v = look.weights(squares)
-            if counts is not None:
-                kernels = counts.kernels(look.model, t0)  # type: ignore[arg-type]
-            elif law is None:
-                kernels = binary_residuals(look.model, t0, t1, slopes=slopes)
-            else:
-                kernels = law.kernels(look.cap, look.beyond, t1 - t0)
+            score, information, variation = kernels(look, z @ look.predictors.T)
             zs.append(z)
             vs.append(v)
-            parts = [(kernels.kept, 1)] if observed.has_information else []
-            parts += [(kernels.square, 2)] if observed.has_meat else []
             if observed.has_score:
-                scores.append(T @ (x.T @ (records * v * kernels.mean[0])))
-            products = z[:, self.upper[0]] * z[:, self.upper[1]] if parts else z
-            matrices += [products.T @ (records * v**power * kernel[0]) for kernel, power in parts]
-            if along is None:
+                scores += [z.T @ (records * v * kernel.value) for kernel in score]
+            parts = [(kernel, 1, T) for kernel in information] * observed.has_information
+            parts += [(kernel, 2, T if turn is None else T @ turn) for kernel in variation] * observed.has_meat
+            rows = [z if matrix is T else x @ matrix.T for *_, matrix in parts]
+            products = [item[:, self.upper[0]] * item[:, self.upper[1]] for item in rows]
+            for (kernel, power, _), product in zip(parts, products, strict=True):
+                matrices.append(product.T @ (records * v**power * kernel.value))
+            if not slopes:
                 continue
             # Weights fall by how much a step lengthens a row.
             step = 1e-6 * np.maximum(squares, 1e-12)
             dv = (look.weights(squares + step) - look.weights(np.maximum(squares - step, 0.0))) / (2 * step)
             length = (dv / v) * pseudo.along(2 * (z @ T).T)
-            moving = Moving(z, T, length, pseudo.along(T.T @ c), along)
+            centre = [pseudo.along(T.T @ part) for part in look.predictors]
             if observed.has_score:
-                score_slopes.append(sums.of_rows(records * v, kernels.mean, moving))
-            for kernel, power in parts:
-                matrix_slopes.append(sums.of_products(products, records * v**power, kernel, moving, power))
-        none = np.zeros((0, self.size))
-        return ExpectedSums(
-            pseudo,
-            theta,
-            root,
-            np.concatenate(scores),
-            np.concatenate(matrices) if matrices else np.zeros(0),
-            np.concatenate(score_slopes) if slopes else None,
-            np.concatenate([none, *matrix_slopes]) if slopes else None,
-            moved if slopes else None,
-            zs,
-            vs,
-        )
+                moving = Moving(z, T, length, centre, truth)
+                score_slopes += [sums.of_rows(records * v, kernel, moving) for kernel in score]
+            for (kernel, power, matrix), item, product in zip(parts, rows, products, strict=True):
+                moving, weights = Moving(item, matrix, length, centre, truth), records * v**power
+                derived = sums.of_products(product, weights, kernel, moving, power)
+                if averages is not None and matrix is not T:
+                    plain = x.T @ (x * (weights * kernel.value)[:, None])
+                    derived[:, averages.places] = self._turned_slopes(T, matrix, averages.slopes(u), plain)
+                matrix_slopes.append(derived)
+        result = [np.concatenate(scores), np.concatenate(matrices)]
+        derivatives = [np.concatenate(score_slopes), np.concatenate(matrix_slopes), moved] if slopes else [None] * 3
+        return ExpectedSums(pseudo, theta, root, *result, *derivatives, zs, vs)
+
+    def _turned_slopes(self, T: Floats, turn: Floats, slopes: Sequence[Floats], plain: Floats) -> Floats:
+        """Return the upper triangles of T(dG H G' + G H dG')T', one a column, of H and of TG."""
+        halves = [T @ slope @ plain @ turn.T for slope in slopes]
+        return np.stack([(half + half.T)[self.upper] for half in halves], axis=1)
 
     # How it varies.
 
     def matrix_sds(self, moments: ExpectedSums) -> Floats:
         """Return the standard deviations of what the matrices were released as about what is expected."""
         i, j = self.upper
-        half, at, derived = np.where(i == j, 1.0, 0.5), 0, []
-        error = self.priors.nugget**2
+        at, derived = 0, [np.zeros(0)]
+        pairs = list(combinations_with_replacement(range(self.outputs), 2))
         for observed in self.looks:
             noise = observed.released.noise
-            for name, more in (("information", 2.0), ("meat", 6.0)):
-                if name == "information" and not observed.has_information:
-                    continue
-                if name == "meat" and not observed.has_meat:
-                    continue
-                part = moments.matrices[at : at + len(i)]
-                at += len(i)
-                diagonal = np.maximum(part[i == j], 0.0)
-                size = diagonal[i] * diagonal[j]
-                law = self.priors.count_variation_error**2 if self.counts and name == "meat" else 0.0
-                derived.append(np.sqrt(half * (noise[name] ** 2 + (error + more / self.n + law) * size)))
-        return np.concatenate(derived) if derived else np.zeros(0)
+            for name in observed.named:
+                blocks = moments.matrices[at : at + len(pairs) * len(i)].reshape(len(pairs), len(i))
+                at += blocks.size
+                diagonals = {k: np.maximum(blocks[pairs.index((k, k))][i == j], 0.0) for k in range(self.outputs)}
+                error = self.priors.nugget**2 + (2.0 if name == "information" else 6.0) / self.n
+                if name == "meat":
+                    error += self.counts * self.priors.count_variation_error**2
+                    error += (self.averages is not None) * self.priors.person_variation_error**2
+                for (k, m), half in zip(pairs, observed.halves, strict=True):
+                    size = diagonals[k][i] * diagonals[m][j]
+                    derived.append(np.sqrt(half * (noise[name] ** 2 + error * size)))
+        return np.concatenate(derived)
+
+    def _pulls_together(self, u: Floats, t1: Floats, offs: list[Floats], looks: list[Look]) -> Floats:
+        """Return how what a record pulls with varies together: (looks, looks, outputs, outputs, rows), or ones."""
+        if self.linear:
+            law = self.residual_law(u)
+            cuts = [(look.cap, look.beyond) for look in looks]
+            return law.covariances(cuts, [off[:, 0] for off in offs])[:, :, None, None]
+        if self.counts:
+            counts = self.count_law(u).at(t1[:, 0], slopes=False)
+            return counts.covariances([look.model for look in looks])[:, :, None, None]  # type: ignore[misc]
+        return np.moveaxis(self.variance(t1), 0, -1)[None, None]
 
     def score_covariance(self, u: Floats, moments: ExpectedSums, misfit: Floats, tau: float) -> Floats:
         """Return the covariance of all scores: records', noise, misfit, and what pseudo-rows cannot tell."""
-        pseudo, complete = moments.pseudo, self._whole(u)[0]
-        records = self.n * complete * pseudo.weights
-        t1 = pseudo.rows @ moments.theta
+        pseudo, K, d = moments.pseudo, self.outputs, self.d
+        records = self.n * self._whole(u)[0] * pseudo.weights
+        t1 = pseudo.rows @ moments.theta.reshape(K, d).T
         looks = [self.looks[place].released.look for place in self.scored]
         zs, vs = [moments.z[place] for place in self.scored], [moments.v[place] for place in self.scored]
-        L, d = len(looks), self.d
-        if self.linear:
-            law = self.residual_law(u)
-            offs = [t1 - z @ look.predictors[0] for z, look in zip(zs, looks, strict=True)]
-            varies = law.covariances([(look.cap, look.beyond) for look in looks], offs)
-        elif self.counts:
-            varies = self.count_law(u).at(t1, slopes=False).covariances([look.model for look in looks])  # type: ignore[misc]
-        else:
-            mean = self.formula.model.mean(t1)
-            varies = np.broadcast_to(mean * (1 - mean), (L, L, len(t1)))
-        scaled = [z * v[:, None] for z, v in zip(zs, vs, strict=True)]
-        derived = np.empty((L * d, L * d))
-        for a in range(L):
-            for b in range(a, L):
-                part = scaled[a].T @ (scaled[b] * (records * varies[a, b])[:, None])
-                derived[a * d : (a + 1) * d, b * d : (b + 1) * d] = part
-                derived[b * d : (b + 1) * d, a * d : (a + 1) * d] = part.T
-        error = self.priors.nugget**2 + 2 / self.n
-        for a, (look, z, v) in enumerate(zip(looks, zs, vs, strict=True)):
-            family = look.model if self.counts else self.formula.model
-            weighed = records * v * (1.0 if self.linear else family.slope(z @ look.predictors[0]))
-            diagonal = (z * z).T @ weighed
-            off = float(weighed @ (t1 - z @ look.predictors[0]) ** 2) / d
-            at = np.arange(a * d, (a + 1) * d)
-            noise = self.looks[self.scored[a]].released.noise["score"]
-            derived[at, at] += noise**2 + error * off * diagonal
+        offs = [t1 - z @ look.predictors.T for z, look in zip(zs, looks, strict=True)]
+        varies = np.broadcast_to(
+            records * self._pulls_together(u, t1, offs, looks), (len(looks), len(looks), K, K, len(records))
+        )
+        alike = None if self.averages is None else self.averages.turn(u)
+        pulls = zs if alike is None else [pseudo.rows @ (look.matrix @ alike).T for look in looks]
+        scaled = [pull * v[:, None] for pull, v in zip(pulls, vs, strict=True)]
+        full = np.empty((len(looks), K, d, len(looks), K, d))
+        for a, b in combinations_with_replacement(range(len(looks)), 2):
+            for k in range(K):
+                for m in range(K):
+                    part = scaled[a].T @ (scaled[b] * varies[a, b, k, m][:, None])
+                    full[a, k, :, b, m, :] = part
+                    full[b, m, :, a, k, :] = part.T
+        derived = full.reshape(len(self.score), len(self.score))
+        error, at = self.priors.nugget**2 + 2 / self.n, 0
+        for place, look, z, v, off in zip(self.scored, looks, zs, vs, offs, strict=True):
+            steep = self._steepness(look, z @ look.predictors.T)
+            weighed = (records * v)[:, None] * steep
+            size = float((weighed * off * off).sum()) / (K * d)
+            noise = self.looks[place].released.noise["score"]
+            ahead = np.arange(at, at + K * d)
+            derived[ahead, ahead] += noise**2 + error * size * (weighed.T @ (z * z)).ravel()
+            at += K * d
         scale = self.residual_law(u).variance if self.linear else 1.0
         return np.asarray(derived + tau**2 * scale * misfit)
 
-    def information(self, t: Floats) -> Floats:
-        """Return the slope of the mean of what is explained, with nothing cut."""
+    def _steepness(self, look: Look, t: Floats) -> Floats:
+        """Return the slope of the mean of what a look explains, of each output by its predictor."""
         if self.linear:
             return np.ones_like(t)
+        if self.outputs > 1:
+            p = self.formula.model.mean(t)
+            return p * (1 - p)
+        return np.asarray((look.model if self.counts else self.formula.model).slope(t[:, 0]))[:, None]
+
+    def variance(self, t: Floats) -> Floats:
+        """Return the variance of responses of two values or several, (rows, outputs, outputs)."""
+        p = self.formula.model.mean(t)
+        if self.outputs > 1:
+            return self.formula.model.slope(t)
+        return np.asarray(p * (1 - p))[:, :, None]
+
+    def information(self, t: Floats) -> Floats:
+        """Return the slope of the mean of what is explained, with nothing cut: (rows, outputs, outputs)."""
+        if self.linear:
+            return np.ones_like(t)[:, :, None]
         if self.counts:
-            return np.asarray(self.formula.model.expected(t))
-        return self.formula.model.slope(t)
+            return np.asarray(self.formula.model.expected(t[:, 0]))[:, None, None]
+        return self.formula.model.slope(t) if self.outputs > 1 else self.formula.model.slope(t[:, 0])[:, None, None]
 
     def misfit(self, u: Floats) -> Floats:
         """Return by how much, for τ = 1, an error of the mean of any shape moves the scores: Ψ."""
         pseudo = self.law.rows(u, self.normals * self.stretches[:, None], self.odds)
-        theta, _ = self._theta(u, pseudo)
-        t1 = pseudo.rows @ theta
+        theta, _ = self.coefficients.theta(u, pseudo)
+        t1 = pseudo.rows @ theta.reshape(self.outputs, self.d).T
         slope = self.information(t1)
-        records = self.n * self._whole(u)[0] * pseudo.weights * slope
+        # Roots of information, row by row and output by output: errors are as large beside what responses vary by.
+        roots = np.linalg.cholesky(slope + _TINY * np.eye(self.outputs))
+        records = np.repeat(self.n * self._whole(u)[0] * pseudo.weights, self.outputs)
+
+        def spread(rows: Floats) -> Floats:
+            return np.einsum("rmk,rd->rkmd", roots, rows).reshape(len(records), -1)
+
         scaled = []
         for place in self.scored:
             look = self.looks[place].released.look
             z = pseudo.rows @ look.matrix.T
             part = z * look.weights((z * z).sum(axis=1))[:, None]
             if self.counts:  # of what lies beyond the cut less is seen
-                part = part * (look.model.slope(t1) / slope)[:, None]
-            scaled.append(part if not look.beyond else 0.0 * part)
+                part = part * (look.model.slope(t1[:, 0]) / slope[:, 0, 0])[:, None]
+            scaled.append(spread(part if not look.beyond else 0.0 * part))
         each = np.hstack(scaled)
-        free = pseudo.rows[:, self.free]
+        free = spread(pseudo.rows)[:, np.tile(self.coefficients.free, self.outputs)]
         full = free.T @ (free * records[:, None])
         full += 1e-9 * np.trace(full) * np.eye(len(full))
         cross = each.T @ (free * records[:, None])

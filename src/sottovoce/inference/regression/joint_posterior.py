@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import linalg, stats
 
 from sottovoce.inference.regression.formula import Formula
-from sottovoce.inference.regression.joint_likelihood import JointLikelihood, Quadratic
+from sottovoce.inference.regression.joint_likelihood import LONG, JointLikelihood, Quadratic
 from sottovoce.inference.regression.joint_priors import JointPriors
 from sottovoce.inference.regression.noisy_score_information import NoisyScoreInformation
 from sottovoce.inference.regression.released_look import ReleasedLook
@@ -29,12 +29,11 @@ from sottovoce.records.readings.families import PoissonFamily
 
 __all__ = ["JointPosterior", "JointRegression"]
 
-_FAMILIES = ("logistic", "probit", "linear", "poisson")
-"""Not yet those of several outcomes."""
 _FEWEST = 100
 """Of fewer records sums over them are not near to those over pseudo-rows."""
-_MOST_ENTRIES = 24
-"""Of longer rows the time, which grows as the fourth power of their length, would be more than seconds."""
+_MOST_ENTRIES, _MOST_OF_TWO = 24, 40
+"""Of longer rows, over all classes, the time, which grows as the fourth power of their length, would be more than ten
+seconds; responses of two values ask for fewer matrices."""
 _SEEN = 0.7
 """Of a row's weight so much is left on average where rows longer than √d weigh less: normal ones, and most others."""
 _HIDDEN = 0.2
@@ -64,9 +63,12 @@ _BEHIND, _FARTHEST = 2.5, 4.5
 about 1e-5 of two columns."""
 _MOST_AXES = 12
 """No more latents are laid on grids, for each takes some steps."""
+_MOST_LONG = 4
+"""And of rows of more than `LONG` entries no more than this, on grids of half as many places."""
 _MISFITS = np.linspace(-2.0, 2.0, 5)
-_NEAR = 3e-2
-"""The mode is reached where a step would gain less than this in log density."""
+_NEAR, _NEARER = 1.5e-3, 4.0
+"""The mode is reached where a step would gain less than this in log density for each latent, which moves them by .055
+of their posterior deviations (root mean square); where rows are laid anew after it, where it gains four times that."""
 _DAMPING, _FAILURES, _LITTLE = 0.03, 3, 1.0
 """The least damping after a step that gained nothing; and after how many of them in a row the search ends, where a step
 promises to gain less than this in log density: from far away it takes more damping to gain anything."""
@@ -140,13 +142,14 @@ class JointRegression:
     def knows(formula: Formula, n: int | None) -> bool:
         """Say whether the model has all that the question asks of it."""
         encoding = formula.encoding
-        constant = () in encoding.entries and all(encoding.centred)
         combinations = math.prod(len(levels_of(column) or (0,)) for column in encoding.columns)
-        plain = (n is None or n >= _FEWEST) and formula.facts.person is None and not formula.groups
-        # Its law of numbers has one middle: exposures of two values far apart led to a false mode.
-        plain = plain and formula.exposure is None
-        small = encoding.size <= _MOST_ENTRIES and combinations <= MOST_COMBINATIONS
-        return formula.family in _FAMILIES and plain and constant and small
+        # Its law of numbers has one middle: exposures of two values far apart led to a false mode. Without anything
+        # that all rows have, it is hardly known where that is.
+        plain = formula.exposure is None and bool(encoding.wholes) and (n is None or n >= _FEWEST)
+        small = encoding.size <= _most_entries(formula) and combinations <= MOST_COMBINATIONS
+        # How much counts vary cannot be told apart from what rows of one person share: the last look alone tells more.
+        varied = formula.averaged and formula.family == "poisson"
+        return plain and small and not varied and not formula.groups
 
     def log_likelihood(self, releases: Sequence[ReleasedLook], latent: Floats) -> float:
         """Return the log density of looks given the latents, the formula taken to be right."""
@@ -172,9 +175,17 @@ class JointRegression:
     def _counted(self, releases: Sequence[ReleasedLook]) -> float:
         """Return how many records the first look at zero tells of: all of them add the same slope to its level."""
         look = next(release for release in releases if "information" in release.sums)
-        constant = look.look.encoding.entries.index(())
-        level = float(look.look.back[constant] @ look.sums["information"] @ look.look.back[constant])
-        return level / (look.look.model.steepest * _SEEN)
+        full, K = look.look.back[look.look.encoding.wholes[0]].sum(axis=0), look.look.model.outputs
+        blocks = look.sums["information"].reshape(K, len(full), K, len(full))
+        level = float(np.mean([full @ blocks[k, :, k, :] @ full for k in range(K)]))
+        steepest = look.look.model.steepest if K == 1 else K / (K + 1) ** 2  # all classes alike
+        return level / (steepest * _SEEN)
+
+
+def _most_entries(formula: Formula) -> int:
+    """Return of how many entries rows may be."""
+    most = _MOST_OF_TWO if formula.family in ("logistic", "probit") else _MOST_ENTRIES
+    return most // formula.model.outputs
 
 
 class _Nested:
@@ -184,6 +195,9 @@ class _Nested:
         self.model, self.priors, self.care = model, model.priors, care
         self.misses = model.formula.misses or 0.0
         self.law = [place for place in range(model.size) if not model.eta.start <= place < model.eta.stop]
+        self.long = model.d > LONG
+        self.held = tuple(range(model.law.size)) if self.long else ()
+        """Of long rows their law, which hardly moves with what lies on the grids of residuals, counts and groups."""
 
     def tau(self, u: float) -> float:
         """Return how far the formula misses, from a parameter that is standard normal before anything is seen."""
@@ -196,7 +210,7 @@ class _Nested:
         model.aim(u)
         self.psi = model.misfit(u)
         usual = self.tau(0.0)
-        u, _ = self.mode(u, usual, steps=self.care.climbs, enough=_LITTLE)  # near enough to lay pseudo-rows
+        u, _ = self.mode(u, usual, steps=self.care.climbs, near=_NEARER * _NEAR)
         model.aim(u)
         self.psi = model.misfit(u)
         u, near = self._leaning(*self.mode(u, usual, steps=self.care.climbs))
@@ -209,7 +223,7 @@ class _Nested:
             axes.append(self._misfits(u))
         hidden = self._hidden(u, near)
         axes += [self._axis(u, place, grid, tau) for place, grid in hidden]
-        axes += self._open(u, near, tau)
+        axes += self._open(u, near, tau) + self._groups(u, near, tau)
         weights, means, covariances, unlearned = self._mixture(u, near, tau, axes)
         misfit = tau if not self.misses else float(axes[0].weights @ [self.tau(value) for value in axes[0].values])
         hidden_entries = self._hidden_entries(u, near, axes)
@@ -219,7 +233,7 @@ class _Nested:
 
     def _dispersion(self, u: Floats, near: Quadratic, axes: Sequence[_Axis]) -> tuple[float, float, float] | None:
         """Return what is known of how much counts vary, by the grid of it where there is one."""
-        place, shape = self.model.missing + 1, float(self.priors.count_dispersion_shape)
+        place, shape = self.model.shape.start, float(self.priors.count_dispersion_shape)
         if not self.model.counts:
             return None
         grid = next((axis for axis in axes if axis.place == place), None)
@@ -232,10 +246,10 @@ class _Nested:
         """Return the best of the mode that was found and of those where residuals lean far to one side."""
         for side in (_LEANING, -_LEANING) if self.model.linear else ():
             at = u.copy()
-            at[-1] = side
-            at, other = self.mode(at, self.tau(0.0), steps=self.care.climbs // 3)
-            if self.evidence(other, ()) > self.evidence(near, ()):
-                u, near = at, other
+            at[self.model.shape.stop - 1] = side
+            at, other = self.mode(at, self.tau(0.0), self.held, steps=self.care.climbs // 3)
+            if self.evidence(other, self.held) > self.evidence(near, self.held):
+                u, near = at, self.near(at, self.tau(0.0), ()) if self.held else other
         return u, near
 
     def _explained(self, near: Quadratic, full: float | None) -> bool:
@@ -278,36 +292,42 @@ class _Nested:
         tau: float,
         fixed: Sequence[int] = (),
         steps: int = _SHORT_STEPS,
-        near: Quadratic | None = None,
-        enough: float = _NEAR,
+        start: Quadratic | None = None,
+        near: float = _NEAR,
     ) -> tuple[Floats, Quadratic]:
-        """Return the mode near u, some latents held, by damped Gauss–Newton steps until one would gain too little."""
-        near, damping, failed = near or self.model.gauss_newton(u, self.psi, tau), 0.0, 0
+        """Return the mode near u, some latents held, by damped Gauss–Newton steps."""
+        here, damping, failed, little = start or self.near(u, tau, fixed), 0.0, 0, near * len(u)
         for _ in range(steps):
-            step, gain = self.step(near, fixed, damping)
+            step, gain = self.step(here, fixed, damping)
             try:
-                there = self.model.gauss_newton(u + step, self.psi, tau)
+                there = self.near(u + step, tau, fixed)
             except linalg.LinAlgError:
                 there = None
-            if there is not None and there.height - there.logs < near.height - near.logs:
-                u, near, damping, failed = u + step, there, damping / 10 if damping > 1e-3 else 0.0, 0
+            if there is not None and there.height - there.logs < here.height - here.logs:
+                u, here, damping, failed = u + step, there, damping / 10 if damping > 1e-3 else 0.0, 0
             else:
                 damping, failed = max(10 * damping, _DAMPING), failed + 1
-            if gain < enough or (failed > _FAILURES and gain < _LITTLE):
+            if gain < little or (failed > _FAILURES and gain < max(_LITTLE, little)):
                 break
-        return u, near
+        return u, here
+
+    def near(self, u: Floats, tau: float, fixed: Sequence[int]) -> Quadratic:
+        """Return −log density near a place; where the law of rows is held it need not be known how that moves it."""
+        held = bool(self.held) and set(self.held) <= set(fixed)
+        return self.model.gauss_newton(u, self.psi, tau, self.model.moments(u, rows_held=held))
 
     def step(
         self, near: Quadratic, fixed: Sequence[int], damping: float = 0.0, moved: float = 0.0
     ) -> tuple[Floats, float]:
-        """Return a step towards the mode, some latents held or `moved`, and what it gains."""
+        """Return a step towards the mode, some latents held or the first of them `moved`, and what it gains."""
         free = np.setdiff1d(np.arange(self.model.size), fixed)
         metric, gradient = near.metric[np.ix_(free, free)], near.gradient[free]
         if moved:
-            gradient = gradient + near.metric[np.ix_(free, fixed)].sum(axis=1) * moved
+            gradient = gradient + near.metric[free, fixed[0]] * moved
         part = -linalg.solve(metric + damping * np.diag(np.diag(metric)), gradient, assume_a="pos")
         step = np.zeros(self.model.size)
-        step[list(fixed)] = moved
+        if moved:
+            step[fixed[0]] = moved
         step[free] = part * min(1.0, _LONGEST / max(float(np.linalg.norm(part)), 1e-300))
         return step, -float(gradient @ part) / 2
 
@@ -341,7 +361,8 @@ class _Nested:
             grid = side * self._beside(abs(u[place]), sds[place], abs(u[place]) - _BEHIND * sds[place], _FARTHEST)
             doubt.append((sds[place] * abs(float(law.unexplained(u[place], b)[1])), place, grid[:: int(side)]))
         doubt.sort(key=lambda item: -item[0])
-        return [(place, grid) for size, place, grid in doubt[:_MOST_AXES] if size > _HIDDEN]
+        most, every = (_MOST_LONG, 2) if self.long else (_MOST_AXES, 1)
+        return [(place, grid[::every]) for size, place, grid in doubt[:most] if size > _HIDDEN]
 
     def _beside(self, mode: float, sd: float, low: float, high: float) -> Floats:
         """Return the mode and places on both sides of it, the next ones within its standard deviation, each farther
@@ -356,43 +377,58 @@ class _Nested:
         """Return the grids of what looks leave open of the law of residuals or counts, all else a step from where the
         normal law about the mode has it given that.
         """
-        model, covariance, result = self.model, np.linalg.inv(near.metric), []
-        for place in range(model.missing + 1, model.size):
+        model, covariance, result = self.model, self._covariance(near), []
+        for place in range(model.shape.start, model.shape.stop):
             sd = math.sqrt(covariance[place, place])
             if sd < _OPEN:
                 continue
-            if model.linear and place == model.size - 1:  # that they lean, one way or the other, may be two modes
-                result.append(self._axis(u, place, _SKEWS, tau))
+            if model.linear and place == model.shape.stop - 1:  # that they lean, one way or the other, may be two modes
+                result.append(self._axis(u, place, _SKEWS, tau, self.held))
                 continue
-            visited = []
+            visited, fixed = [], (place, *self.held)
             for value in np.unique(np.clip(u[place] + sd * _BESIDE, -_FARTHEST, _FARTHEST)):
                 at = u + covariance[:, place] * ((value - u[place]) / sd**2)
                 with contextlib.suppress(linalg.LinAlgError):  # nothing is so far out
-                    here = model.gauss_newton(at, self.psi, tau)
-                    step, gain = self.step(here, (place,))
-                    visited.append((value, self.evidence(here, (place,)) + gain, at + step))
+                    here = self.near(at, tau, fixed)
+                    step, gain = self.step(here, fixed)
+                    visited.append((value, self.evidence(here, fixed) + gain, at + step))
             result.append(_Axis.of(place, *(np.array(part) for part in zip(*visited, strict=True))))
         return result
 
-    def _axis(self, u: Floats, place: int, grid: Floats, tau: float) -> _Axis:
+    def _groups(self, u: Floats, near: Quadratic, tau: float) -> list[_Axis]:
+        """Return the grids of how far the effects of each group spread: given it effects are normal."""
+        covariance, spreads, result = self._covariance(near), self.model.group_spreads, []
+        for place in range(spreads.start, spreads.stop):
+            grid = u[place] + math.sqrt(covariance[place, place]) * _BESIDE
+            result.append(self._axis(u, place, np.unique(np.clip(grid, -_FARTHEST, _FARTHEST)), tau, self.held))
+        return result
+
+    def _covariance(self, near: Quadratic) -> Floats:
+        """Return the covariance of the latents that are not held."""
+        free = np.setdiff1d(np.arange(self.model.size), self.held)
+        covariance = np.zeros_like(near.metric)
+        covariance[np.ix_(free, free)] = np.linalg.inv(near.metric[np.ix_(free, free)])
+        return covariance
+
+    def _axis(self, u: Floats, place: int, grid: Floats, tau: float, held: Sequence[int] = ()) -> _Axis:
         """Return the weights of a grid, walked outwards from the mode as long as its values weigh anything.
 
         A step of Gauss–Newton leads from each value to the mode given the next; more do where that is far.
         """
-        first = int(np.argmin(np.abs(grid - u[place])))
+        first, fixed = int(np.argmin(np.abs(grid - u[place]))), (place, *held)
         visited: dict[int, tuple[float, Floats]] = {}
-        start = self.model.gauss_newton(u, self.psi, tau)
+        start = self.near(u, tau, fixed)
         for order in (range(first, len(grid)), range(first - 1, -1, -1)):
             at, near = u, start
             for k in order:
                 if grid[k] != at[place]:
-                    at = at + self.step(near, (place,), moved=grid[k] - at[place])[0]
-                    near = self.model.gauss_newton(at, self.psi, tau)
-                step, gain = self.step(near, (place,))
+                    at = at + self.step(near, fixed, moved=grid[k] - at[place])[0]
+                    near = self.near(at, tau, fixed)
+                step, gain = self.step(near, fixed)
                 if gain > _BESIDE_MODE:
-                    at, near = self.mode(at, tau, (place,), near=near)
-                    step, gain = self.step(near, (place,))
-                visited[k] = self.evidence(near, (place,)) + min(gain, _BESIDE_MODE), at + step
+                    at, near = self.mode(at, tau, fixed, start=near)
+                    step, gain = self.step(near, fixed)
+                visited[k] = self.evidence(near, fixed) + min(gain, _BESIDE_MODE), at + step
                 if visited[k][0] < max(log for log, _ in visited.values()) + _NOTHING:
                     break
         kept = sorted(visited)
@@ -453,19 +489,29 @@ class _Nested:
         model = self.model
         pseudo = model.law.rows(u, model.normals, model.odds)
         moments = model.moments(u, slopes=False)
-        t = pseudo.rows @ moments.theta
+        t = pseudo.rows @ moments.theta.reshape(model.outputs, model.d).T
         slope = model.information(t)
         varies = model.residual_law(u).variance if model.linear else 1.0
         if model.counts:
             slope = slope / (1 + model.count_law(u).dispersion * slope)
         if model.formula.family == "probit":
-            p = model.formula.model.mean(t)
-            slope = slope**2 / np.maximum(p * (1 - p), 1e-12)
-        information = (
-            (pseudo.rows.T * (model.n * model.records_known(u) * pseudo.weights * slope)) @ pseudo.rows / varies
+            slope = slope**2 / np.maximum(model.variance(t), 1e-12)
+        records = model.n * model.records_known(u) * pseudo.weights / varies
+        weighed = np.einsum("r,rkm,ri->kirm", records, slope, pseudo.rows).reshape(model.outputs * model.d, -1)
+        information = (weighed.reshape(-1, len(records), model.outputs).transpose(0, 2, 1) @ pseudo.rows).reshape(
+            model.outputs * model.d, -1
         )
-        root = np.linalg.inv(moments.root)
+        if model.averages is not None:
+            information = self._averaged(u, information)
+        root = np.kron(np.eye(model.outputs), np.linalg.inv(moments.root))
         return np.asarray(np.linalg.inv(information + root.T @ root))
+
+    def _averaged(self, u: Floats, information: Floats) -> Floats:
+        """Return the information of averages of persons' rows: H(GHG')⁻¹H."""
+        assert self.model.averages is not None
+        turn = np.kron(np.eye(self.model.outputs), self.model.averages.turn(u))
+        varies = turn @ information @ turn.T
+        return np.asarray(information @ np.linalg.pinv(varies, 1e-12, hermitian=True) @ information)
 
     def _full(self, u: Floats) -> float | None:
         """Return which part of counts is as large as their public bound, or would be larger."""
@@ -483,20 +529,21 @@ class _Nested:
             if observed.has_information and observed.has_score:
                 look = observed.released
         glance = NoisyScoreInformation.of(look.look, None if model.secret else int(model.n), look.total, look.scales)
-        second = glance.back @ glance.known @ glance.back.T
+        second = glance.back @ glance.averaged(glance.known) @ glance.back.T
         u = np.zeros(model.size)
-        at = next((i for i, entry in enumerate(model.formula.encoding.entries) if not entry), None)
-        if at is not None and second[at, at] > 0:
-            mean = second[at] / second[at, at]
-            u[: model.law.size] = model.law.start(mean, second / second[at, at] - np.outer(mean, mean))
+        full = (model.formula.encoding.wholes or [[]])[0]
+        total = float(second[np.ix_(full, full)].sum())
+        if total > 0:
+            mean = second[full].sum(axis=0) / total
+            u[: model.law.size] = model.law.start(mean, second / total - np.outer(mean, mean))
         if model.linear:
             sd = np.sqrt(max(glance.dispersion, 1e-12)) if glance.meat is not None else self.priors.dispersion_median
             at_sd = (np.log(sd) - np.log(self.priors.dispersion_median)) / self.priors.dispersion_log_sd
-            u[model.missing + 1] = float(np.clip(at_sd, -4, 4))
+            u[model.shape.start] = float(np.clip(at_sd, -4, 4))
         pseudo = model.law.rows(u, model.normals, model.odds)
-        _, root = model._theta(u, pseudo)
-        theta = look.look.predictors[0] @ look.look.matrix
-        u[model.eta] = np.clip(np.linalg.solve(root, theta - model.prior_mean), -3, 3)
+        _, root = model.coefficients.theta(u, pseudo)
+        theta = (look.look.predictors @ look.look.matrix).ravel() - model.coefficients.mean
+        u[model.eta] = np.clip(np.linalg.solve(root, theta.reshape(-1, model.d).T).T.ravel(), -3, 3)
         return u
 
 

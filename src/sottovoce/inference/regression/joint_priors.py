@@ -56,6 +56,10 @@ class JointPriors:
     count_variation_error
         What cut counts vary by, beside a negative binomial law's that varies as much where they are cut elsewhere: of
         those laws dispersions differ by a quarter from one cut to the next, and what counts vary by by a tenth.
+    person_variation_error
+        By what part the variation of averages of a person's rows may differ, entry by entry, from what the design
+        effects of its columns make of it (`PersonAverages`): they are exact where residuals within a person are as
+        alike whatever the rows are. A tenth, as of counts.
     missing_median, missing_sd
         The share of records in which a value is missing is Φ(u), u normal about Φ⁻¹(`missing_median`).
     secret_log_sd
@@ -87,6 +91,7 @@ class JointPriors:
     count_tail_scale: float = 0.3
     count_tail_freedom: int = 2
     count_variation_error: float = 0.1
+    person_variation_error: float = 0.1
     missing_median: float = 0.01
     missing_sd: float = 1.0
     secret_log_sd: float = 3.0

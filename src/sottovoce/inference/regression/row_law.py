@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -25,6 +25,8 @@ MOST_COMBINATIONS = 64
 NODES, STRAIGHT_NODES = 12, 7
 """Gauss–Hermite nodes along the linear predictor, exact for polynomials of degree 23; and where the mean is straight in
 it, so that only weights and cuts bend, of degree 13."""
+_MANY_NUMBERS, _FEWER_NODES = 24, 8
+"""Of so many numbers and more no more nodes than this, exact for polynomials of degree 15."""
 _FEWEST_ROWS = 256
 _LEAST_SHARE = 1e-9
 """The least part, as a square, of a number that those before it do not explain."""
@@ -61,6 +63,11 @@ class PseudoRows:
     drawn: Floats
     sizes: NDArray[np.intp]
     tilts: Floats
+
+    def held(self) -> PseudoRows:
+        """Return rows that nothing moves."""
+        nothing = np.zeros((0, len(self.rows)))
+        return replace(self, entered=[], drawn=nothing, sizes=self.sizes[:0], tilts=nothing.T)
 
     def along(self, theta: Floats) -> Floats:
         """Return the derivative of x·θ by each number, (numbers, R), for one θ or one a row, (d, R)."""
@@ -237,7 +244,11 @@ class RowLaw:
             for place in self.numbers
         ]
         most = max(map(len, each), default=0)
-        return np.array([entries + [-1] * (most - len(entries)) for entries in each], dtype=np.intp).reshape(-1, most).T
+        return (
+            np.array([entries + [-1] * (most - len(entries)) for entries in each], dtype=np.intp)
+            .reshape(len(each), most)
+            .T
+        )
 
     def _encoded(
         self, values: dict[int, Floats], count: int, *, slopes: bool
@@ -261,17 +272,28 @@ class RowLaw:
         return rows, [(np.maximum(places, 0), part) for places, part in zip(self._entered, derived, strict=True)]
 
     def _factor(self, value: Floats, place: int, level: int) -> Floats:
+        if level >= 0 or place not in self.numbers:
+            return value if level < 0 else (value == level) * 1.0
+        slope, shift = self._scaled(place)
+        value = shift + slope * value
         if level < -1:
             return self.encoding.spline(place).values(self.encoding.unit(place, value), -2 - level)
-        return value if level < 0 else (value == level) * 1.0
+        return value
+
+    def _scaled(self, place: int) -> tuple[float, float]:
+        """Return what a number in units of its bounds, ∓1, is multiplied by and moved by as its entry has it."""
+        scale = self.encoding.scale(place)
+        low, high = ((end - scale.middle) / scale.half for end in (scale.low, scale.high))
+        return (high - low) / 2, (high + low) / 2
 
     def _slope(self, value: Floats, place: int, level: int) -> Floats | float:
         """Return the derivative of a factor by its scaled number."""
+        slope, shift = self._scaled(place)
         if level == -1:
-            return 1.0
+            return slope
         scale = self.encoding.scale(place)
-        part = self.encoding.unit(place, value)
-        return self.encoding.spline(place).slopes(part, -2 - level) * scale.half / (scale.high - scale.low)
+        part = self.encoding.unit(place, shift + slope * value)
+        return self.encoding.spline(place).slopes(part, -2 - level) * slope * scale.half / (scale.high - scale.low)
 
     # Points.
 
@@ -289,6 +311,7 @@ class RowLaw:
         a = a / np.linalg.norm(a) if np.linalg.norm(a) > 0 else np.eye(q)[0]
         fewest = max(_FEWEST_ROWS // len(self.combinations), 2 * self.nodes)
         nodes = self.nodes if q > 1 else max(NODES, min(fewest, 64))
+        nodes = min(nodes, _FEWER_NODES) if q >= _MANY_NUMBERS else nodes
         t, w = np.polynomial.hermite_e.hermegauss(nodes)
         w = w / w.sum()
         kept = w > 1e-9 if q == 1 else np.ones(nodes, dtype=bool)
@@ -327,8 +350,9 @@ class RowLaw:
         for j, place in enumerate(self.numbers):
             if place not in alone:
                 continue
-            block, i = self.blocks[j], alone[place]
-            m, s = float(np.clip(mean[i], -0.95, 0.95)), math.sqrt(float(np.clip(covariance[i, i], 1e-4, 0.9)))
+            block, i, (slope, shift) = self.blocks[j], alone[place], self._scaled(place)
+            m = float(np.clip((mean[i] - shift) / slope, -0.95, 0.95))
+            s = math.sqrt(float(np.clip(covariance[i, i] / slope**2, 1e-4, 0.9)))
             u[block.start] = special.ndtri((m + 1) / 2)
             u[block.start + 1] = float(self.at_spread(np.array(s)))
         self._start_correlations(u, [alone.get(place) for place in self.numbers], covariance)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.inference.regression.residual_law import Kernel
+from sottovoce.inference.regression.expected_sums import SumKernel
 from sottovoce.inference.regression.row_law import PseudoRows
 from sottovoce.privacy.numbers import Floats
 
@@ -25,14 +25,14 @@ class Moving:
     length
         The derivative of the logarithm of the look's weight, (numbers, R).
     centre, truth
-        Those of the linear predictors at the centre of the look and at θ, (numbers, R).
+        Those of the linear predictors at the centre of the look and at θ, of each output (numbers, R).
     """
 
     z: Floats
     matrix: Floats
     length: Floats
-    centre: Floats
-    truth: Floats
+    centre: list[Floats]
+    truth: list[Floats]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class SumDerivatives:
     upper
         Which products are taken: row and column indices.
     theta
-        dθ/du, (d, latents).
+        dθ/du, (outputs, d, latents).
     missing, by_missing
         The place of what part of the records tells, and the derivative of its logarithm.
     """
@@ -59,37 +59,45 @@ class SumDerivatives:
     missing: int
     by_missing: float
 
-    def of_rows(self, weights: Floats, kernel: Kernel, moving: Moving) -> Floats:
+    def of_rows(self, weights: Floats, kernel: SumKernel, moving: Moving) -> Floats:
         """Return the derivatives of Σ weights·k·z, (d, latents), weights going as those of the look."""
         derived, pseudo = self._of(moving.z, weights, kernel, moving, 1), self.pseudo
         for entries, slopes in pseudo.entered:
-            sums = pseudo.moved(weights * kernel[0] * slopes).sum(axis=1)
+            sums = pseudo.moved(weights * kernel.value * slopes).sum(axis=1)
             derived[:, : len(sums)] += moving.matrix[:, pseudo.owned(entries)] * sums
         return derived
 
-    def of_products(self, products: Floats, weights: Floats, kernel: Kernel, moving: Moving, power: int) -> Floats:
+    def of_products(self, products: Floats, weights: Floats, kernel: SumKernel, moving: Moving, power: int) -> Floats:
         """Return the derivatives of the upper triangle of Σ weights·k·zz', (pairs, latents), weights going as the
         `power` of the look's.
         """
         derived, pseudo, (i, j) = self._of(products, weights, kernel, moving, power), self.pseudo, self.upper
         for entries, slopes in pseudo.entered:
-            moved = moving.z.T @ pseudo.moved(weights * kernel[0] * slopes).T
+            moved = moving.z.T @ pseudo.moved(weights * kernel.value * slopes).T
             turned = moving.matrix[:, pseudo.owned(entries)]
             derived[:, : len(pseudo.drawn)] += turned[i] * moved[j] + turned[j] * moved[i]
         return derived
 
-    def _of(self, values: Floats, weights: Floats, kernel: Kernel, moving: Moving, power: int) -> Floats:
+    def _of(self, values: Floats, weights: Floats, kernel: SumKernel, moving: Moving, power: int) -> Floats:
         """Return the same with the rows held where they are not in the kernel or the weight."""
         pseudo = self.pseudo
-        value, by_centre, by_truth, by_law = kernel
-        pulled, straight = weights * value, weights * by_truth
-        steps = (power * pulled) * moving.length + (weights * by_centre) * moving.centre + straight * moving.truth
-        columns = [pseudo.moved(steps), pseudo.tilts.T * pulled, pseudo.rows.T * straight, pulled[None]]
-        columns += [(weights * by)[None] for by in by_law]
+        pulled = weights * kernel.value
+        steps = (power * pulled) * moving.length
+        for by_centre, by_truth, centre, truth in zip(
+            kernel.by_centre.T, kernel.by_truth.T, moving.centre, moving.truth, strict=True
+        ):
+            steps = steps + (weights * by_centre) * centre + (weights * by_truth) * truth
+        moved = [k for k, by_truth in enumerate(kernel.by_truth.T) if by_truth.any()]
+        columns = [pseudo.moved(steps), pseudo.tilts.T * pulled, pulled[None]]
+        columns += [(weights * by)[None] for by in kernel.by_law]
+        columns += [pseudo.rows.T * (weights * kernel.by_truth[:, k]) for k in moved]
         places = np.cumsum([len(part) for part in columns])
         sums = values.T @ np.concatenate(columns).T
-        derived = np.asarray(sums[:, places[1] : places[2]] @ self.theta)
-        derived[:, : places[1]] += sums[:, : places[1]]
-        derived[:, self.missing] += self.by_missing * sums[:, places[2]]
-        derived[:, self.missing + 1 : self.missing + 1 + len(by_law)] += sums[:, places[3] :]
+        derived = np.zeros((len(sums), self.theta.shape[2]))
+        derived[:, : places[1]] = sums[:, : places[1]]
+        derived[:, self.missing] = self.by_missing * sums[:, places[1]]
+        laws = len(kernel.by_law)
+        derived[:, self.missing + 1 : self.missing + 1 + laws] = sums[:, places[2] : places[2] + laws]
+        for k, part in zip(moved, np.split(sums[:, places[2] + laws :], max(len(moved), 1), axis=1), strict=False):
+            derived += part @ self.theta[k]
         return derived
