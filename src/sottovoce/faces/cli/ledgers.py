@@ -127,12 +127,13 @@ def show(place: Place, anchor: Elsewhere = None, as_json: AsJson = False) -> Non
     ways = dict.fromkeys(b.counted for b in budgets)
     console.print(f"counted: {', '.join(ways)}")
     console.print()
-    by_number, columns = {b.id: b for b in budgets}, ("entry", "state", "what", "who", "when", "cost", "basis")
-    rows = [_row(e, by_number) for e in entries]
+    by_number = {b.id: b for b in budgets}
+    columns: tuple[str, ...] = ("entry", "state", "what", "who", "when", "cost", "basis")
+    lines: list[tuple[str, ...]] = [_row(e, by_number) for e in entries]
     if any(divisions.values()):
         columns = (*columns, "periods")
-        rows = [(*row, listed(e.periods or ())) for row, e in zip(rows, entries, strict=True)]
-    console.print(table("Entries", columns, rows, left=5))
+        lines = [(*line, listed(e.periods or ())) for line, e in zip(lines, entries, strict=True)]
+    console.print(table("Entries", columns, lines, left=5))
     if any(e.state == "pending" for e in entries):
         console.print(
             "\n[yellow]pending entries count as spent; close one left by a crash with[/] sottovoce ledger recover"

@@ -130,7 +130,7 @@ class HazardGlance:
     def centre(self) -> Floats:
         """(α/g, b)."""
         J = self.look.intervals
-        return np.r_[np.array(self.look.centre[:J]) / self.look.constant, self.look.slopes]
+        return np.asarray(np.r_[np.array(self.look.centre[:J]) / self.look.constant, self.look.slopes])
 
     def expected(self, delta: Floats) -> tuple[Floats, Floats]:
         """Return F and G at a distance from the centre."""

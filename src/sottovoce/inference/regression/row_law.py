@@ -220,7 +220,7 @@ class RowLaw:
         shift = shifting @ shifts
         raw = m + s * (g + shift)
         if moved is None:
-            return np.clip(raw, -1.0, 1.0)
+            return np.asarray(np.clip(raw, -1.0, 1.0))
         moved[0] = 2 * np.exp(_log_phi(um))
         moved[1] = s * dlog * (g + shift)
         moved[2] = s * dk * self.priors.skew_sd
@@ -230,7 +230,7 @@ class RowLaw:
             moved[3 : 3 + j] = (drow @ e.T) * (s * dg)
         moved[3 + j :] = s * self.priors.shift_sd * shifting.T
         moved *= np.abs(raw) < 1
-        return np.clip(raw, -1.0, 1.0)
+        return np.asarray(np.clip(raw, -1.0, 1.0))
 
     @cached_property
     def _entered(self) -> NDArray[np.intp]:

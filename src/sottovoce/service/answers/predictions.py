@@ -109,7 +109,7 @@ def means_of(posterior: Coefficients, rows: Floats, draws: int) -> Floats:
     The draws are always the same, so that an answer does not flicker.
     """
     A, b = posterior.formula.units
-    thetas = np.linalg.solve(A, (posterior.sample(draws, seeded_rng(0)) - b).T).T
+    thetas = np.asarray(np.linalg.solve(A, (posterior.sample(draws, seeded_rng(0)) - b).T).T, dtype=np.float64)
     family = posterior.formula.model
     if family.outputs == 1:
         return posterior.formula.expected(thetas, rows)
