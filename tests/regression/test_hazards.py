@@ -173,7 +173,7 @@ def test_what_looks_cost_is_what_was_paid_where_n_is_a_secret_too() -> None:
         ("days ~ age + (1 | ward)", {"event": "died"}, "groups"),
         ("days ~ age", {"event": "died", "family": "poisson"}, "no family"),
         ("days ~ age", {"event": "died", "misses": 0.1}, "no misses="),
-        ("days ~ age", {"event": "died", "cuts": 25}, "at most 24 intervals"),
+        ("days ~ age", {"event": "died", "cuts": 25}, "1 to 24 cells of time"),
         ("days ~ age", {"event": "died", "cuts": [90, 30]}, "rising times"),
         ("days ~ age", {"event": "died", "cuts": [90, 3000]}, "bounds of 'days'"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -15,12 +15,13 @@ from sottovoce.inference.cells.groups import Groups
 from sottovoce.inference.cells.questions import Question
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import mapping, restoring
-from sottovoce.privacy.numbers import Floats, shown
+from sottovoce.privacy.numbers import Floats
 from sottovoce.records.facts import Category, Count, Facts, Flag, Number
 from sottovoce.records.facts.bands import value_axis
 from sottovoce.records.facts.cells import Axis
 from sottovoce.records.facts.column_names import quoted
 from sottovoce.records.facts.encodings import levels_of
+from sottovoce.records.facts.time_cuts import rising_times
 from sottovoce.records.readings import GroupMoments
 
 __all__ = ["EVEN_CELLS", "MOST_CELLS", "SurvivalQuestion"]
@@ -199,31 +200,5 @@ class SurvivalQuestion(Question):
 
 
 def cut_times(name: str, column: Number | Count, cuts: Any) -> tuple[float, ...]:
-    """Return the times at which cells of a column end, from their number or the times themselves.
-
-    >>> cut_times("days", Number(0, 360), 3), cut_times("days", Count(9), [0, 2, 5])
-    ((120.0, 240.0, 360.0), (2.0, 5.0))
-    """
-    low, high = column.bounds
-    if isinstance(cuts, float) and cuts.is_integer():
-        cuts = int(cuts)
-    if cuts is None or (isinstance(cuts, tuple | list) and not len(cuts)):
-        cuts = EVEN_CELLS
-    if isinstance(cuts, int) and not isinstance(cuts, bool):
-        if not 1 <= cuts <= MOST_CELLS:
-            raise InvalidValue(f"{name!r} is cut into 1 to {MOST_CELLS} cells of time. Got {cuts}")
-        times = np.linspace(low, high, cuts + 1)[1:]
-        times = np.unique(np.ceil(times)) if isinstance(column, Count) else times
-    else:
-        try:
-            times = np.array(list(cuts) if isinstance(cuts, Iterable) else cuts, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InvalidValue(f"cuts= are rising times, such as [30, 90, 365]. Got {shown(cuts)}") from None
-        times = times[1:] if times.ndim == 1 and times.size > 1 and times[0] == low else times
-    if times.ndim != 1 or not 1 <= times.size <= MOST_CELLS or not np.all(np.diff(times) > 0):
-        raise InvalidValue(f"cuts= are 1 to {MOST_CELLS} rising times, such as [30, 90, 365]. Got {shown(cuts)}")
-    if not low < times[0] or not times[-1] <= high:
-        raise InvalidValue(f"cuts= lie above {low:g} and up to {high:g}, the bounds of {name!r}. Got {shown(cuts)}")
-    if isinstance(column, Count) and not np.array_equal(times, np.rint(times)):
-        raise InvalidValue(f"{name!r} holds whole numbers, and so do cuts=. Got {shown(cuts)}")
-    return tuple(times.tolist())
+    """Return the times at which cells of a column end, from their number or the times themselves."""
+    return rising_times(name, column, cuts, EVEN_CELLS, MOST_CELLS)

@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sottovoce.inference.cells.survival_question import cut_times
 from sottovoce.inference.regression.formula import Formula
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import mapping, restoring
@@ -23,6 +22,7 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.records.facts import Facts
 from sottovoce.records.facts.columns import Count, Flag, Number
 from sottovoce.records.facts.encodings import Encoding
+from sottovoce.records.facts.time_cuts import rising_times
 from sottovoce.records.readings import HazardLook
 from sottovoce.records.readings.family import Family
 from sottovoce.records.readings.look import fine_bits
@@ -229,11 +229,7 @@ class HazardFormula(Formula):
 
 def _cuts(name: str, column: Any, cuts: Any) -> tuple[float, ...]:
     """Return the ends of the intervals."""
-    given = HAZARD_INTERVALS if cuts is None or (isinstance(cuts, tuple | list) and not len(cuts)) else cuts
-    result = cut_times(name, column, given)
-    if len(result) > _MOST_INTERVALS:
-        raise InvalidValue(f"a hazard has at most {_MOST_INTERVALS} intervals. Got {len(result)}")
-    return result
+    return rising_times(name, column, cuts, HAZARD_INTERVALS, _MOST_INTERVALS)
 
 
 def formula_of(text: str, facts: Facts, **asked: Any) -> Formula:
