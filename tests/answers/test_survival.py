@@ -204,7 +204,7 @@ def test_plain_values_read_back() -> None:
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"event": "ward"}, "an event is a flag"),
+        ({"event": "visits"}, "an event is a flag"),
         ({"event": ""}, "needs the event"),
         ({"event": "died", "cuts": (30, 10)}, "rising times"),
         ({"event": "died", "cuts": (30, 61)}, "up to 60"),
