@@ -50,7 +50,7 @@ def multinomial_kernels(at: Floats, truth: Floats) -> LookKernels:
     unit, none = np.eye(K), np.zeros_like(at)
 
     def rise(p: Floats, k: int) -> Floats:
-        return p[:, k : k + 1] * (unit[k] - p)
+        return np.asarray(p[:, k : k + 1] * (unit[k] - p))
 
     score = [SumKernel(truth[:, k] - at[:, k], -rise(at, k), rise(truth, k), []) for k in range(K)]
     information, variation = [], []

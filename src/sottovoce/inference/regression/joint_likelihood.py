@@ -237,8 +237,10 @@ class JointLikelihood:
                     plain = x.T @ (x * (weights * kernel.value)[:, None])
                     derived[:, averages.places] = self._turned_slopes(T, matrix, averages.slopes(u), plain)
                 matrix_slopes.append(derived)
-        result = [np.concatenate(scores), np.concatenate(matrices)]
-        derivatives = [np.concatenate(score_slopes), np.concatenate(matrix_slopes), moved] if slopes else [None] * 3
+        result = np.concatenate(scores), np.concatenate(matrices)
+        if not slopes:
+            return ExpectedSums(pseudo, theta, root, *result, None, None, None, zs, vs)
+        derivatives = np.concatenate(score_slopes), np.concatenate(matrix_slopes), moved
         return ExpectedSums(pseudo, theta, root, *result, *derivatives, zs, vs)
 
     def _turned_slopes(self, T: Floats, turn: Floats, slopes: Sequence[Floats], plain: Floats) -> Floats:
@@ -319,7 +321,7 @@ class JointLikelihood:
             return np.ones_like(t)
         if self.outputs > 1:
             p = self.formula.model.mean(t)
-            return p * (1 - p)
+            return np.asarray(p * (1 - p))
         return np.asarray((look.model if self.counts else self.formula.model).slope(t[:, 0]))[:, None]
 
     def variance(self, t: Floats) -> Floats:
@@ -348,7 +350,7 @@ class JointLikelihood:
         records = np.repeat(self.n * self._whole(u)[0] * pseudo.weights, self.outputs)
 
         def spread(rows: Floats) -> Floats:
-            return np.einsum("rmk,rd->rkmd", roots, rows).reshape(len(records), -1)
+            return np.asarray(np.einsum("rmk,rd->rkmd", roots, rows).reshape(len(records), -1))
 
         scaled = []
         for place in self.scored:

@@ -41,7 +41,7 @@ def binary_residuals(family: Family, t0: Floats, t1: Floats, *, slopes: bool = T
     truth, climbs = family.mean_and_slope(t1)
     zero = np.zeros_like(t0)
     bend = (family.slope(t0 + _STEP) - family.slope(t0 - _STEP)) / (2 * _STEP) if slopes else zero
-    square = truth - 2 * truth * at + at * at, 2 * rise * (at - truth), climbs * (1 - 2 * at), []
+    square: Kernel = truth - 2 * truth * at + at * at, 2 * rise * (at - truth), climbs * (1 - 2 * at), []
     return Kernels((truth - at, -rise, climbs, []), (rise, bend, zero, []), square)
 
 
