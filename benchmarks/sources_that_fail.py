@@ -117,7 +117,7 @@ def finish(curator: Curator, entry: int, counts: collections.Counter[str]) -> No
             return
 
 
-def main(*, quick: bool = False, seed: int = 0) -> collections.Counter[str]:
+def main(quick: bool = False, seed: int = 0) -> collections.Counter[str]:
     """Ask, and show what became of every charge."""
     questions, rows = (20, 50) if quick else (200, 500)
     counts: collections.Counter[str] = collections.Counter()
