@@ -75,6 +75,15 @@ def test_no_far_moment_is_seen_before_it_is_paid_for(tmp_path: Path, kind: Any, 
     assert seen[:2] == seen[2:]
 
 
+def test_moments_that_are_not_read_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    moments = {f"admitted {unit}": pa.array([0, 1], pa.timestamp(unit)) for unit in ("s", "ms", "us", "ns")}
+    pq.write_table(pa.table(moments | {"age": [1, 1]}), tmp_path / "stays.parquet")
+    with open_table(tmp_path / "stays.parquet") as table:
+        gone = [name for name in [*moments, "age"] if name not in table.schema]
+    (message,) = caplog.messages
+    assert gone == ["admitted s", "admitted ms"] and message.startswith("not read: 'admitted s', 'admitted ms', ")
+
+
 def test_nested_text_that_is_not_utf8_ends_no_query(tmp_path: Path) -> None:
     offsets = pa.py_buffer(np.array([0, 1, 2], np.int32))
     text = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"S\xff")])

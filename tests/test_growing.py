@@ -192,6 +192,11 @@ def test_a_column_that_changed_its_type_is_told(tmp_path: Path, caplog: pytest.L
     write(place, 60, other=["x"] * 60)
     sv.Curator(place, ledger, facts=FACTS).close()
     assert "columns of" in caplog.text and "other (int64, now string)" in caplog.text
+    with sv.Curator(place, ledger, facts=FACTS) as curator:  # one that is open says so, too
+        caplog.clear()
+        write(place, 70, other=np.arange(70))
+        curator.refresh()
+        assert curator.n == 70 and "other (string, now int64)" in caplog.text
 
 
 def test_a_version_that_was_altered_is_told(place: Path, tmp_path: Path) -> None:

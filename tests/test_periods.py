@@ -245,6 +245,9 @@ def test_each_month_has_a_budget_of_its_own(place: Path, tmp_path: Path) -> None
     with sv.Curator(place, ledger, BUDGET, facts=FACTS, period="admitted: monthly", grows=True) as curator:
         assert curator.periods is not None and curator.periods.names == NAMES
         assert curator.left() == "100 % left of each period"
+        for asked in (curator.left, curator.left_by_period, curator.share_left, curator.remaining):
+            with pytest.raises(InvalidValue, match="a part is what open_part returns"):
+                asked("2024-02")  # type: ignore[operator]
         answer = curator.proportion("smoker", where=FEBRUARY, spend=0.6)
         assert curator.history()[-1].periods == ("2024-02",)
         assert any("within one period (admitted: monthly)" in note for note in answer.notes)
@@ -321,8 +324,9 @@ def test_periods_that_cannot_be_are_refused_before_a_budget_is_opened(place: Pat
     frame = pd.read_parquet(place)
     frame["admitted"] = frame["admitted"].astype(str)
     frame.to_parquet(tmp_path / "texts.parquet")
-    with pytest.raises(InvalidData, match="holds string: cast it"):
+    with pytest.raises(InvalidData, match="holds text: cast it"):
         sv.Curator(tmp_path / "texts.parquet", ledger, BUDGET, facts=FACTS, period="admitted: monthly")
+    assert not ledger.exists()
     with Ledger(ledger, create=True) as kept:
         assert kept.budgets() == []
 

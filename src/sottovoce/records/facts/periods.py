@@ -157,7 +157,8 @@ class Periods:
         if kind is None:
             raise InvalidData(f"the column {self.column!r} that says the period of a record is not there")
         if isinstance(self.parts[0][1][0], DaySpan) and not kind.startswith(("date", "timestamp")):
-            raise InvalidData(f"periods are told of a column of days or moments; {self.column!r} holds {kind}: cast it")
+            held = "text" if kind == "string" else kind
+            raise InvalidData(f"periods are told of a column of days or moments; {self.column!r} holds {held}: cast it")
 
     def _of(self, tree: Condition, part: PeriodPart) -> Outcomes:
         """Return what a condition can come to in a part, whatever the other columns hold (Kleene's three values)."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -9,6 +11,7 @@ import pyarrow as pa
 
 from sottovoce.records.tables.column_matching import distinct, is_text
 
+_log = logging.getLogger(__name__)
 _PLAIN = {pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.date32()}
 _PLAIN |= {pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string()), pa.timestamp("us")}
 """Types that every DuckDB holds, which none is asked about."""
@@ -18,9 +21,20 @@ def readable(connection: Any, schema: pa.Schema, *, parquet: bool = False) -> pa
     """Return the fields whose types DuckDB can hold: a decimal of 50 digits, for one, it takes for another number."""
     distinct(schema.names, "the table")
     fields = [field for field in schema if _reads(field, parquet)]
+    if coarse := [field.name for field in schema if _overflows(field.type, parquet)]:
+        _tell_of_moments(tuple(coarse))
     if _PLAIN.issuperset(field.type for field in fields) or _holds(connection, fields):
         return pa.schema(fields)  # as nearly always: to try each alone takes a millisecond a column
     return pa.schema([field for field in fields if _holds(connection, [field])])
+
+
+@functools.lru_cache(maxsize=256)  # said once: data that grow are opened every night
+def _tell_of_moments(names: tuple[str, ...]) -> None:
+    _log.warning(
+        "not read: %s, moments or durations in milliseconds or seconds, which an engine could fail to convert; write "
+        "days, or microseconds",
+        ", ".join(map(repr, names)),
+    )
 
 
 def _reads(field: pa.Field, parquet: bool) -> bool:

@@ -74,7 +74,7 @@ class BudgetAccount(ABC):
         if isinstance(spend, str):
             read = parse_spend(spend)
             spend = parse_promise(read) if isinstance(read, str) else read
-        budget = self.budget if part is None else self._part(part)
+        budget = self._payer(part)
         if spend is None:
             return None
         if isinstance(spend, Promise):
@@ -128,6 +128,10 @@ class BudgetAccount(ABC):
         facts: dict[str, Any] = {"n": self.budget.n, "schema": self.budget.schema, "order": order, "who": self.who}
         return self._ledger.open_budget(f"{self.dataset}/{name}", promise, whole=self.budget, **facts)
 
+    def _payer(self, part: Budget | None) -> Budget:
+        """Return the part that is to be charged, or the budget where none is."""
+        return self.budget if part is None else self._part(part)
+
     def _part(self, part: Budget) -> Budget:
         if not isinstance(part, Budget):
             raise InvalidValue(f"a part is what open_part returns. Got a {type(part).__name__}")
@@ -140,7 +144,7 @@ class BudgetAccount(ABC):
 
         Of data with periods, what the fullest has of those that a condition reads: of all, where it is not said.
         """
-        budget = self.budget if part is None else part
+        budget = self._payer(part)
         if self._division is not None:
             shares = self.left_by_period(part)
             return min(shares[name] for name in (shares if self.periods is None else self.periods.reached(where)))
@@ -148,7 +152,7 @@ class BudgetAccount(ABC):
 
     def left_by_period(self, part: Budget | None = None) -> dict[str, float]:
         """Return the share of the budget, or of a part, that each period has left; nothing where there are none."""
-        budget = self.budget if part is None else part
+        budget = self._payer(part)
         spent = self._ledger.spent_by_period(budget)
         return {name: 1 - float(total) / budget.limit if budget.limit else 0.0 for name, total in spent.items()}
 
@@ -160,14 +164,14 @@ class BudgetAccount(ABC):
         """
         if self._division is not None:
             return left_in_words(self.left_by_period(part))
-        budget = self.budget if part is None else part
+        budget = self._payer(part)
         share = max(0.0, round(self.share_left(part), 9))  # a hair left is nothing
         last = self._ledger.last_cost(budget)
         return f"{percent(share)} left{like_the_last(share * budget.limit, last)}"
 
     def remaining(self, part: Budget | None = None) -> Promise:
         """Return what is left of the budget, or of a part of it."""
-        return self._ledger.remaining(self.budget if part is None else self._part(part))
+        return self._ledger.remaining(self._payer(part))
 
     def history(self) -> list[Entry]:
         """Return every entry charged to the budget or a part of it, oldest first, verified."""

@@ -96,7 +96,7 @@ def open_budget(
             check_columns(table, protected.facts)
         _check_same(result, promise, order, n, source, protected, growing=growing)
         if growing and before is not None:
-            _tell_of_types(dataset, before.schema, source)
+            tell_of_types(dataset, before.schema, source)
         replace(source, schema=result.schema).check(
             dataset, result.source, growing=growing
         )  # types that we gave are none of the file's
@@ -167,7 +167,7 @@ def _grows(dataset: str, before: DataVersion | None, said: bool | None) -> bool:
     return bool(said) or before is not None
 
 
-def _tell_of_types(dataset: str, before: Mapping[str, str], source: DataSource) -> None:
+def tell_of_types(dataset: str, before: Mapping[str, str], source: DataSource) -> None:
     """Say which columns have another type than in the version before, or are gone."""
     if source.is_frame:
         return  # a type follows from the records there

@@ -23,7 +23,16 @@ from sottovoce.service.answers.period_words import within_one
 from sottovoce.service.answers.replayed_answer import answer_again, entry_of, verb_of
 from sottovoce.service.answers.rows_per_person import RowsOfPersons
 from sottovoce.service.answers.together import told_together, told_with
-from sottovoce.service.curator.budget_opening import check_pays, divided, hides_n, is_new, open_budget, tell_of_erased
+from sottovoce.service.curator.budget_opening import (
+    check_pays,
+    check_period,
+    divided,
+    hides_n,
+    is_new,
+    open_budget,
+    tell_of_erased,
+    tell_of_types,
+)
 from sottovoce.service.curator.data_source import DataSource, origin_of
 from sottovoce.service.curator.duplicate_questions import AnsweredQuestions, AskedQuestion
 from sottovoce.service.curator.privacy_unit import Protected
@@ -162,6 +171,8 @@ class Curator(ReleasePipeline, ReleasedPicture, RowsOfPersons):
                     if is_new(ledger):
                         check_columns(self._table, self.facts)
                         check_pays(budget, order)  # a budget that is refused leaves no ledger behind
+                        if period is not None:
+                            check_period(period, self.facts, self._table.schema, hidden=hidden)
                         if not hidden:
                             self._public_n  # noqa: B018 - nor do data without records
                 self._ledger = opened.enter_context(Ledger(ledger, create=budget is not None, anchor=anchor))
@@ -275,6 +286,8 @@ class Curator(ReleasePipeline, ReleasedPicture, RowsOfPersons):
             self.periods.check_type(table.schema)
         last, self.version = self.version, self._ledger.grow(self.budget, n=n, schema=table.schema, who=self.who)
         tell_of_erased(self.dataset, last, self.version)
+        if last is not None:
+            tell_of_types(self.dataset, last.schema, source)
         self._opened.callback(held.close)
         self._former, self._held, self._source = self._held, held, source
 
