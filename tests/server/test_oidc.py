@@ -6,8 +6,13 @@ import base64
 import datetime
 import hmac
 import json
+import math
+import os
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -19,6 +24,7 @@ pytest.importorskip("authlib", reason="the oidc extra is not installed (pip inst
 from joserfc.jwk import RSAKey
 
 from sottovoce.faces.client.errors import NotAuthenticated, ProviderUnavailable
+from sottovoce.faces.server import oidc
 from sottovoce.faces.server.config import Config, read_config
 from sottovoce.faces.server.oidc import Provider
 from sottovoce.faces.server.tokens import Tokens
@@ -296,6 +302,35 @@ def test_a_provider_that_is_away_or_another_lets_nobody_in(config: Config, provi
     stranger = type(config.oidc)(**vars(config.oidc) | {"issuer": provider.issuer + "/"})
     with pytest.raises(ProviderUnavailable, match="another than the configured issuer"):
         Provider(stranger).bearer(text)
+
+
+def test_a_provider_that_keeps_silent_holds_up_nobody_but_those_who_need_it(
+    tmp_path: Path, provider: LocalProvider
+) -> None:
+    """It is asked once for all who wait, not by each in turn, and no thread of the others waits for it."""
+    config = with_provider(write_office(tmp_path, limits=LIMITS), provider.issuer)
+    lines, tries, asked = 2 * (os.cpu_count() or 1) + 64, list[str](), threading.Event()
+
+    def keep_silent(address: str) -> dict[str, Any]:
+        tries.append(address)
+        asked.wait()
+        raise ProviderUnavailable("does not answer")
+
+    with served(config) as server, pytest.MonkeyPatch.context() as patched, ThreadPoolExecutor(lines) as crowd:
+        patched.setattr(Provider, "_get", staticmethod(keep_silent))
+        patched.setattr(oidc, "_SOONEST", math.inf)
+        url, known = str(server.base_url), bearer(token_for(config))
+        ask = partial(httpx.get, f"{url}/api/v1/datasets", headers=bearer(provider.token()), timeout=None)
+        try:
+            waiting = [crowd.submit(ask) for _ in range(lines)]
+            while not tries:
+                time.sleep(0.01)
+            left = server.get("/api/v1/datasets/patients/left", headers=known, timeout=60)
+            assert left.status_code == 200 and not any(reply.done() for reply in waiting)
+        finally:
+            asked.set()
+        assert {reply.result().status_code for reply in waiting} == {503}
+    assert len(tries) == 1
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,11 @@ class _Approval(BaseModel):
     approve: bool
 
 
+def _in_a_line(error: SottovoceError) -> ToolError:
+    """Return what an agent is told: in one line, whatever a name of a column or a category in it holds."""
+    return ToolError(" ".join(str(error).split()))
+
+
 def agent_server(access: AgentAccess, version: str = "") -> MCPServer[Any]:
     """Return the server of a data set, to be run over standard input or HTTP."""
     server: MCPServer[Any] = MCPServer("sottovoce", instructions=INSTRUCTIONS, version=version)
@@ -31,7 +36,7 @@ def agent_server(access: AgentAccess, version: str = "") -> MCPServer[Any]:
         try:
             return await anyio.to_thread.run_sync(partial(work, *given))
         except SottovoceError as error:
-            raise ToolError(str(error)) from None
+            raise _in_a_line(error) from None
 
     def asked_first(
         context: Context[Any], what: str, purpose: str, share: str | float
@@ -47,8 +52,9 @@ def agent_server(access: AgentAccess, version: str = "") -> MCPServer[Any]:
                     f"charged. Ask for {percent(access.approve_above)} or less"
                 )
         except SottovoceError as error:
-            raise ToolError(str(error)) from None
-        said = f"Spend {percent(spend)} of the budget, which never comes back, on: {what}? Purpose: {purpose}"
+            raise _in_a_line(error) from None
+        # Quoted, so that no text of the agent's passes for one of ours.
+        said = f"Spend {percent(spend)} of the budget, which never comes back, on: {what!r}? Purpose: {purpose!r}"
         return Elicit(said, _Approval)
 
     def of_question(

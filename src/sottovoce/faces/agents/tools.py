@@ -16,6 +16,7 @@ from sottovoce.service.answers.explanations import explain
 from sottovoce.service.answers.question_parser import parse_spend
 from sottovoce.service.answers.regression import Regression
 from sottovoce.service.answers.verbs import Verbs
+from sottovoce.service.curator.release_stages import noted
 from sottovoce.service.ledger import Budget
 
 INSTRUCTIONS = (
@@ -129,12 +130,13 @@ class AgentAccess:
         }
 
     def price(self, purpose: str, share: str | float) -> float:
-        """Return the share that a question would cost; raise where no purpose is named."""
+        """Return the share that a question would cost; raise where no purpose is named that can be recorded."""
         if not isinstance(purpose, str) or len(purpose.strip()) < _PURPOSE:
             raise InvalidValue(
                 f"name a purpose of {_PURPOSE} letters or more, such as 'deaths by ward for the yearly report': it is "
                 "recorded with the question, on the privacy card"
             )
+        noted(None, purpose)
         return self._share(share)
 
     def ask(self, question: str, purpose: str, share: str | float = "2%", *, anew: bool = False) -> dict[str, Any]:

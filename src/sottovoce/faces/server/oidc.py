@@ -31,9 +31,10 @@ _LEEWAY = 30
 _KEEP = 600.0
 """Seconds for which keys are believed: one that the provider takes back opens nothing after them."""
 _SOONEST = 10.0
-"""Seconds between two looks for keys that were not known, however many tokens name them."""
+"""Seconds between two looks for keys that were not known, however many tokens name them, and after one that failed."""
 _PATIENCE = 10.0
 _LARGEST = 2**20
+_AWAY = "the provider of identities does not answer; try again in a moment"
 _REFUSED = "the token is missing, unknown, expired or revoked"
 
 
@@ -60,7 +61,7 @@ class Provider:
         self._turn = threading.Lock()
         self._known: Mapping[str, Any] = {}
         self._keys = KeySet([])
-        self._read = -float("inf")
+        self._read = self._failed = -float("inf")
 
     @staticmethod
     def is_jwt(text: str) -> bool:
@@ -165,17 +166,32 @@ class Provider:
 
     def _refresh(self, age: float) -> None:
         """Read what the provider publishes where it was read longer ago than `age`."""
+        if self._within(age, self._read):  # what is known waits for nobody who asks for more
+            return
         with self._turn:
-            if 0 <= self._clock() - self._read < age:
+            if self._within(age, self._read):
                 return
-            known = self._get(f"{self.config.issuer.rstrip('/')}/.well-known/openid-configuration")
-            if known.get("issuer") != self.config.issuer or not safe_address(str(known.get("jwks_uri"))):
-                raise ProviderUnavailable("the provider of identities is another than the configured issuer")
+            if self._within(_SOONEST, self._failed):  # nor does everyone try in turn, each for as long as it takes
+                raise ProviderUnavailable(_AWAY)
             try:
-                self._keys = KeySet.import_key_set(self._get(known["jwks_uri"]))  # type: ignore[arg-type]
-            except (JoseError, ValueError, TypeError, KeyError):
-                raise ProviderUnavailable("the provider of identities publishes no keys that can be read") from None
-            self._known, self._read = known, self._clock()
+                self._publish()
+            except ProviderUnavailable:
+                self._failed = self._clock()
+                raise
+            self._read = self._clock()
+
+    def _within(self, seconds: float, moment: float) -> bool:
+        return 0 <= self._clock() - moment < seconds
+
+    def _publish(self) -> None:
+        known = self._get(f"{self.config.issuer.rstrip('/')}/.well-known/openid-configuration")
+        if known.get("issuer") != self.config.issuer or not safe_address(str(known.get("jwks_uri"))):
+            raise ProviderUnavailable("the provider of identities is another than the configured issuer")
+        try:
+            self._keys = KeySet.import_key_set(self._get(known["jwks_uri"]))  # type: ignore[arg-type]
+        except (JoseError, ValueError, TypeError, KeyError):
+            raise ProviderUnavailable("the provider of identities publishes no keys that can be read") from None
+        self._known = known
 
     @staticmethod
     def _get(address: str) -> dict[str, Any]:
@@ -184,7 +200,7 @@ class Provider:
             with opener.open(urllib.request.Request(address), timeout=_PATIENCE) as reply:
                 value = json.loads(reply.read(_LARGEST))
         except (OSError, ValueError, RecursionError):  # no connection, a refusal, no JSON
-            raise ProviderUnavailable("the provider of identities does not answer; try again in a moment") from None
+            raise ProviderUnavailable(_AWAY) from None
         if not isinstance(value, dict):
             raise ProviderUnavailable("the provider of identities does not answer with what it should")
         return value

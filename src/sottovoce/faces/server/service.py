@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 from collections.abc import Callable, Collection, Sequence
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Caller", "Service"]
 
+_VISITORS = 4
+"""How many may wait for the provider of identities at once: each holds a thread of this many."""
 _WHY = {
     State.PENDING: "it is being made, or the process that made it died",
     State.LOST: "it was lost while it was made",
@@ -93,6 +96,8 @@ class Service(PaidAnswers):
             # What a released posterior says of every row may take a while; it is paid for and recorded by then.
             self._tellers = ThreadPoolExecutor(min(threads, 4), thread_name_prefix="tell")
             opened.callback(self._tellers.shutdown)
+            self._visitors = ThreadPoolExecutor(_VISITORS, thread_name_prefix="provider")
+            opened.callback(self._visitors.shutdown)
             # Calibration takes a processor for a while and must not keep answers waiting.
             self._builders, self._planners = (
                 WorkQueue(min(threads, 8), 4096),
@@ -128,12 +133,16 @@ class Service(PaidAnswers):
         """Return whose token this is, also a provider's: at once where tokens lie in a file, else on a thread."""
         result: Caller
         if self.config.oidc is not None and self.provider.is_jwt(text):
-            result = await self.run(self._of_provider, text)
+            result = await self.at_provider(self._of_provider, text)
         elif self.tokens.local:
             result = self.authenticate(text)
         else:
             result = await self.run(self.authenticate, text)
         return result
+
+    async def at_provider(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Run what may wait for the provider of identities on threads where nobody else waits."""
+        return await asyncio.get_running_loop().run_in_executor(self._visitors, quietly, work, *arguments)
 
     def _of_provider(self, text: str) -> Caller:
         return caller_with(*self.provider.bearer(text), self.config)

@@ -40,7 +40,7 @@ class SignIn:
         """Send a browser to the provider."""
         name = f"{secrets.token_hex(16)}.{int(time.time()) + _MINUTES}"
         state, nonce, verifier = self._secrets(name)
-        address = await self._service.run(self._service.provider.authorization_url, state, nonce, verifier)
+        address = await self._service.at_provider(self._service.provider.authorization_url, state, nonce, verifier)
         response = RedirectResponse(address, 303)
         set_cookie(response, request, "sign-in", name, _MINUTES, foreign=True)
         return response
@@ -52,7 +52,7 @@ class SignIn:
         given, code = (request.query_params.get(word, "") for word in ("state", "code"))
         try:
             _begun_here(secrets.compare_digest(given.encode(), state.encode()) and _in_time(name), code)
-            token = await self._service.run(self._service.sign_in, code, verifier, nonce)
+            token = await self._service.at_provider(self._service.sign_in, code, verifier, nonce)
         except (NotAuthenticated, NotAllowed) as error:
             self._service.metrics.count("failed_logins")
             with contextlib.suppress(TooManyRequests):
@@ -69,7 +69,7 @@ class SignIn:
         """Return where a browser leaves the provider too."""
         back = (self._service.provider.config.redirect_uri or "").removesuffix("signed-in") + "login"
         try:
-            return await self._service.run(self._service.provider.logout_url, back)  # type: ignore[no-any-return]
+            return await self._service.at_provider(self._service.provider.logout_url, back)  # type: ignore[no-any-return]
         except ProviderUnavailable:
             return None
 
