@@ -397,3 +397,30 @@ def test_the_types_that_no_engine_is_asked_about_are_held_by_it() -> None:
     held = [kind for kind in _PLAIN if _holds(connection, [pa.field("x", kind)])]
     close()
     assert set(held) == _PLAIN
+
+
+class Stream:
+    """What gives Arrow's stream, and nothing else."""
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.data.__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize("form", [Stream, lambda data: data])
+def test_a_frame_of_columns_that_nobody_reads_is_told_so(form: Callable[[Any], Any]) -> None:
+    strange = pa.table({"age": pa.array([Decimal(1)], pa.decimal256(70, 2)), "wait": pa.array([1], pa.duration("s"))})
+    with pytest.raises(InvalidData, match="none of its columns has a type that is read; cast them"):
+        open_table(form(strange))
+    with open_table(form(strange.append_column("n", pa.array([3])))) as table:
+        assert list(table.schema) == ["n"] and table.read(ClippedSum(0, 9), "n").total == [3]
+
+
+def test_a_computation_that_fails_says_what_to_do_and_quotes_no_record() -> None:
+    cast = duckdb.sql("SELECT CAST(v AS DOUBLE) AS x FROM (VALUES ('a secret')) t(v)")
+    for source in (cast, pa.chunked_array([[1]])):
+        with pytest.raises(InvalidData, match="compute it by itself to see why") as refused:
+            open_table(source)
+        assert "secret" not in str(refused.value) and "\n" not in str(refused.value)

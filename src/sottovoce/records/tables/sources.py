@@ -304,6 +304,8 @@ def _arrow_files(paths: NamedFiles) -> Any:
 
 def _register(connection: Any, data: Any) -> Any:
     known = readable(connection, data.schema)
+    if not len(known) and len(data.schema):
+        raise InvalidData("none of its columns has a type that is read; cast them to numbers, texts, flags or days")
     if len(known) < len(data.schema):
         data = data.select(known.names) if isinstance(data, pa.Table) else data.replace_schema(known)
     if any(map(pa.types.is_dictionary, known.types)):
@@ -316,7 +318,9 @@ def _register(connection: Any, data: Any) -> Any:
 
 def _frame(source: Any) -> Table:
     kind = f"a {type(source).__module__.partition('.')[0]} {type(source).__name__}"
-    frame = guarded(lambda: frame_of(source), f"{kind} could not be read; its columns are of unknown types")
+    # It may be a computation of the user's own, whose complaint may quote a record.
+    failed = f"{kind} could not be computed or read as a frame with columns; compute it by itself to see why"
+    frame = guarded(lambda: frame_of(source), failed)
     if frame is None:
         raise InvalidData(
             f"cannot read a table from {kind}; give a path, an address, an Ibis table, a Spark frame, or a frame or "
