@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import psycopg
 import pytest
 from typer.testing import CliRunner
@@ -15,7 +16,7 @@ from typer.testing import CliRunner
 from sottovoce.faces.cli import application
 from sottovoce.privacy.errors import InvalidData, InvalidValue, SourceLost, SourceUnavailable
 from sottovoce.privacy.promises import ApproxDP, PureDP
-from sottovoce.records.facts import Facts, Flag, Number
+from sottovoce.records.facts import Count, Derived, Facts, Flag, Number
 from sottovoce.service.curator import Curator, release_pipeline
 from sottovoce.service.ledger import Ledger, State
 from support.postgres import PostgresServer, running_server, why_no_server
@@ -313,3 +314,37 @@ def test_rows_that_come_between_two_looks_are_of_the_next_answer(
         monkeypatch.undo()
         assert looks[0] > 1 and answer.release.mechanism["n"] == ROWS
         assert curator.proportion("smoker", spend=0.1).release.mechanism["n"] == ROWS + 10 * looks[0]
+
+
+def test_a_column_that_is_derived_otherwise_meanwhile_is_not_told_under_its_old_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, ledger = tmp_path / "stays.parquet", tmp_path / "ledger"
+    pd.DataFrame({"nights": [3] * ROWS}).to_parquet(place)
+
+    def opened(high: int, definition: str) -> Curator:
+        facts = Facts(nights=Count(high), stay=Derived(definition))
+        return Curator(place, ledger, PureDP(1e6), facts=facts, grows=True)
+
+    def fail(error: Exception) -> Callable[..., Any]:
+        def failing(*_: Any, **__: Any) -> Any:
+            raise error
+
+        return failing
+
+    as_it_was = (60, "clip(nights, 0, 10)")
+    for asked in ("stay", "I(nights * 2)"):
+        with opened(*as_it_was) as curator, monkeypatch.context() as lost:
+            lost.setattr(curator, "_read", fail(InvalidData("gone")))
+            lost.setattr(curator, "_reach", fail(SourceUnavailable("gone")))
+            with pytest.raises(SourceLost):
+                curator.mean(asked, spend=0.1)
+            entry = curator.pending()[0].id
+        for others in ((2, as_it_was[1]), (60, "clip(nights * 3, 0, 10)")):
+            if asked == "stay" or others[0] == 2:
+                with opened(*others) as curator, pytest.raises(InvalidValue, match="facts as they were, and finish it"):
+                    curator.finish(entry)
+        with opened(*as_it_was) as curator:
+            answer = curator.finish(entry)
+            assert float(answer.rows[0]["estimate"]) == pytest.approx(3 if asked == "stay" else 6, abs=0.5)
+            curator._ledger.verify()

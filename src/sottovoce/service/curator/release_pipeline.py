@@ -23,7 +23,7 @@ from sottovoce.privacy.errors import (
     UnprovenPrivacy,
 )
 from sottovoce.privacy.randomness import is_secure, secure_rng
-from sottovoce.records.facts import Facts
+from sottovoce.records.facts import Derived, Facts
 from sottovoce.records.readings import Aggregate, ReadableRecords
 from sottovoce.service.answers.budget_account import BudgetAccount
 from sottovoce.service.answers.replayed_answer import entry_of
@@ -442,6 +442,7 @@ class ReleasePipeline(BudgetAccount):
         asked = dict(known.request)
         if asked.get("data") != self._stamp:
             raise InvalidValue(f"entry {entry} is about another version of the data, and stays spent; ask anew")
+        self._check_derived(entry, asked["mechanism"])
         options = {name: asked.pop(name, None) for name in ("where", "missing", "purpose")}
         mechanism, column = Mechanism.from_dict(asked.pop("mechanism")), asked.pop("column", None)
         options |= {"draws": asked.pop("draws", 1), "accept_unproven": True}
@@ -452,6 +453,19 @@ class ReleasePipeline(BudgetAccount):
         with self._closing(paid.reservation):
             built = self.make_all([paid])[0]
         return self.record(built)
+
+    def _check_derived(self, entry: int, mechanism: Mapping[str, Any]) -> None:
+        """Refuse to finish a question of columns that are derived otherwise now, by the facts that its entry notes."""
+        system = mechanism.get("system")
+        noted = system.get("facts") if isinstance(system, Mapping) else None
+        if self.facts is None or not noted or all(fact["kind"] != Derived.word for fact in noted.values()):
+            return
+        now = self.facts.to_dict()
+        if changed := [name for name, fact in noted.items() if name in now and canonical(now[name]) != canonical(fact)]:
+            raise InvalidValue(
+                f"entry {entry} was asked where the facts said otherwise of {', '.join(changed)}, and is about a "
+                "derived column: open the data with the facts as they were, and finish it"
+            )
 
     @contextlib.contextmanager
     def _closing(self, granted: Reservation) -> Iterator[None]:
