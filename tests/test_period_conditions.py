@@ -11,6 +11,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
+from sottovoce.records.facts.condition_parser import KEYWORDS
 from sottovoce.records.facts.periods import NO_PERIOD, parse_periods
 from sottovoce.records.readings import CategoryCounts
 from sottovoce.records.tables import open_table
@@ -100,3 +101,9 @@ def test_whoever_fulfils_a_condition_is_in_a_period_that_is_charged(make: Any, t
             assert seen <= reached, where
             asked, exact = asked + 1, exact + (seen == reached)
     assert asked >= 25 and exact >= asked / 8
+
+
+@pytest.mark.parametrize("name", [*sorted(KEYWORDS), "Between", "where", "day of stay", "a-b", "2nd", "zürich"])
+def test_the_condition_of_a_period_is_read_again_whatever_its_column_is_called(name: str) -> None:
+    periods = parse_periods(f"{name}: monthly", sv.Facts({name: sv.Day("2024-01-01", "2024-03-31")}))
+    assert [periods.reached(periods.where(month)) for month in periods.names] == [(month,) for month in periods.names]

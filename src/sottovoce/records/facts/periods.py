@@ -19,7 +19,7 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import shown
 from sottovoce.records.facts.bands import group_axis, group_texts, split_group
 from sottovoce.records.facts.columns import Category, Count, Day, Number
-from sottovoce.records.facts.condition_parser import parse_predicate
+from sottovoce.records.facts.condition_parser import KEYWORDS, parse_predicate
 from sottovoce.records.facts.condition_tree import (
     And,
     ColumnTerm,
@@ -175,7 +175,7 @@ class Periods:
 
 
 def _named(column: str) -> str:
-    return column if column.isidentifier() else f"`{column}`"
+    return column if column.isidentifier() and column.lower() not in KEYWORDS else f"`{column}`"
 
 
 def _ends(names: Sequence[str]) -> Sequence[str]:
