@@ -257,6 +257,28 @@ def test_bad_arguments_are_told_in_one_line(arguments: list[str], said: str, tmp
     assert ended.returncode == 2 and said in ended.stderr and "Traceback" not in ended.stderr
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["--http", "0.0.0.0:80"],
+        ["--http", "127.0.0.1:99999"],
+        ["--http", "127.0.0.1:" + "9" * 5000],
+        ["--approve-above", "-5%"],
+        ["--approve-above", "nan"],
+        ["--approve-above", "500%"],
+    ],
+)
+def test_what_is_mistyped_opens_no_part(more: list[str], tmp_path: Path) -> None:
+    frame(20).to_parquet(tmp_path / "stays.parquet")
+    (tmp_path / "stays.facts.toml").write_text('[smoker]\nkind = "flag"\n', encoding="utf-8")
+    command = ["stays.parquet", "--budget", "approx:1,1e-6", "--part", "agent=10%", *more]
+    ended = subprocess.run(
+        [sys.executable, "-m", "sottovoce", "mcp", *command], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 2 and more[0] in ended.stderr and "internal" not in ended.stderr
+    assert not (tmp_path / "stays.ledger").exists()
+
+
 def test_what_is_no_data_set_is_refused() -> None:
     refuse: Callable[..., Any] = AgentAccess
     with pytest.raises(InvalidValue, match="an agent asks a Curator with facts, or a Client"):

@@ -251,6 +251,14 @@ def test_a_key_of_ones_own_lasts_and_belongs_to_one_question(client: Client) -> 
         client.mean("wait", spend=RenyiDP(8, 1), idempotency_key="monday")
 
 
+@pytest.mark.parametrize("key", ["", "x" * 201, "é", "two words", "a\nb", 3, "a\n"])
+def test_a_key_that_no_header_holds_is_refused_here(client: Client, key: Any) -> None:
+    before = len(client.history())
+    with pytest.raises(InvalidValue, match="idempotency_key is a text of 1 to 200"):
+        client.mean("age", spend=RenyiDP(8, 1), idempotency_key=key)
+    assert len(client.history()) == before
+
+
 def test_a_server_that_dies_while_it_answers_has_charged_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config, end = write_office(tmp_path), threading.Event()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.shares import read_share
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_LAST_PORT = 2**16 - 1
 
 
 def mcp(
@@ -36,6 +38,9 @@ def mcp(
     from sottovoce.faces.agents.tools import AgentAccess  # noqa: PLC0415
 
     most = None if approve_above is None else read_share("--approve-above", approve_above)
+    if most is not None and not 0 < most <= 1:
+        raise InvalidValue(f"--approve-above is a share above 0 and at most 1, such as 5%. Got {approve_above!r}")
+    door = None if http is None else _door(http)  # a part that is opened for nothing stays open
     with contextlib.ExitStack() as opened:
         if source.startswith(("http://", "https://")):
             if token_file is None or part is not None:
@@ -48,15 +53,21 @@ def mcp(
         from importlib.metadata import version  # noqa: PLC0415
 
         server = agent_server(access, version("sottovoce"))
-        if http is None:
+        if door is None:
             server.run("stdio")
-            return
-        host, _, port = http.rpartition(":")
-        if host not in _LOOPBACK or not port.isdecimal():
-            raise InvalidValue(
-                f"--http is a port of this machine, such as 127.0.0.1:8765: it asks nobody who they are. Got {http!r}"
-            )
-        server.run("streamable-http", host=host, port=int(port))
+        else:
+            server.run("streamable-http", host=door[0], port=door[1])
+
+
+def _door(http: str) -> tuple[str, int]:
+    """Return host and port of an address of this machine."""
+    host, _, port = http.rpartition(":")
+    number = int(port) if re.fullmatch(r"[0-9]{1,5}", port) else 0
+    if host not in _LOOPBACK or not 0 < number <= _LAST_PORT:
+        raise InvalidValue(
+            f"--http is a port of this machine, such as 127.0.0.1:8765: it asks nobody who they are. Got {http!r}"
+        )
+    return host, number
 
 
 def _client(url: str, token_file: Path, dataset: str | None) -> Any:

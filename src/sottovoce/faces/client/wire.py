@@ -17,7 +17,10 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from sottovoce.faces.client.errors import ServerUnreachable, TooManyRequests, error_of
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
+from sottovoce.privacy.numbers import shown
 
+KEY = re.compile(r"[!-~]{1,200}")
+"""What names a question, so that it is charged once however often it is sent."""
 _LARGEST = 2**28
 _AGAIN = frozenset({"entry-pending", "too-many-requests", "server-stopping", "ledger-unavailable"})
 """Refusals that time may mend; the same request, under its key, is charged once however often it is sent."""
@@ -87,6 +90,9 @@ class Wire:
 
     def post(self, *path: str, body: Any, key: str) -> Any:
         """Send something under a key, so that sending it again does nothing twice."""
+        if not isinstance(key, str) or not KEY.fullmatch(key):
+            said = "idempotency_key is a text of 1 to 200 letters, digits and signs of ASCII, without blanks"
+            raise InvalidValue(f"{said}. Got {shown(key)}")
         return self._patiently("POST", path, body, {"Idempotency-Key": key})
 
     def _patiently(

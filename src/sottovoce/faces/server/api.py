@@ -22,6 +22,7 @@ from sottovoce.faces.client.response_bodies import (
     RemainingBody,
     VerbAnswerBody,
 )
+from sottovoce.faces.client.wire import KEY
 from sottovoce.faces.server.http_errors import RESPONSES
 from sottovoce.faces.server.schemas import MOST_ROWS, AskBody, Level, PlanBody, VerbBody
 from sottovoce.faces.server.service import Caller, Service
@@ -51,7 +52,7 @@ OtherEntries = Annotated[
 Key = Annotated[
     str | None,
     Header(
-        pattern=r"^[!-~]{1,200}$",
+        pattern=f"^{KEY.pattern}$",
         description="A name of your own for this very question: a retry gets the same release and is charged once.",
     ),
 ]

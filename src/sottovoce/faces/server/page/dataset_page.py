@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from sottovoce.faces.client.errors import AnswerLost, NotAllowed, NotFound, ServerStopping, TooManyRequests
 from sottovoce.faces.client.reach import reach
 from sottovoce.faces.client.response_bodies import RemainingBody
+from sottovoce.faces.client.wire import KEY
 from sottovoce.faces.server.page.views import gauges, history_rows, spending
 from sottovoce.faces.server.service import Caller, Service
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable, SottovoceError, SourceUnavailable
@@ -24,7 +24,6 @@ NOTHING: dict[str, Any] = {
     "foreseen": None,
     "described": None,
 }
-_KEY = re.compile(r"[!-~]{1,200}")
 _SHOWN = 200
 """Entries of the history on one page."""
 
@@ -85,6 +84,6 @@ def outcome_of(error: SottovoceError) -> tuple[dict[str, Any], int]:
 def key_of(values: Mapping[str, str]) -> str | None:
     """Return the name that the form gives this very question, so that sending it twice pays once."""
     key = values.get("key") or None
-    if key is not None and not _KEY.fullmatch(key):
+    if key is not None and not KEY.fullmatch(key):
         raise InvalidValue("the form's key is not one that this page gives; open the page again")
     return key
