@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -134,3 +135,20 @@ def test_the_command_line_reads_them_from_the_facts(tmp_path: Path) -> None:
     assert [row["quarter(came)"] for row in told["table"]][:3] == [1, 2, 3]
     regress = ["regress", str(data), "log_cost ~ quarter(came)", "--json"]
     assert CliRunner().invoke(application("regress"), regress, catch_exceptions=False).exit_code == 0
+
+
+def test_what_is_known_of_a_derived_column_is_of_its_definition_now(tmp_path: Path) -> None:
+    """A column of the same name and range that is derived otherwise is another one."""
+    wards = pd.DataFrame({"ward": ["A", "B"] * 500, "smoker": [False, True] * 500})
+    known = []
+    for pairs in ("'A' = 'x'", "'A' = 'x', 'B' = 'x'"):
+        facts = sv.Facts(
+            ward=sv.Category(["A", "B", "C"]), smoker=sv.Flag(), group=sv.Derived(f"recode(ward, {pairs}, 'y')")
+        )
+        with sv.Curator(wards, tmp_path / "ledger", sv.PureDP(100.0), facts=facts, dataset="wards") as curator:
+            if known:
+                with pytest.raises(InvalidValue, match="nothing that was released"):
+                    curator.know("share of smoker where group = 'x'")
+            curator.proportion("smoker", by="group", spend=0.3)
+            known.append(curator.know("share of smoker where group = 'x'").rows[0]["estimate"])
+    assert known == pytest.approx([0, 0.5], abs=0.1)

@@ -207,8 +207,11 @@ class ReleasedPicture(PaidVerbs):
         if entry.request.get("data") != self._stamp or value.n != self.n:
             return "it is about another version of the data"
         facts = value.table.facts if isinstance(value, NoisyMarginals) else value.question.facts
-        if self.facts is None or any(name not in self.facts or self.facts[name] != facts[name] for name in facts):
+        now = self.facts
+        if now is None or any(name not in now or now[name] != facts[name] for name in facts):
             return "its columns had other facts"
+        if any(now.derivation(name) != facts.derivation(name) for name in facts):
+            return "its columns were derived otherwise"
         return None
 
     def _released(
