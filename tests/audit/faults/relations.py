@@ -168,11 +168,11 @@ def _mixed(patch: Patch) -> None:
 
 @fault("n told in an error", "curator", SECRET)
 def _in_an_error(patch: Patch) -> None:
-    def check(self, mechanism, rng):
+    def check(self, mechanism, *_, **__):
         if mechanism.n != self.budget.n:
             raise InvalidValue(f"the mechanism is for n={mechanism.n} and there are {self._table.count()} records")
 
-    patch.setattr(Curator, "_check", check)
+    patch.setattr(Curator, "check", check)
 
 
 @fault("n told in a log line", "curator", SECRET)

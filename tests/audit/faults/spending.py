@@ -31,13 +31,13 @@ def _afterwards(patch: Patch) -> None:
 
 @fault("a look at the data before the reservation", "curator", FIRST, "calibration touches no data")
 def _peek(patch: Patch) -> None:
-    honest = Curator._check
+    honest = Curator.check
 
-    def check(self, mechanism, rng):
+    def check(self, mechanism, *columns, **options):
         self._table.read(mechanism.system, "smoker")
-        honest(self, mechanism, rng)
+        honest(self, mechanism, *columns, **options)
 
-    patch.setattr(Curator, "_check", check)
+    patch.setattr(Curator, "check", check)
 
 
 @fault("a failed release refunded", "curator", "failed reads stay spent")

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 _POOLED_VERBS = ("proportion", "mean", "rate", "counts")
 _OF_SIZES = ("proportion", "mean", "rate", "sd", "quantiles")
 """Verbs whose noise is divided by how many records a group has: of twice as many it does half as much."""
-_MOSTLY = 0.5
-"""Advice is given where noise has at least this part of a width: less of it cannot make the answer much narrower."""
+_MOSTLY = 2 / 3
+"""Advice is given where noise has at least this part of a width, which it then makes three times as wide."""
 _FEWEST, _MOST = 3, 24
 """Groups that are pooled to say what it would do. How unlike they are is learned from their spread, which of fewer than
 three shrinks nothing (Stein 1956); of more than two years' months it would take a second to make a note."""
