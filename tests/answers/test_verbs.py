@@ -200,7 +200,7 @@ def test_an_answer_shows_itself(curator: Curator) -> None:
     answer = curator.ask("mean of `blood pressure` by ward where age >= 40", spend=0.1)
     assert repr(answer) == "Answer('mean of \"blood pressure\" by ward where age >= 40': 4 rows)"
     assert "<td>never</td>" in answer._repr_html_()
-    assert answer.summary().count("\n") in range(7, 10)  # by chance noise does not quite hide the last, or makes up most of a width
+    assert answer.summary().count("\n") in range(7, 10)  # what noise hides, or makes up most of, is said
     assert "values below 60 count as 60 and values above 250 as 250\n" in answer.summary()
     assert "?" not in answer.summary().split("never")[0]
     assert answer.plot().axes[0].get_yticklabels()[0].get_text() == "A"

@@ -101,9 +101,10 @@ def test_requests_made_from_the_document(
         if len(urlencode(case.query or {}, doseq=True)) > 15_000:
             return  # the first line of a request that is longer is not read: the connection is closed
         response = case.call(headers=everything)
-        case.validate_response(response, checks=checks)
+        packed = "zip" in str(response.headers.get("content-type"))
+        case.validate_response(response, checks=checks[:-1] if packed else checks)  # a file has no schema
         for private in PRIVATE:
-            assert private not in response.text
+            assert private.encode() not in response.content
 
     ask()
 
