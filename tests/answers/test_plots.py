@@ -29,6 +29,7 @@ from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.service.answers import Answer, NoisyCells, Question
 from sottovoce.service.answers.forest import forest
 from sottovoce.service.answers.predictions import effect
+from sottovoce.service.answers.series_plot import series_plot
 from sottovoce.service.answers.trade_off import TradeOff
 from sottovoce.theory.local.graph import ProfileGraph
 
@@ -367,7 +368,53 @@ def test_survival_curves(tmp_path: Path, spend: float) -> None:
     assert {text.get_text() for text in below.texts} - {"at risk (behind noise)"} <= risk
 
 
+def corners(axes: Any) -> list[np.ndarray]:
+    """Return the corners of each band."""
+    bands = [held for held in axes.collections if held.get_gid() == "band"]
+    return [np.concatenate([path.vertices for path in held.get_paths()]) for held in bands]
+
+
+def test_incidences_of_competing_events(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    first, end = rng.exponential(200, 4000), rng.choice(["alive", "relapse", "death"], 4000)
+    facts = sv.Facts(days=sv.Number(0, 365), end=sv.Category(["alive", "relapse", "death"]))
+    table = pa.table({"days": first.clip(0, 365), "end": np.where(first > 365, "alive", end)})
+    with sv.Curator(table, tmp_path / "l", sv.ApproxDP(1, 1e-6), facts=facts, dataset="p") as curator:
+        answer = curator.survival("days", event="end", cuts=[90, 180, 365], spend=0.9)
+    figure = answer.plot_incidence()
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    curves = {line.get_label(): np.asarray(line.get_xydata()).T for line in axes.lines}
+    assert list(curves) == ["relapse", "death"] and len(answer.incidence_rows) == 6
+    for row in answer.incidence_rows:
+        times, shares = curves[row["end"]]
+        assert np.interp(row["days"], times, shares) == pytest.approx(row["estimate"], abs=1e-12)
+        band = corners(axes)[list(curves).index(row["end"])]
+        for share in (row["low"], row["high"]):
+            assert np.abs(band - (row["days"], share)).sum(axis=1).min() == pytest.approx(0, abs=1e-12)
+
+
+def test_a_series_over_time() -> None:
+    """A line is interrupted where noise hides a row, and its band is not."""
+    labels = [(month, ward) for month in ("2024-01", "2024-02", "2024-03") for ward in "AB"]
+    rows = [{"estimate": k / 10, "low": k / 10 - 0.05, "high": k / 10 + 0.07} for k in range(6)]
+    rows[2] |= {"estimate": None}
+    _, axes = series_plot(labels, rows)
+    lines = {line.get_label(): np.asarray(line.get_xydata()) for line in axes.lines}
+    assert list(lines) == ["A", "B"]
+    for place, (name, line) in enumerate(lines.items()):
+        mine = [row for label, row in zip(labels, rows, strict=True) if label[1] == name]
+        middle = [np.nan if row["estimate"] is None else row["estimate"] for row in mine]
+        np.testing.assert_allclose(line, np.column_stack([range(3), middle]))
+        for at, row in enumerate(mine):
+            for share in (row["low"], row["high"]):
+                assert np.abs(corners(axes)[place] - (at, share)).sum(axis=1).min() == pytest.approx(0, abs=1e-12)
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["2024-01", "2024-02", "2024-03"]
+
+
 READ_BACK: dict[str, Callable[..., None]] = {
+    "service.answers.incidence.IncidenceAnswer.plot_incidence": test_incidences_of_competing_events,
+    "service.answers.series_plot.series_plot": test_a_series_over_time,
     "service.answers.answer.Answer.plot": test_an_answer,
     "service.answers.answer.Answer._densities": test_the_densities_of_an_answer,
     "service.answers.survival.SurvivalAnswer.plot": test_survival_curves,

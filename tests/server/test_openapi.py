@@ -100,7 +100,7 @@ def test_requests_made_from_the_document(
             case.path_parameters["dataset"] = "patients"  # else hardly any request would get far
         if len(urlencode(case.query or {}, doseq=True)) > 15_000:
             return  # the first line of a request that is longer is not read: the connection is closed
-        response = case.call(headers=everything)
+        response = case.call(headers=everything, timeout=120)
         packed = "zip" in str(response.headers.get("content-type"))
         case.validate_response(response, checks=checks[:-1] if packed else checks)  # a file has no schema
         for private in PRIVATE:

@@ -268,7 +268,7 @@ def test_records_that_come_after_the_charge_are_refused_and_cost_nothing(
         "[datasets.patients]\n", "[datasets.patients]\ngrows = true\n"
     )
     config.path.write_text(text, encoding="utf-8")
-    config, real = read_config(config.path), Curator.make
+    config, real = read_config(config.path), Curator.make_all
     headers = bearer(token_for(config)) | {"Idempotency-Key": "one"}
 
     def late(*asked: Any) -> Any:
@@ -277,7 +277,7 @@ def test_records_that_come_after_the_charge_are_refused_and_cost_nothing(
         return real(*asked)
 
     with served(config) as client:
-        monkeypatch.setattr(Curator, "make", late)
+        monkeypatch.setattr(Curator, "make_all", late)
         refused = client.post(ANSWERS, headers=headers, json=ASKED)
         assert (refused.status_code, refused.headers["Retry-After"]) == (503, "5")
         assert "not charged" in refused.json()["detail"]

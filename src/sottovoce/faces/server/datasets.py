@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from sottovoce.faces.client.response_bodies import DatasetBody
@@ -34,7 +34,7 @@ class _Remembered:
     def __init__(self, table: Any, anew: Callable[[contextlib.ExitStack], Any] | None = None) -> None:
         self._anew = anew
         # Two locks: whether a question makes sense is said without waiting for another's read of the records.
-        self._table, self._turn, self._checking = table, threading.Lock(), threading.Lock()
+        self._table, self._turn, self._checking = table, threading.RLock(), threading.Lock()
         self.schema: dict[str, str] = table.schema
         self.origin = table.origin
         self._checked = functools.lru_cache(maxsize=_REMEMBERED, typed=True)(self._check)
@@ -48,9 +48,11 @@ class _Remembered:
     def snapshots(self) -> bool:
         return bool(self._table.snapshots)
 
-    def one_moment(self, *, strict: bool) -> contextlib.AbstractContextManager[None]:
-        moment: contextlib.AbstractContextManager[None] = self._table.one_moment(strict=strict)
-        return moment
+    @contextlib.contextmanager
+    def one_moment(self, *, strict: bool) -> Iterator[None]:
+        """Show all that is read inside as it was at one moment: nobody else asks the connection meanwhile."""
+        with self._turn if self.is_live else contextlib.nullcontext(), self._table.one_moment(strict=strict):
+            yield
 
     @property
     def grows(self) -> bool:

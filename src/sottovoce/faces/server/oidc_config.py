@@ -102,13 +102,14 @@ def safe_address(text: str) -> bool:
     try:
         parts = urlsplit(text)
         host = parts.hostname or ""
-        loopback = host == "localhost" or (bool(host) and ipaddress.ip_address(host).is_loopback)
-    except ValueError:
-        loopback = False
-    else:
-        if parts.scheme == "https" and host:
-            return True
-    return loopback and parts.scheme == "http"
+    except ValueError:  # brackets that hold no address
+        return False
+    if parts.scheme != "http":
+        return parts.scheme == "https" and bool(host)
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name
+        return False
 
 
 def _https(section: Section, name: str) -> str:

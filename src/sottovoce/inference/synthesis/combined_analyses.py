@@ -14,6 +14,7 @@ from sottovoce.inference.synthesis.fitted_coefficients import coefficients
 from sottovoce.mechanisms.intervals import checked_level
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.shares import percent
 
 __all__ = ["Combined", "combine"]
 
@@ -83,7 +84,7 @@ class Combined:
     def summary(self) -> str:
         """Return the estimates as text."""
         lines = [f"{r['term']}: {r['estimate']:.4g} ({r['low']:.4g} to {r['high']:.4g})" for r in self.rows]
-        return "\n".join([*lines, f"{100 * self.level:g} % intervals, privacy noise included", *self.notes])
+        return "\n".join([*lines, f"{percent(self.level)} intervals, privacy noise included", *self.notes])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimates as plain values."""

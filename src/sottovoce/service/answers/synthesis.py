@@ -13,6 +13,7 @@ from typing import Any
 from sottovoce.inference.cells.groups import shown
 from sottovoce.inference.synthesis.table_posterior import TablePosterior
 from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.shares import percent
 from sottovoce.service.answers.synthesis_report import report_page
 
 __all__ = ["RARE", "KnownAnswer", "Synthesis"]
@@ -69,7 +70,7 @@ class KnownAnswer:
             lines.append(f"  {name + ': ' if name else ''}{_ends(row)}")
         entries = ", ".join(map(str, self.entries))
         return "\n".join(
-            [*lines, *self.notes, f"{100 * self.level:g} % intervals, from entries {entries}; nothing was spent"]
+            [*lines, *self.notes, f"{percent(self.level)} intervals, from entries {entries}; nothing was spent"]
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -186,7 +187,7 @@ class Synthesis:
         lines.append("relations kept: " + ("; ".join(" × ".join(c) for c in self.posterior.relations) or "none"))
         rows = sorted((row for row in self.kept if row["kept"]), key=lambda row: -row["error"])
         lines += ["error of the shares of two columns together, as the noise and sampling leave it:"] * bool(rows)
-        lines += [f"  {row['first']} × {row['second']}: {100 * row['error']:.2g} %" for row in rows]
+        lines += [f"  {row['first']} × {row['second']}: {percent(row['error'])}" for row in rows]
         if lost := [f"{row['first']} × {row['second']}" for row in self.kept if not row["kept"]]:
             lines.append(f"not kept: {', '.join(lost)}")
         lines += [f"not used: {source}, for {why}" for source, why in self.refused]
@@ -194,7 +195,7 @@ class Synthesis:
 
     def cost_words(self) -> str:
         """Return what learning relations cost, in words."""
-        return f"{100 * self.share:.3g} % of the budget, entry {self.entry}" if self.entry else "nothing was spent"
+        return f"{percent(self.share)} of the budget, entry {self.entry}" if self.entry else "nothing was spent"
 
     def shares(self, level: float = 0.95) -> list[dict[str, Any]]:
         """Return each column with the shares of its parts, as estimates and intervals of a level."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from sottovoce.privacy.shares import percent
 from sottovoce.service.answers.card_page import style
 from sottovoce.service.answers.explanations import explain
 
@@ -76,7 +77,7 @@ def _list(items: Iterable[Any]) -> str:
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:
     body = "".join(
-        f"<tr><td>{escape(row['first'])} × {escape(row['second'])}</td><td>{100 * row['error']:.2g} %</td></tr>"
+        f"<tr><td>{escape(row['first'])} × {escape(row['second'])}</td><td>{percent(row['error'])}</td></tr>"
         for row in rows
     )
     head = '<thead><tr><th scope="col">Columns</th><th scope="col">Error</th></tr></thead>'
@@ -97,7 +98,7 @@ def squares(names: Sequence[str], pairs: Sequence[Mapping[str, Any]]) -> str:
         parts.append(f'<text x="{_MARGIN - 6}" y="{y + 15}" text-anchor="end">{escape(first[:20])}</text>')
         for across, second in enumerate(names[:down]):
             row = known[frozenset((first, second))]
-            said = f"{100 * row['error']:.2g} %" if row["kept"] else "not kept"
+            said = percent(row["error"]) if row["kept"] else "not kept"
             look = f'fill-opacity="{min(0.1 + 0.9 * row["error"] / _COARSE, 1):.2f}"' if row["kept"] else 'class="none"'
             fill = "currentColor" if row["kept"] else "url(#hatched)"
             parts.append(
@@ -126,7 +127,7 @@ def _bars(column: Mapping[str, Any]) -> str:
             f'<text x="{_LABEL - 6}" y="{y + 12}" text-anchor="end">{escape(str(row["part"])[:22])}</text>'
             f'<rect x="{_LABEL}" y="{y + 3}" width="{middle:.1f}" height="10" fill-opacity=".35"/>'
             f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{y + 8}" y2="{y + 8}" stroke="currentColor" stroke-width="2"/>'
-            f'<text x="{_LABEL + _BAR + 8}" y="{y + 12}">{100 * row["estimate"]:.3g} %</text>'
+            f'<text x="{_LABEL + _BAR + 8}" y="{y + 12}">{percent(row["estimate"])}</text>'
         )
     more = len(column["rows"]) - len(rows)
     beyond = f"<p>and {more} more</p>" if more > 0 else ""

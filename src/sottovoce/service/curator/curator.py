@@ -143,7 +143,7 @@ class Curator(ReleasePipeline, ReleasedPicture, RowsOfPersons):
         self._time_grid = None if time_grid is None else real("time_grid", time_grid, above=0.0)
         self.who = _user() if who is None else who
         self._keep = keep_values
-        self._turn = threading.Lock()
+        self._turn = threading.RLock()
         said = facts if facts is None or isinstance(facts, Facts) else read_facts(facts)
         self._protected = Protected.of(said, protect)
         self.facts, self.person = self._protected.facts, self._protected.person

@@ -110,7 +110,7 @@ class ReleasePipeline(BudgetAccount):
     _protected: Protected
     _source: DataSource
     _keep: bool
-    _turn: threading.Lock
+    _turn: threading.RLock
     _time_grid: float | None
     version: DataVersion | None
     """Of data that grow, what was noted of them last."""
@@ -346,9 +346,14 @@ class ReleasePipeline(BudgetAccount):
         if self.version is None or not hasattr(table, "one_moment"):
             yield
             return
+
+        @contextlib.contextmanager
+        def alone() -> Iterator[None]:
+            with self._turn, table.one_moment(strict=mechanism.one_moment):  # a connection has one transaction
+                yield
+
         with contextlib.ExitStack() as inside:
-            entered = functools.partial(table.one_moment, strict=mechanism.one_moment)
-            _patiently(lambda: inside.enter_context(entered()), lambda: self._reach(table))
+            _patiently(lambda: inside.enter_context(alone()), lambda: self._reach(table))
             yield
 
     def _reach(self, table: Records) -> bool:
