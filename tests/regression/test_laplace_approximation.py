@@ -23,7 +23,7 @@ def asked(seed: int):
 
 
 def test_an_early_rest_is_where_all_steps_lead_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    look = asked(1)
+    look = asked(2)
     (early,) = believe_all([look])
     monkeypatch.setattr(ways, "_NEAR", 0.0)
     (late,) = believe_all([look])
