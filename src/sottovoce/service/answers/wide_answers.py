@@ -36,13 +36,15 @@ def pooled_groups(release: Release) -> Release:
 
 
 def narrower_note(release: Release, rows: Sequence[Mapping[str, Any]], share: float | None, level: float) -> str | None:
-    """Return in words how the row of middle width would be narrower, and how narrow; None where noise does little.
+    """Return in words how the row of middle width would be narrower; None where noise does little for most rows.
 
     Widths follow from the two parts that a width has: what is there without noise falls as one over the root of the
     number of records, noise as one over their number, Gaussian noise as one over the root of the share and Laplace
     noise as one over it. What pooling does is computed: the posterior of the same release.
     """
     posterior, asked = release.value, release.value.question
+    if sorted(map(_noise_of, rows))[len(rows) // 2] < _MOSTLY:
+        return None
     place = sorted(range(len(rows)), key=lambda at: float(rows[at]["high"]) - float(rows[at]["low"]))[len(rows) // 2]
     row = rows[place]
     width, part = (row["high"] - row["low"]) / 2, row["privacy_share"]
@@ -66,6 +68,11 @@ def narrower_note(release: Release, rows: Sequence[Mapping[str, Any]], share: fl
         return None
     which = "" if len(rows) == 1 else " of the middle row"
     return f"most of the ± {_about(width)}{which} is privacy's noise; with {', or with '.join(ways)}"
+
+
+def _noise_of(row: Mapping[str, Any]) -> float:
+    """Return which part of a row's width is noise: all where noise hides the row."""
+    return 1.0 if row["estimate"] is None or row["privacy_share"] is None else float(row["privacy_share"])
 
 
 def _about(width: float) -> str:
