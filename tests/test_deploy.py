@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +67,41 @@ def test_the_manifests_name_what_is_there() -> None:
     assert pod["securityContext"]["runAsNonRoot"] and container["securityContext"]["readOnlyRootFilesystem"]
     claims = {item["metadata"]["name"] for item in others if item["kind"] == "PersistentVolumeClaim"}
     assert "sottovoce-state" in claims
+
+
+def rendered(name: str, values: dict[str, Any]) -> list[Any]:
+    """Return what a template of the chart becomes: its words are few, and each is known here."""
+
+    def word(found: re.Match[str]) -> str:
+        first, *pipes = (step.strip() for step in found[1].split("|"))
+        printed = re.fullmatch(r'printf "%s-(\w+)" \.Release\.Name', first)
+        value = f"trial-{printed[1]}" if printed else "trial" if first == ".Release.Name" else None
+        value = values[first.removeprefix(".Values.")] if value is None else value
+        for pipe in pipes:
+            value = {"quote": json.dumps, "sha256sum": lambda text: hashlib.sha256(text.encode()).hexdigest()}[pipe](
+                value
+            )
+        return value
+
+    text = (DEPLOY / "helm" / "templates" / name).read_text(encoding="utf-8")
+    return list(yaml.safe_load_all(re.sub(r"[{]{2} (.*?) [}]{2}", word, text)))
+
+
+def test_the_chart_says_what_the_manifests_say() -> None:
+    (values,) = of("helm/values.yaml")
+    assert values["config"] == (DEPLOY / "kubernetes" / "server.toml").read_text(encoding="utf-8")
+    (config,) = rendered("config.yaml", values)
+    assert config["data"]["server.toml"] == values["config"]
+    deployment, claim, service = rendered("server.yaml", values)
+    plain, *_ = of("kubernetes/server.yaml")
+    pod, same = (each["spec"]["template"]["spec"] for each in (deployment, plain))
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    (network,) = rendered("network.yaml", values)
+    chosen = [network["spec"]["podSelector"]["matchLabels"], deployment["spec"]["selector"]["matchLabels"]]
+    assert chosen == [labels] * 2 and service["spec"]["selector"] == labels
+    assert claim["metadata"]["name"] == "trial-state" and config["metadata"]["name"] == "trial-config"
+    text = json.dumps(pod).replace("trial-", "sottovoce-").replace("sottovoce:0.1.0", "sottovoce")
+    assert json.loads(text) == same
 
 
 def test_the_image_runs_as_nobody_and_looks_after_itself() -> None:
