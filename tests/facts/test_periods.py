@@ -90,7 +90,7 @@ def test_periods_that_cannot_be_told_apart_are_refused() -> None:
     for known in ("2024-13", "2024-W60", "spring"):
         with pytest.raises(ValueError, match=r"\w"):
             parse_periods("admitted: monthly", FACTS, (known, NO_PERIOD))
-    with pytest.raises(InvalidData, match="holds string: cast it"):
+    with pytest.raises(InvalidData, match="holds text: cast it"):
         parse_periods("admitted: monthly", FACTS).check_type({"admitted": "string"})
     with pytest.raises(InvalidData, match="is not there"):
         parse_periods("ward", FACTS).check_type({})
