@@ -4,7 +4,7 @@ A keeper ends all connections (`pg_terminate_backend`), stops and starts the who
 moments, while proportions, means, quantiles and regressions are asked of a table that grows. Where a question is
 refused it is asked again; where its records stay away after it was charged, it is finished.
 
-    python -m benchmarks.sources_that_fail
+    PYTHONPATH=tests python -m benchmarks.sources_that_fail
 """
 
 from __future__ import annotations
