@@ -264,6 +264,33 @@ def test_ask_by_group_in_words_read_the_answer_and_see_what_is_left(visit: Visit
 
 
 @needs_browser
+def test_what_one_verb_needs_and_another_may_have_is_empty_until_it_is_chosen(
+    window: Window, own_office: Config
+) -> None:
+    """A regression of the page is no regression of hazards, nor one with an exposure, unless somebody says so."""
+    with visiting(window, own_office) as visit:
+        page = visit.page
+        page.set_default_timeout(20_000)
+        visit.goto("/data/patients")
+        verb, event, exposure = page.locator("#verb"), page.locator("#f-event"), page.locator("#f-exposure")
+        verb.select_option("regress")
+        assert (event.input_value(), exposure.input_value()) == ("", "")
+        verb.select_option("survival")
+        assert event.input_value() == "smoker"
+        verb.select_option("regress")
+        assert event.input_value() == ""
+        page.get_by_label("Formula").fill("smoker ~ age")
+        visit.ask()
+        assert "smoker ~ age" in page.locator("#result .answer").inner_text()
+        if not page.locator("#asking details").get_attribute("open"):
+            page.locator("#asking summary").first.click()
+        verb.select_option("ratio")
+        exposure.select_option("wait")  # by hand, and so it is kept
+        verb.select_option("regress")
+        assert exposure.input_value() == "wait"
+
+
+@needs_browser
 def test_pages_and_answers_fit_a_phone_in_both_themes_with_readable_contrast(
     window: Window, own_office: Config
 ) -> None:

@@ -37,6 +37,8 @@ def form_fields(config: DatasetConfig) -> dict[str, Any]:
                 continue
             field = fields.setdefault(argument.name, _field(argument))
             field["verbs"].append(verb.word)
+            if not argument.needed:
+                field["optional"].append(verb.word)
             # Verbs may mean different things by one name.
             field["said"].setdefault((argument.label, argument.help), []).append(verb.word)
             for name in argument.fitting(facts) if argument.columns else ():
@@ -53,9 +55,9 @@ def _field(argument: Argument) -> dict[str, Any]:
     shown = {"name": argument.name, "kind": argument.kind, "label": argument.label, "help": argument.help}
     return shown | {
         "choices": argument.choices,
-        "needed": argument.needed,
         "bands": argument.bands,
         "verbs": [],
+        "optional": [],
         "said": {},
         "options": {},
     }

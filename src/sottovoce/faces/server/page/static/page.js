@@ -147,6 +147,9 @@ function fitVerb() {
     if (["OPTION", "BUTTON"].includes(element.tagName)) element.disabled = !fits;
   }
   for (const select of asking.querySelectorAll("select[data-columns]")) {
+    const blank = select.querySelector('option[value=""]');
+    const chosen = select.dataset.chosen || select.querySelector("option[selected]");
+    if (blank && !blank.disabled && !chosen) select.value = ""; // what another verb needs is not asked of this one
     if (select.selectedOptions[0]?.disabled) select.value = [...select.options].find((o) => !o.disabled)?.value ?? "";
   }
 }
@@ -177,6 +180,7 @@ if (asking) {
   asking.addEventListener("input", (event) => {
     if (event.target === slider) byId("spend").value = Number((10 ** slider.value).toPrecision(2));
     if (event.target.id === "spend" && Number(event.target.value) > 0) slider.value = Math.log10(event.target.value);
+    if ("columns" in event.target.dataset) event.target.dataset.chosen = "yes";
     if (event.target.id === "verb") fitVerb();
     if (slider) sayShare();
   });
