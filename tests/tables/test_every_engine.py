@@ -100,6 +100,8 @@ QUESTIONS: dict[str, tuple[sv.Facts, Ask]] = {
     "regress, logistic": (FACTS, lambda c: c.regress("flag ~ x + k + ward", spend=0.2)),
     "regress, Poisson": (FACTS, lambda c: c.regress("k ~ x + ward", spend=0.2)),
     "regress, multinomial": (FACTS, lambda c: c.regress("ward ~ x", spend=0.2)),
+    "regress, hazards": (FACTS, lambda c: c.regress("x ~ k + ward", event="flag", cuts=[3, 10], spend=0.2)),
+    "regress, ordinal": (FACTS, lambda c: c.regress("ward ~ x + flag", family="ordinal", spend=0.2)),
     "mean, of persons": (PERSONS, lambda c: c.mean("x", by="ward", spend=0.1)),
     "regress, of persons": (PERSONS, lambda c: c.regress("y ~ x", spend=0.2)),
     "counts, of persons' rows": (ROWS, lambda c: c.counts(["ward", "flag"], spend=0.1)),

@@ -14,7 +14,7 @@ import typer
 from sottovoce.faces.cli import shared
 from sottovoce.faces.cli.console import AsJson, console, emit, escape, table
 from sottovoce.faces.cli.specs import parse_types
-from sottovoce.mechanisms.conjugate.named_systems import system_from
+from sottovoce.mechanisms.conjugate.named_systems import FORMULAS, system_from
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.filter import GAUSSIAN, Order
 from sottovoce.privacy.promises import ApproxDP, parse_promise
@@ -157,7 +157,7 @@ def _what(request: Mapping[str, Any]) -> str:
     """Return a question in words: those it was asked in, or the mechanism, the columns, the condition."""
     mechanism, column = request.get("mechanism") or {}, request.get("column")
     asked = mechanism.get("system") if isinstance(mechanism, Mapping) else None
-    if isinstance(asked, Mapping) and asked.get("system") in ("question", "formula", "hazard formula"):
+    if isinstance(asked, Mapping) and asked.get("system") in ("question", *FORMULAS):
         with contextlib.suppress(SottovoceError, ImportError):  # a formula needs an extra
             return str(system_from(asked).describe())
     name = mechanism.get("mechanism", "?") if isinstance(mechanism, Mapping) else str(mechanism)

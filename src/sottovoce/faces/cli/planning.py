@@ -13,7 +13,7 @@ from sottovoce.faces.cli.cut_words import hazard_cuts
 from sottovoce.faces.cli.output_files import save_figure
 from sottovoce.faces.cli.specs import facts_of, model_for, read_spec
 from sottovoce.mechanisms import Mechanism
-from sottovoce.mechanisms.conjugate.named_systems import SYSTEMS
+from sottovoce.mechanisms.conjugate.named_systems import FORMULAS, SYSTEMS
 from sottovoce.mechanisms.expected_error import cautions
 from sottovoce.mechanisms.mechanism_choice import CONJUGATE, DELTAS, ORDERS, Choice, choices, imagined_mean, names_for
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
@@ -135,7 +135,7 @@ def plan(
 
         plan_chain(model, count, promise, within, precision, as_json=as_json)
         return
-    if model.word in ("formula", "hazard formula"):
+    if model.word in FORMULAS:
         from sottovoce.faces.cli.planning_regressions import plan_regression  # noqa: PLC0415 - needs the regression extra
 
         plan_regression(model, count, promise, as_json=as_json)

@@ -27,7 +27,7 @@ def regress(
     family: Annotated[
         str | None,
         typer.Option(
-            help="logistic, probit, linear, poisson or multinomial. (By default by the kind of what is explained.)"
+            help="logistic, probit, linear, poisson, multinomial or ordinal. (By default by the kind of response.)"
         ),
     ] = None,
     where: shared.Where = None,

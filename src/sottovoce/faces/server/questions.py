@@ -17,7 +17,7 @@ from sottovoce.faces.server.queries.tree import Query
 from sottovoce.faces.server.work_queue import apart
 from sottovoce.mechanisms import Mechanism, Release, TemperedPosterior
 from sottovoce.mechanisms.conjugate.conjugate import Conjugate
-from sottovoce.mechanisms.conjugate.named_systems import SYSTEMS, column_systems, system_from
+from sottovoce.mechanisms.conjugate.named_systems import FORMULAS, SYSTEMS, column_systems, system_from
 from sottovoce.mechanisms.mechanism_choice import build_mechanism, usual_name
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.privacy.errors import InvalidPromise, InvalidValue, SottovoceError
@@ -181,7 +181,7 @@ def _of_conditions() -> tuple[str, ...]:
 def _several(kind: str, settings: Mapping[str, Any], dataset: DatasetConfig) -> Model:
     """Return a system that names its columns itself; only columns that are open may be among them."""
     make = getattr(SYSTEMS[kind], "from_facts", None)
-    if kind in ("formula", "hazard formula"):
+    if kind in FORMULAS:
         raise InvalidValue("a formula is asked by its verb, regress, and planned as one; see the routes of answers")
     if make is None:
         raise InvalidValue(f"{kind} cannot be asked for here: it takes nothing from the facts")

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from sottovoce.inference.regression.device_placement import placed as placed
     from sottovoce.inference.regression.filtered import FilteredRegression as FilteredRegression
     from sottovoce.inference.regression.formula import Formula as Formula
+    from sottovoce.inference.regression.formula_kinds import formula_of as formula_of
     from sottovoce.inference.regression.gaussian_posterior import GaussianPosterior as GaussianPosterior
     from sottovoce.inference.regression.hazard_formula import HazardFormula as HazardFormula
-    from sottovoce.inference.regression.hazard_formula import formula_of as formula_of
     from sottovoce.inference.regression.hazard_looks import HazardLooks as HazardLooks
     from sottovoce.inference.regression.hazard_looks import looks_of as looks_of
     from sottovoce.inference.regression.localised import LocalisedRegression as LocalisedRegression
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from sottovoce.inference.regression.losses import SmoothedHinge as SmoothedHinge
     from sottovoce.inference.regression.losses import Squared as Squared
     from sottovoce.inference.regression.noisy_moments import NoisyMoments as NoisyMoments
+    from sottovoce.inference.regression.ordinal_formula import OrdinalFormula as OrdinalFormula
     from sottovoce.inference.regression.pac_bayes_bound import PacBayes as PacBayes
     from sottovoce.inference.regression.pac_bayes_bound import pac_bayes as pac_bayes
     from sottovoce.inference.regression.posterior import ConcentratedRegression as ConcentratedRegression

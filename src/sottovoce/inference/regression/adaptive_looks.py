@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sottovoce.inference.regression.adaptive_newton import Path, Shown, final, strides, together
-from sottovoce.inference.regression.budget_allocation import Step, steps
+from sottovoce.inference.regression.budget_allocation import Step, steps, without_variation
 from sottovoce.inference.regression.coefficients import Coefficients
 from sottovoce.inference.regression.formula import Formula
 from sottovoce.inference.regression.joint_posterior import JointRegression
@@ -105,7 +105,8 @@ class AdaptiveLooks(Mechanism):
         """Each look's share of ρ, and how it is split unless what was released says otherwise."""
         system = self.system
         shown = system.counts_varied, system.sees_tails
-        return steps(system.model.curved, self.n, system.dimension, self.rho, *shown)
+        planned = steps(system.model.curved, self.n, system.dimension, self.rho, *shown)
+        return planned if system.variation_seen else tuple(map(without_variation, planned))
 
     @cached_property
     def reading(self) -> Look:

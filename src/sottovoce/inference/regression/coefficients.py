@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 
 from sottovoce.inference.regression.formula import Formula
-from sottovoce.inference.regression.hazard_formula import read_formula
+from sottovoce.inference.regression.formula_kinds import read_formula
 from sottovoce.inference.regression.look_posterior import LookPosterior
 from sottovoce.inference.regression.released_look import ReleasedLook, read_looks
 from sottovoce.privacy.errors import InvalidValue

@@ -69,6 +69,8 @@ class DeviceRecords(ReadableRecords):
         """Return columns, encoded and spread over devices: all of JAX's unless given."""
         if formula.where is not None:
             raise InvalidValue("a regression where a condition holds reads a table; ask it through a curator")
+        if formula.look_kind is not Look:
+            raise InvalidValue("devices hold rows, one a record: no averages of persons and no ordered responses")
         if isinstance(chunk, bool) or not isinstance(chunk, int) or chunk < 1:
             raise InvalidValue(f"chunk must be a whole number above zero. Got {chunk!r}")
         look = formula.look(0)

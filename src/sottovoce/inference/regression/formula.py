@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -19,7 +19,7 @@ from sottovoce.records.facts import Facts
 from sottovoce.records.facts.columns import Category, Column, Number
 from sottovoce.records.facts.condition_parser import check_columns
 from sottovoce.records.facts.derived_parser import Call, Named, Said
-from sottovoce.records.facts.encodings import Encoding
+from sottovoce.records.facts.encodings import Encoding, levels_of
 from sottovoce.records.facts.formula_parser import ParsedFormula, parse_formula
 from sottovoce.records.readings import Look, PersonLook
 from sottovoce.records.readings.families import Family, LinearFamily, family_of
@@ -185,6 +185,16 @@ class Formula:
         return self.parsed.encoding
 
     @property
+    def values(self) -> Sequence[Any] | None:
+        """The values of the response of which each is expected of a part of records; None of a number or a count."""
+        return levels_of(self.response)
+
+    @property
+    def design(self) -> Encoding:
+        """How a public row becomes one to predict for."""
+        return self.encoding
+
+    @property
     def response(self) -> Column:
         """What is public of the column to be explained."""
         return self.facts[self.parsed.response]
@@ -220,6 +230,11 @@ class Formula:
     def sees_tails(self) -> bool:
         """Whether a look measures what the last one cuts off: all rows have something alike, along which it is seen."""
         return bool(self.encoding.wholes) and (self.family == "linear" or self.counts_varied)
+
+    @property
+    def variation_seen(self) -> bool:
+        """Whether it is looked at how much scores vary."""
+        return True
 
     @property
     def whose(self) -> str | None:

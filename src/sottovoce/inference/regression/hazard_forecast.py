@@ -5,27 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from scipy import special
 
 from sottovoce.inference.regression.hazard_formula import HazardFormula
 from sottovoce.inference.regression.hazard_looks import HazardLooks
 from sottovoce.inference.regression.hazard_posterior import HazardGlance
 from sottovoce.inference.regression.precision_forecast import PrecisionForecast, evenly_spread
 from sottovoce.inference.regression.released_look import ReleasedHazardLook
-from sottovoce.mechanisms.single_threaded import one_thread
-from sottovoce.privacy.errors import InvalidValue
+from sottovoce.inference.regression.simulated_forecast import records_imagined, simulated
 from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.facts.assumed_distribution import AssumedDistribution
 from sottovoce.records.readings import HazardLook
 from sottovoce.records.readings.in_memory_records import as_columns
 
 __all__ = ["foresee_hazards"]
 
-_SUBJECTS, _DRAWS = 2048, 3
-"""So many are imagined, each for as many as it takes; and so many draws of the noise are made."""
+_SUBJECTS = 2048
+"""So many are imagined, each for as many as it takes."""
 _EFFECT = 0.3
 """By so much a column moves the log hazard over its spread, as in every plan of a regression."""
 _UNCUT, _UNWEIGHED = 30.0, 1e3
@@ -35,33 +33,14 @@ def foresee_hazards(
     mechanism: HazardLooks, said: AssumedDistribution, n: int | None, level: float
 ) -> list[PrecisionForecast]:
     """Return how wide the interval of each term will be, baselines included; nothing is read."""
-    system, count = mechanism.system, mechanism.n if n is None else n
-    if count is None:
-        raise InvalidValue("how many records there are is a secret; say n=..., how many to imagine")
-    rows, event, time, theta = _subjects(system, said)
+    count = records_imagined(mechanism, n)
+    rows, event, time, theta = _subjects(mechanism.system, said)
     known, each = np.ones(len(rows), dtype=bool), count * said.kept / len(rows)
 
-    def looked(look: HazardLook) -> Floats:
-        return look.of_rows(rows, known, event, time) * each
+    def looked(look: Any) -> Floats:
+        return np.asarray(look.of_rows(rows, known, event, time) * each)
 
-    def widths(seed: int) -> Floats:
-        rng = seeded_rng(seed)
-
-        def shown(look: HazardLook, scales: dict[str, float]) -> Floats:
-            blocks = zip(mechanism.noises(look, scales), look.sizes.values(), strict=True)  # type: ignore[arg-type]
-            noise = np.concatenate([np.full(size, item.scale) for item, size in blocks])
-            return looked(look) + noise * rng.standard_normal(look.size)
-
-        ends = mechanism.conclude(mechanism.walk(shown)).interval(level)  # type: ignore[arg-type]
-        return np.asarray(ends[:, 1] - ends[:, 0]) / 2
-
-    with one_thread():
-        drawn = np.array([widths(seed) for seed in range(_DRAWS)])
-        plain = _plain(mechanism, looked, theta) * float(special.ndtri((1 + level) / 2))
-    width = np.median(drawn, axis=0)
-    plain = np.minimum(plain, width)
-    terms = zip(system.terms, width, drawn.max(axis=0), plain, strict=True)
-    return [PrecisionForecast(term, *map(float, each_of)) for term, *each_of in terms][system.baseline :]
+    return simulated(mechanism, looked, _plain(mechanism, looked, theta), level)
 
 
 def _subjects(system: HazardFormula, said: AssumedDistribution) -> tuple[Floats, Floats, Floats, Floats]:

@@ -230,24 +230,3 @@ class HazardFormula(Formula):
 def _cuts(name: str, column: Any, cuts: Any) -> tuple[float, ...]:
     """Return the ends of the intervals."""
     return rising_times(name, column, cuts, HAZARD_INTERVALS, _MOST_INTERVALS)
-
-
-def formula_of(text: str, facts: Facts, **asked: Any) -> Formula:
-    """Return a regression by its formula: of hazards where an event is named.
-
-    >>> facts = Facts(days=Number(0, 360), died=Flag(), age=Number(18, 100))
-    >>> formula_of("days ~ age", facts, event="died").family, formula_of("died ~ age", facts).family
-    ('hazard', 'logistic')
-    """
-    if asked.get("event") is not None:
-        return HazardFormula(text, facts, **asked)
-    if asked.pop("cuts", None) is not None:
-        raise InvalidValue("cuts= are of a hazard regression, which names its event: event='died'")
-    asked.pop("event", None)
-    return Formula(text, facts, **asked)
-
-
-def read_formula(state: Mapping[str, Any]) -> Formula:
-    """Read a formula of either kind from its plain values."""
-    kind = HazardFormula if mapping("formula", state).get("system") == HazardFormula.word else Formula
-    return kind.from_dict(state)

@@ -92,7 +92,7 @@ class JointLikelihood:
     ) -> None:
         self.formula, self.n, self.priors, self.secret = formula, n, priors or JointPriors(), secret
         self.linear, self.counts = formula.family == "linear", formula.family == "poisson"
-        self.law = RowLaw(formula.encoding, self.priors, STRAIGHT_NODES if self.linear else NODES)
+        self.law = self._law(STRAIGHT_NODES if self.linear else NODES)
         varies, averaged = self.linear or self.counts, formula.averaged
         # Of averages the last look that is near to θ tells how much they vary: farther off a mean part does, too.
         nearest = max((k for k, look in enumerate(looks) if "meat" in look.sums and "score" in look.sums), default=-1)
@@ -129,6 +129,9 @@ class JointLikelihood:
         self.score = np.concatenate([look.score for look in self.looks])
         self.matrices = np.concatenate([look.matrices for look in self.looks])
         self.normals, self.odds, self.stretches = self.law.points(None)
+
+    def _law(self, nodes: int) -> RowLaw:
+        return RowLaw(self.formula.encoding, self.priors, nodes)
 
     def aim(self, u: Floats) -> None:
         """Lay the pseudo-rows along the linear predictor at u: of several, the way in which they go farthest."""
@@ -281,6 +284,28 @@ class JointLikelihood:
             return counts.covariances([look.model for look in looks])[:, :, None, None]  # type: ignore[misc]
         return np.moveaxis(self.variance(t1), 0, -1)[None, None]
 
+    def _scores_together(
+        self, u: Floats, t1: Floats, records: Floats, scaled: Sequence[Floats], offs: list[Floats], looks: list[Look]
+    ) -> Floats:
+        """Return the covariance of the scores of records: (looks, outputs, entries, looks, outputs, entries)."""
+        K, d = self.outputs, self.d
+        varies = np.broadcast_to(
+            records * self._pulls_together(u, t1, offs, looks), (len(looks), len(looks), K, K, len(records))
+        )
+        full = np.empty((len(looks), K, d, len(looks), K, d))
+        for a, b in combinations_with_replacement(range(len(looks)), 2):
+            for k in range(K):
+                for m in range(K):
+                    part = scaled[a].T @ (scaled[b] * varies[a, b, k, m][:, None])
+                    full[a, k, :, b, m, :] = part
+                    full[b, m, :, a, k, :] = part.T
+        return full
+
+    def without_noise(self, information: Floats, rows: Floats, t: Floats, records: Floats) -> Floats:
+        """Return the inverse of the covariance that as many records leave: their information."""
+        del rows, t, records
+        return information
+
     def score_covariance(self, u: Floats, moments: ExpectedSums, misfit: Floats, tau: float) -> Floats:
         """Return the covariance of all scores: records', noise, misfit, and what pseudo-rows cannot tell."""
         pseudo, K, d = moments.pseudo, self.outputs, self.d
@@ -289,19 +314,10 @@ class JointLikelihood:
         looks = [self.looks[place].released.look for place in self.scored]
         zs, vs = [moments.z[place] for place in self.scored], [moments.v[place] for place in self.scored]
         offs = [t1 - z @ look.predictors.T for z, look in zip(zs, looks, strict=True)]
-        varies = np.broadcast_to(
-            records * self._pulls_together(u, t1, offs, looks), (len(looks), len(looks), K, K, len(records))
-        )
         alike = None if self.averages is None else self.averages.turn(u)
         pulls = zs if alike is None else [pseudo.rows @ (look.matrix @ alike).T for look in looks]
         scaled = [pull * v[:, None] for pull, v in zip(pulls, vs, strict=True)]
-        full = np.empty((len(looks), K, d, len(looks), K, d))
-        for a, b in combinations_with_replacement(range(len(looks)), 2):
-            for k in range(K):
-                for m in range(K):
-                    part = scaled[a].T @ (scaled[b] * varies[a, b, k, m][:, None])
-                    full[a, k, :, b, m, :] = part
-                    full[b, m, :, a, k, :] = part.T
+        full = self._scores_together(u, t1, records, scaled, offs, looks)
         derived = full.reshape(len(self.score), len(self.score))
         error, at = self.priors.nugget**2 + 2 / self.n, 0
         for place, look, z, v, off in zip(self.scored, looks, zs, vs, offs, strict=True):

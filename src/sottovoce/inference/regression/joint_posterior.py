@@ -20,6 +20,7 @@ from sottovoce.inference.regression.formula import Formula
 from sottovoce.inference.regression.joint_likelihood import LONG, JointLikelihood, Quadratic
 from sottovoce.inference.regression.joint_priors import JointPriors
 from sottovoce.inference.regression.noisy_score_information import NoisyScoreInformation
+from sottovoce.inference.regression.ordinal_likelihood import OrdinalLikelihood
 from sottovoce.inference.regression.released_look import ReleasedLook
 from sottovoce.inference.regression.row_law import MOST_COMBINATIONS
 from sottovoce.inference.regression.sampler_settings import RELEASED, SamplerSettings
@@ -142,7 +143,7 @@ class JointRegression:
     def knows(formula: Formula, n: int | None) -> bool:
         """Say whether the model has all that the question asks of it."""
         encoding = formula.encoding
-        combinations = math.prod(len(levels_of(column) or (0,)) for column in encoding.columns)
+        combinations = math.prod(len(levels_of(column) or (0,)) for column in formula.design.columns)
         # Its law of numbers has one middle: exposures of two values far apart led to a false mode. Without anything
         # that all rows have, it is hardly known where that is.
         plain = formula.exposure is None and bool(encoding.wholes) and (n is None or n >= _FEWEST)
@@ -167,10 +168,14 @@ class JointRegression:
             guess = self._counted(releases)
             if not guess >= _FEWEST:
                 raise ValueError("too few records, as far as the looks tell")
-            return JointLikelihood(self.formula, guess, releases, self.priors, secret=True)
+            return self._kind(self.formula, guess, releases, self.priors, secret=True)
         # Of a condition nobody knows how many records meet it.
         priors = self.priors if self.formula.where is None else replace(self.priors, missing_median=0.5)
-        return JointLikelihood(self.formula, self.n, releases, priors)
+        return self._kind(self.formula, self.n, releases, priors)
+
+    @property
+    def _kind(self) -> type[JointLikelihood]:
+        return OrdinalLikelihood if self.formula.family == "ordinal" else JointLikelihood
 
     def _counted(self, releases: Sequence[ReleasedLook]) -> float:
         """Return how many records the first look at zero tells of: all of them add the same slope to its level."""
@@ -503,6 +508,7 @@ class _Nested:
         )
         if model.averages is not None:
             information = self._averaged(u, information)
+        information = model.without_noise(information, pseudo.rows, t, records)
         root = np.kron(np.eye(model.outputs), np.linalg.inv(moments.root))
         return np.asarray(np.linalg.inv(information + root.T @ root))
 

@@ -122,7 +122,7 @@ def rarely(formula: Formula, imagined: AssumedDistribution | None = None) -> Ass
     """
     said = AssumedDistribution() if imagined is None else imagined
     response = formula.parsed.response
-    result = {name: _little(formula.facts[name]) for name in formula.encoding.names}
+    result = {name: _little(formula.facts[name]) for name in formula.design.names}
     if isinstance(formula.model, PoissonFamily):
         result[response] = _RARE
     elif isinstance(formula.response, Category):
@@ -135,7 +135,7 @@ def evenly_spread(formula: Formula, said: AssumedDistribution) -> AssumedDistrib
     """Return records whose numbers spread as real columns do, but for what is said of them."""
     if said.spread is not None:
         return said
-    spreads = {name: _spreading(formula.facts[name], _USUAL) for name in formula.encoding.names}
+    spreads = {name: _spreading(formula.facts[name], _USUAL) for name in formula.design.names}
     return replace(said, columns={k: v for k, v in spreads.items() if v is not None} | dict(said.columns))
 
 

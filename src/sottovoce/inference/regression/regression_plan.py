@@ -13,6 +13,8 @@ from sottovoce.inference.regression.formula import Formula
 from sottovoce.inference.regression.hazard_forecast import foresee_hazards
 from sottovoce.inference.regression.hazard_formula import HazardFormula
 from sottovoce.inference.regression.hazard_looks import HazardLooks
+from sottovoce.inference.regression.ordinal_forecast import foresee_ordinal
+from sottovoce.inference.regression.ordinal_formula import OrdinalFormula
 from sottovoce.inference.regression.precision_forecast import PrecisionForecast, foresee_all, rarely
 from sottovoce.mechanisms.expected_error import cautions
 from sottovoce.privacy.json_values import mapping, restoring
@@ -41,6 +43,7 @@ _EXPLAINED = {
 _SCALES = {
     "logistic": ("log-odds", "odds"),
     "multinomial": ("log-odds", "odds"),
+    "ordinal": ("log-odds", "odds"),
     "poisson": ("log-rates", "rates"),
     "hazard": ("log hazards", "hazards"),
 }
@@ -207,10 +210,12 @@ def plan_looks(
     said = imagined_of(imagined, formula.facts)
     count = mechanism.n if n is None else n
     explained = formula.event if isinstance(formula, HazardFormula) else formula.parsed.response
-    unsaid = [name for name in (*formula.encoding.names, explained) if name not in said.columns]
+    unsaid = [name for name in (*formula.design.names, explained) if name not in said.columns]
     sorts = [said, rarely(formula, said)] if unsaid else [said]
     if isinstance(mechanism, HazardLooks):
         terms, *rare = [foresee_hazards(mechanism, item, count, level) for item in sorts]
+    elif isinstance(formula, OrdinalFormula):
+        terms, *rare = [foresee_ordinal(mechanism, item, count, level) for item in sorts]
     else:
         terms, *rare = foresee_all(mechanism, sorts, count, level, pause)
     assert count is not None  # it is refused otherwise

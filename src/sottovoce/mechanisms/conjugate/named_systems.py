@@ -27,6 +27,7 @@ SYSTEMS = Registry(
         "regression": "sottovoce.inference.regression.design:Design",
         "formula": "sottovoce.inference.regression.formula:Formula",
         "hazard formula": "sottovoce.inference.regression.hazard_formula:HazardFormula",
+        "ordinal formula": "sottovoce.inference.regression.ordinal_formula:OrdinalFormula",
         "bounded mean": "sottovoce.theory.amplification.diffusion:BoundedMean",
         "function of records": "sottovoce.mechanisms.function_statistic:FunctionOf",
         "outcomes": "sottovoce.mechanisms.exponential_choice:Outcomes",
@@ -34,6 +35,8 @@ SYSTEMS = Registry(
     "sottovoce.systems",
 )
 """Every system by its word."""
+FORMULAS = ("formula", "hazard formula", "ordinal formula")
+"""The words of regressions by formula, which are asked by the verb regress."""
 
 
 def column_systems() -> dict[str, Any]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sottovoce.records.readings.joint import Joint as Joint
     from sottovoce.records.readings.look import Look as Look
     from sottovoce.records.readings.moments import Moments as Moments
+    from sottovoce.records.readings.ordinal_look import OrdinalLook as OrdinalLook
     from sottovoce.records.readings.person_cells import PersonCells as PersonCells
     from sottovoce.records.readings.person_cells import PersonMoments as PersonMoments
     from sottovoce.records.readings.person_cells import PersonRows as PersonRows

@@ -38,6 +38,7 @@ READINGS = Registry(
         "person cells": f"{_HERE}.person_cells:PersonCells",
         "rows of a person": f"{_HERE}.person_cells:PersonRows",
         "hazard look": f"{_HERE}.hazard_look:HazardLook",
+        "ordinal look": f"{_HERE}.ordinal_look:OrdinalLook",
         "person look": f"{_HERE}.person_look:PersonLook",
         "function value": f"{_HERE}.functions:FunctionValue",
         "function sum": f"{_HERE}.functions:FunctionSum",

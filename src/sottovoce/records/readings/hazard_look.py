@@ -32,7 +32,7 @@ import numpy as np
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, Mask, real
 from sottovoce.records.facts.columns import Column, Count, Flag, Number
-from sottovoce.records.facts.encodings import Encoding
+from sottovoce.records.facts.encodings import LEAST, Encoding
 from sottovoce.records.readings.base import Reading, Statistics
 from sottovoce.records.readings.family import FARTHEST
 from sottovoce.records.readings.in_memory_records import as_columns
@@ -219,6 +219,7 @@ class HazardLook(LookRecords):
         v = full / np.maximum(squares + self.constant**2, full)
         growth = np.exp(np.clip(_ordered(self.slopes.tolist(), z), -FARTHEST, FARTHEST))
         starts = (0.0, *self.cuts[:-1])
+        time = np.where(np.abs(time) < LEAST * self.cuts[-1], 0.0, time)  # no product of what is left is too small
         gathered, before = [np.zeros(len(rows))], np.zeros(len(rows))
         for rate, start, end in zip(self.hazards.tolist(), starts, self.cuts, strict=True):
             before = before + rate * growth * np.maximum(np.minimum(time, end) - start, 0.0)

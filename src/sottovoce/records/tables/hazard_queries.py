@@ -5,15 +5,15 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from collections.abc import Sequence
 
 import ibis
 
+from sottovoce.records.facts.encodings import LEAST
 from sottovoce.records.readings import HazardLook
 from sottovoce.records.readings.family import FARTHEST
 from sottovoce.records.tables.look_queries import column_value, entry_of, looked
 from sottovoce.records.tables.query_plans import PlannedQuery, QueryPlan
-from sottovoce.records.tables.sql_text import SqlText, case, cut, double, ordered
+from sottovoce.records.tables.sql_text import SqlText, case, cut, double, ordered, weighed_sum
 
 _ONE, _ZERO = double(1.0), double(0.0)
 
@@ -36,10 +36,11 @@ def hazard_look(asked: PlannedQuery, reading: HazardLook) -> QueryPlan:
     rows = SqlText(engine, engine.stage(asked.records.select(**named, known=sure)))
     entries = {f"x{i}": entry_of(engine, encoding, entry) for i, entry in enumerate(encoding.entries)}
     event, time = f"c{len(values) - 2}", f"c{len(values) - 1}"
+    time = case(f"ABS({time}) < {double(LEAST * reading.cuts[-1])}", _ZERO, time)
     rows = rows.select(entries | {"e": f"{event} <> {_ZERO}", "t": time}, "known")
     z = [f"z{i}" for i in range(d)]
     turned = {
-        name: f"{_sum(weights, entries)} + {double(off)}"
+        name: f"{weighed_sum(weights, entries)} + {double(off)}"
         for name, weights, off in zip(z, reading.shape, reading.offset.tolist(), strict=True)
     }
     rows = rows.select(turned, "e", "t", "known")
@@ -49,7 +50,7 @@ def hazard_look(asked: PlannedQuery, reading: HazardLook) -> QueryPlan:
         f"a{j}": f"GREATEST(LEAST(t, {double(end)}) - {double(start)}, {_ZERO})"
         for j, (start, end) in enumerate(zip(starts, reading.cuts, strict=True))
     }
-    growth = f"EXP({cut(_sum(reading.slopes.tolist(), z), -FARTHEST, FARTHEST)})"
+    growth = f"EXP({cut(weighed_sum(reading.slopes.tolist(), z), -FARTHEST, FARTHEST)})"
     weight = f"{full} / GREATEST({squares} + {double(reading.constant**2)}, {full})"
     rows = rows.select(spans | {"v": weight, "grows": growth}, *z, "e", "t", "known")
     rates = [double(rate) for rate in reading.hazards.tolist()]
@@ -79,12 +80,6 @@ def hazard_look(asked: PlannedQuery, reading: HazardLook) -> QueryPlan:
     steps += [f"fu * total * ({left} * {right})" for left, right in itertools.combinations(z, 2)]
     rows = rows.select({f"w{k}": rows.step(value) for k, value in enumerate(steps)})
     return looked(rows, [f"w{k}" for k in range(len(steps))], steps=True)
-
-
-def _sum(weights: Sequence[float], columns: Sequence[str] | dict[str, str]) -> str:
-    """Return Σ weights·columns as in memory, added from zero on, from left to right."""
-    parts = [f"{double(weight)} * {name}" for weight, name in zip(weights, columns, strict=True) if weight]
-    return ordered([_ZERO, *parts]) if parts else _ZERO
 
 
 def _between(value: str, low: float | None, high: float | None) -> str:

@@ -29,6 +29,7 @@ PLANS = Registry(
         "moments": "sottovoce.records.tables.regressions:moments",
         "look": "sottovoce.records.tables.look_queries:look",
         "hazard look": "sottovoce.records.tables.hazard_queries:hazard_look",
+        "ordinal look": "sottovoce.records.tables.ordinal_queries:ordinal_look",
         "person moments": "sottovoce.records.tables.persons:person_moments",
         "person cells": "sottovoce.records.tables.persons:person_cells",
         "rows of a person": "sottovoce.records.tables.persons:person_rows",

@@ -34,6 +34,13 @@ def ordered(parts: Iterable[str]) -> str:
     return " + ".join(parts) or double(0.0)
 
 
+def weighed_sum(weights: Sequence[float], columns: Iterable[str]) -> str:
+    """Return Σ weights·columns as in memory, added from zero on, from left to right, what weighs nothing left out."""
+    return ordered(
+        [double(0.0), *(f"{double(weight)} * {name}" for weight, name in zip(weights, columns, strict=True) if weight)]
+    )
+
+
 @dataclass(frozen=True)
 class SqlText:
     """Queries nested in one another, the innermost one an expression of Ibis.

@@ -36,7 +36,7 @@ _STEP = 1e-3
 
 def average_effects(posterior: Coefficients, column: str, over: Any, level: float, draws: int) -> list[dict[str, Any]]:
     """Return rows of what a column does: each value beside the first, or of a number the slope; see `Regression`."""
-    encoding = posterior.formula.encoding
+    encoding = posterior.formula.design
     if column not in encoding.names:
         raise InvalidValue(f"the formula has no column {column!r}; there are {', '.join(encoding.names)}")
     levels = levels_of(encoding.columns[encoding.names.index(column)])
@@ -70,7 +70,7 @@ def average_effects(posterior: Coefficients, column: str, over: Any, level: floa
 def _rows(posterior: Coefficients, what: str, drawn: Floats, level: float, given: bool) -> list[dict[str, Any]]:
     """Return the row of an effect, or one for each value of the response."""
     response = posterior.formula.parsed.response
-    classes = levels_of(posterior.formula.response) if drawn.ndim > 1 else None
+    classes = posterior.formula.values if drawn.ndim > 1 else None
     rows = []
     for k, part in enumerate(drawn.T if classes is not None else [drawn]):
         (low, high), up = central(part[:, None], level)[0].tolist(), float(np.mean(part > 0))
@@ -90,7 +90,7 @@ def _given(over: Any, names: list[str]) -> dict[str, Any]:
 
 def _imagined(posterior: Coefficients) -> dict[str, Any]:
     """Return the population where none is given, always the same."""
-    encoding, rng = posterior.formula.encoding, np.random.default_rng(1986)
+    encoding, rng = posterior.formula.design, np.random.default_rng(1986)
     people: dict[str, Any] = {}
     for place, (name, column) in enumerate(zip(encoding.names, encoding.columns, strict=True)):
         levels = levels_of(column)

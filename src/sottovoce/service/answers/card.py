@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.inference.cells.questions import Question
+from sottovoce.mechanisms.conjugate.named_systems import FORMULAS
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.numbers import shown
 from sottovoce.privacy.promises import Promise
@@ -269,7 +270,7 @@ def asked(request: Mapping[str, Any]) -> tuple[str, str]:
         except SottovoceError:
             return "question", "a question that this version cannot read"
         return question.verb, question.describe()
-    if system.get("system") in ("formula", "hazard formula"):  # in the words of `Formula.describe`: it needs an extra
+    if system.get("system") in FORMULAS:  # in the words of `Formula.describe`: it needs an extra
         text = f"{system.get('family', 'hazard')} regression {system.get('formula')}"
         text += f" (event {system['event']})" if system.get("event") else ""
         return "regression", text + (f" where {system['where']}" if system.get("where") else "")

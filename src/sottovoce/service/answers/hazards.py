@@ -1,4 +1,4 @@
-"""What a hazard regression tells beside its ratios: the baseline, and the curves of public rows."""
+"""What regressions with a baseline tell beside their ratios: hazards, or shares above each cut, and curves."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import special
 
 from sottovoce.inference.cells.intervals import central, checked_level
 from sottovoce.privacy.errors import InvalidValue
@@ -22,17 +23,25 @@ __all__ = ["baseline_rows", "surviving_rows"]
 def _hazards_of(posterior: Coefficients) -> HazardFormula:
     formula: Any = posterior.formula
     if formula.family != "hazard":
-        raise InvalidValue(f"a baseline and curves are of a hazard regression, event='...'. Got a {formula.family} one")
+        raise InvalidValue(f"curves are of a hazard regression, event='...'. Got a {formula.family} one")
     return formula  # type: ignore[no-any-return]
 
 
 def baseline_rows(posterior: Coefficients, level: float) -> list[dict[str, Any]]:
-    """Return the hazard of each interval per unit of time, where all columns are at zero or at their first value."""
-    formula = _hazards_of(posterior)
-    ends = np.exp(posterior.interval(checked_level(level))[: formula.baseline])
-    middle = np.exp(posterior.median[: formula.baseline])
-    rows = zip(formula.intervals, middle.tolist(), ends.tolist(), strict=True)
-    return [{"time": name, "hazard": value, "low": low, "high": high} for name, value, (low, high) in rows]
+    """Return the hazard of each interval per unit of time, or of an ordered response the share above each cut, where
+    all columns are at zero or at their first value.
+    """
+    formula: Any = posterior.formula
+    if formula.family == "ordinal":
+        (what, said), names, scaled = ("cut", "share"), formula.cut_names, special.expit
+    elif formula.family == "hazard":
+        (what, said), names, scaled = ("time", "hazard"), formula.intervals, np.exp
+    else:
+        raise InvalidValue(f"a baseline is of a hazard or an ordinal regression. Got a {formula.family} one")
+    places = list(formula.nuisance)
+    ends, middle = scaled(posterior.interval(checked_level(level))[places]), scaled(posterior.median[places])
+    rows = zip(names, middle.tolist(), ends.tolist(), strict=True)
+    return [{what: name, said: value, "low": low, "high": high} for name, value, (low, high) in rows]
 
 
 def surviving_rows(

@@ -24,7 +24,7 @@ def beyond_note(posterior: Coefficients) -> str | None:
     """
     formula = posterior.formula
     scale: Any = getattr(formula.model, "scale", None)
-    names, rows = _levels(formula.encoding)
+    names, rows = _levels(formula.design)
     if formula.family != "linear" or scale is None or not names:
         return None
     A, b = formula.units

@@ -46,7 +46,7 @@ def predict(posterior: Coefficients, frame: Any, level: float, draws: int = _DRA
     if result.ndim == 2:
         return pd.DataFrame(table | note)
     n, levels = len(every), result.shape[2]
-    names = levels_of(posterior.formula.response)
+    names = posterior.formula.values
     assert names is not None
     which = {"row": np.repeat(np.arange(n), levels), posterior.formula.parsed.response: list(names) * n}
     note = {name: np.repeat(said, levels) for name, said in note.items()}
@@ -66,7 +66,7 @@ def parse_rows(formula: Formula, rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 def _columns(formula: Formula) -> dict[str, Column]:
     """Return the columns of which a row is made, an exposure as itself."""
-    named = dict(zip(formula.encoding.names, formula.encoding.columns, strict=True))
+    named = dict(zip(formula.design.names, formula.design.columns, strict=True))
     if formula.exposure is None:
         return named
     named = {name: column for name, column in named.items() if name != formula.log_exposure}
@@ -125,7 +125,7 @@ def rows_of_frame(posterior: Coefficients, frame: Any) -> Floats:
 
 def _rows(posterior: Coefficients, frame: Any) -> tuple[Floats, list[str]]:
     """Return the rows of a frame, and of each what is held at its public bounds."""
-    encoding = posterior.formula.encoding
+    encoding = posterior.formula.design
     named = getattr(frame, "column_names", getattr(frame, "columns", ()))  # as Arrow and as pandas call them
     named = frame if isinstance(frame, Mapping) else named
     refuse_unknown(named, _columns(posterior.formula))
@@ -181,7 +181,7 @@ def _first(encoding: Any, values: list[Floats]) -> str:
 
 def _held(posterior: Coefficients, values: list[Floats]) -> list[str]:
     """Return for each row which columns are held at which bound: nothing, where none is."""
-    encoding = posterior.formula.encoding
+    encoding = posterior.formula.design
     said: list[list[str]] = [[] for _ in values[0]]
     for place, (name, column) in enumerate(zip(encoding.names, encoding.columns, strict=True)):
         if levels_of(column) is not None or name == posterior.formula.log_exposure:
@@ -196,7 +196,7 @@ def effect(posterior: Coefficients, column: str, at: Mapping[str, Any], level: f
     """Return what one column does, see `Regression.effect`."""
     import pandas as pd  # noqa: PLC0415 - an extra
 
-    encoding, columns = posterior.formula.encoding, _columns(posterior.formula)
+    encoding, columns = posterior.formula.design, _columns(posterior.formula)
     if column not in columns:
         raise InvalidValue(f"the formula has no column {column!r}; there are {', '.join(columns)}")
     if unknown := [name for name in at if name not in columns or name == column]:

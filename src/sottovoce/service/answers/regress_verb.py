@@ -20,7 +20,7 @@ from sottovoce.service.answers.regression import Regression
 from sottovoce.service.answers.verbs import regression_room
 from sottovoce.service.ledger import Budget
 
-_FAMILIES = ("logistic", "probit", "linear", "poisson", "multinomial")
+_FAMILIES = ("logistic", "probit", "linear", "poisson", "multinomial", "ordinal")
 _LOOKS = "looks"
 _MOST = 20_000
 

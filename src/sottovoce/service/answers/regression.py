@@ -82,6 +82,7 @@ _PRIOR = "prior: each column moves {} by 0 ± {:.3g} over the records (a standar
 _MOVED = {
     "logistic": "the log-odds",
     "multinomial": "the log-odds",
+    "ordinal": "the log-odds",
     "poisson": "the log-rate",
     "linear": "the response",
     "hazard": "the log hazard",
@@ -101,6 +102,8 @@ _PROPORTIONAL = (
     "told by the last two looks"
 )
 """Said of hazards."""
+_HIGHER = "odds ratios of a higher {}, taken to be the same wherever it is cut (proportional odds)"
+"""Said of ordered responses."""
 _VARIED = "overdispersion: counts of mean μ vary by μ + αμ² (negative binomial), α = {} ({}: {} to {}); 0 is Poisson's"
 """Said of counts."""
 _NAMED = 6
@@ -260,7 +263,7 @@ class Regression(PaperTable):
         if (self.posterior.full or 0.0) > _OFTEN:
             high = float(question.response.high)  # type: ignore[attr-defined]
             result.append(_REACHING.format(high, high))
-        if len(question.encoding.names) > 1 or any(levels_of(item) is None for item in question.encoding.columns):
+        if len(question.design.names) > 1 or any(levels_of(item) is None for item in question.design.columns):
             allowed, usual = question.misses or 0.0, question.model.missed
             if (self.posterior.misses or 0.0) > _BADLY * max(allowed, usual):
                 result.append(_WRONG.format(allowed) if allowed < usual else _UNFITTING)
@@ -290,6 +293,7 @@ class Regression(PaperTable):
             f"positive where {question.modelled} is likelier": question.modelled,
             f"each beside {question.reference}": question.reference,
             _PROPORTIONAL.format(getattr(question, "event", "")): question.family == "hazard",
+            _HIGHER.format(question.parsed.response): question.family == "ordinal",
             _PER.format(question.exposure): question.exposure,
         }
         return [note for note, holds in said.items() if holds]
@@ -297,7 +301,7 @@ class Regression(PaperTable):
     def _prior_note(self) -> list[str]:
         """Return how wide slopes may be before anything is seen, where there are any."""
         question = self.question
-        if not any(question.encoding.entries):
+        if not any(question.design.entries):
             return []
         half = question.model.scale.half if isinstance(question.model, LinearFamily) else 1.0
         return [_PRIOR.format(_MOVED.get(question.family, "the linear predictor"), half * question.slope_sd)]
@@ -364,7 +368,9 @@ class Regression(PaperTable):
         return predictions.predict(self.posterior, frame, self.level if level is None else level, draws)
 
     def baseline(self) -> Any:
-        """Return the hazards of the intervals per unit of time, with all columns at zero or their first value; free."""
+        """Return the hazards of the intervals per unit of time, or of ordered values the shares above each cut, with
+        all columns at zero or their first value; free.
+        """
         import pandas as pd  # noqa: PLC0415 - an extra
 
         return pd.DataFrame(baseline_rows(self.posterior, self.level))
@@ -441,7 +447,7 @@ class Regression(PaperTable):
 
     def _unknown(self, place: int) -> str:
         """Return that a term is not known, and the cheapest cure: closer bounds of its numbers cost nothing."""
-        encoding = self.question.encoding
+        encoding = self.question.design
         factors = encoding.entries[place % encoding.size]
         numbers = dict.fromkeys(encoding.names[column] for column, level in factors if level < 0)
         closer = f"state closer bounds of {' and '.join(numbers)}, which is free, or " if numbers else ""

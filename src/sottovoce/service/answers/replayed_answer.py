@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sottovoce.inference.cells.intervals import checked_level
+from sottovoce.mechanisms.conjugate.named_systems import FORMULAS
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import shown
@@ -73,6 +74,4 @@ def verb_of(request: Mapping[str, Any]) -> str | None:
     asked = mechanism.get("system") if isinstance(mechanism, Mapping) else None
     if not isinstance(asked, Mapping):
         return None
-    return {"question": asked.get("verb"), "formula": "regress", "hazard formula": "regress"}.get(
-        str(asked.get("system"))
-    )
+    return ({"question": asked.get("verb")} | dict.fromkeys(FORMULAS, "regress")).get(str(asked.get("system")))

@@ -416,7 +416,8 @@ class Verbs(ABC):
             Columns, ``C(column)``, ``a:b``, ``a*b``, ``0 +`` and ``(1 | group)``; levels, bounds and scales are the
             facts' own.
         family
-            ``logistic``, ``probit``, ``linear``, ``poisson`` or ``multinomial``; by the response's kind unless given.
+            ``logistic``, ``probit``, ``linear``, ``poisson`` or ``multinomial``, by the response's kind unless given;
+            ``ordinal`` of a category whose values are declared in their order, or a count up to 11: proportional odds.
         where, spend, part
             As for every verb. A record with a missing value is left out, unless the facts say what it counts as.
         prior

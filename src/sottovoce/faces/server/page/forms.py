@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from sottovoce.faces.server.questions import ServerQuestion
-from sottovoce.mechanisms.conjugate.named_systems import SYSTEMS, column_systems
+from sottovoce.mechanisms.conjugate.named_systems import FORMULAS, SYSTEMS, column_systems
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import GAUSSIAN, Order, PrivacyFilter
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, RenyiDP, ZeroConcentratedDP
@@ -111,7 +111,7 @@ def several_systems() -> list[dict[str, str]]:
 
     A formula is asked by its verb.
     """
-    known, result = {"formula", "hazard formula", *column_systems(), *SYSTEMS.not_installed()}, []
+    known, result = {*FORMULAS, *column_systems(), *SYSTEMS.not_installed()}, []
     for word in SYSTEMS.kinds:
         make = None if word in known else getattr(SYSTEMS[word], "from_facts", None)
         if make is not None:

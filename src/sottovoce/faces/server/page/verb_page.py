@@ -185,7 +185,7 @@ def _predicting(answer: Mapping[str, Any], titles: Mapping[str, str], row: Mappi
     """Return the fields of a row to predict for, and what is expected of the one that was asked for."""
     formula = CATALOGUE["regress"].read(answer).question
     response = titles.get(formula.predicted, formula.predicted)
-    result = {"fields": row_fields(formula.encoding, titles, row), "response": response, "rows": []}
+    result = {"fields": row_fields(formula.design, titles, row), "response": response, "rows": []}
     for said in answer["predicted"] or ():
         _, rows, scale = drawn_rows(said["expected"])
         result |= {"row": said["row"], "rows": rows, "axis": scale.axis(), "held": said["expected"][0].get("held")}
