@@ -12,7 +12,7 @@ import pytest
 
 from sottovoce.faces.client.errors import NotFound, TooManyRequests
 from sottovoce.faces.server.page.answered import answer_view
-from sottovoce.faces.server.page.charts import Chart, ChartAxis, bars, dots, number, rail
+from sottovoce.faces.server.page.charts import Chart, ChartAxis, bars, curves, dots, number, rail
 from sottovoce.faces.server.page.forms import (
     likely_system,
     prior_values,
@@ -48,6 +48,33 @@ def status(purse: PrivacyFilter) -> dict[str, object]:
         "remaining": purse.remaining().to_dict(),
         "spent": purse.spent / purse.limit,
     }
+
+
+def test_curves_pass_through_every_known_row_and_end_before_what_is_not_known():
+    """Each group has a chart, on the same axes; its band is between the ends of its rows."""
+    times, ends = (50.0, 100.0, 200.0), {"A": (0.9, 0.6, 0.5), TRAP: (0.8, 0.4, None)}
+    rows = [
+        {"ward": ward, "days": time, "estimate": y, "low": 0.0 if y is None else y - 0.1, "high": (y or 0.9) + 0.1}
+        for ward, values in ends.items()
+        for time, y in zip(times, values, strict=True)
+    ]
+    drawn = dict(curves(rows, ["ward"], "days", "95 %"))
+    assert list(drawn) == ["A", TRAP]
+    for name, picture in drawn.items():
+        assert "<script" not in picture
+        paths = {one.get("class"): one.get("d") for one in ElementTree.fromstring(picture).iter() if one.get("d")}
+        line = np.array([[float(x) for x in point.split()] for point in re.split("[ML]", paths["line one"])[1:]])
+        known = [(0.0, 1.0), *((t, y) for t, y in zip(times, ends[name], strict=True) if y is not None)]
+        left, right, top, base = 68.0, 400.0 - 12.0, 12.0, 240.0 - 40.0
+        wanted = [(left + (right - left) * t / 200, base - (base - top) * y) for t, y in known]
+        np.testing.assert_allclose(line, wanted, atol=0.06)
+        band = np.array(
+            [[float(x) for x in p.split()] for p in re.split("[ML]", paths["area one"].removesuffix(" Z"))[1:]]
+        )
+        assert len(band) == 2 * len(known)
+        np.testing.assert_allclose(band[1 : len(known), 1] - line[1:, 1], 0.1 * (base - top), atol=0.11)  # below
+        np.testing.assert_allclose(line[1:, 1] - band[::-1][1 : len(known), 1], 0.1 * (base - top), atol=0.11)
+        assert ("not known" in picture) == (name == TRAP)
 
 
 def test_words_in_a_chart_are_escaped():

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import shown
+from sottovoce.privacy.numbers import Floats, shown
 from sottovoce.records.facts.columns import Count, Number
+
+_ROUNDED = 1 / 50
+"""Even times are rounded to a power of ten that is at most this part of a cell: a reader sees 305, not 305.167."""
 
 
 def rising_times(name: str, column: Number | Count, cuts: Any, even: int, most: int) -> tuple[float, ...]:
@@ -19,6 +23,8 @@ def rising_times(name: str, column: Number | Count, cuts: Any, even: int, most: 
 
     >>> rising_times("days", Number(0, 360), 3, 12, 64), rising_times("days", Count(9), [0, 2, 5], 12, 64)
     ((120.0, 240.0, 360.0), (2.0, 5.0))
+    >>> rising_times("days", Number(1, 1826), 3, 12, 64)
+    (610.0, 1220.0, 1826.0)
     """
     low, high = column.bounds
     if isinstance(cuts, float) and cuts.is_integer():
@@ -29,7 +35,7 @@ def rising_times(name: str, column: Number | Count, cuts: Any, even: int, most: 
         if not 1 <= cuts <= most:
             raise InvalidValue(f"{name!r} is cut into 1 to {most} cells of time. Got {cuts}")
         times = np.linspace(low, high, cuts + 1)[1:]
-        times = np.unique(np.ceil(times)) if isinstance(column, Count) else times
+        times = np.unique(np.ceil(times)) if isinstance(column, Count) else _legible(times, (high - low) / cuts)
     else:
         try:
             times = np.array(list(cuts) if isinstance(cuts, Iterable) else cuts, dtype=np.float64)
@@ -43,3 +49,9 @@ def rising_times(name: str, column: Number | Count, cuts: Any, even: int, most: 
     if isinstance(column, Count) and not np.array_equal(times, np.rint(times)):
         raise InvalidValue(f"{name!r} holds whole numbers, and so do cuts=. Got {shown(cuts)}")
     return tuple(times.tolist())
+
+
+def _legible(times: Floats, width: float) -> Floats:
+    """Return times rounded to few digits, but the last, which is a bound."""
+    digits = -math.floor(math.log10(width * _ROUNDED))
+    return np.append(np.round(times[:-1], digits), times[-1])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from markupsafe import Markup
 
-from sottovoce.service.answers.display import round_step
+from sottovoce.service.answers.display import round_step, shown
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 68.0, 12.0, 12.0, 40.0
 
@@ -103,6 +105,12 @@ class Chart:
             base = self.at(self.x.low, self.y.low)[1]
             path = f"{_path(places)} L{places[-1][0]:.1f} {base:.1f} L{places[0][0]:.1f} {base:.1f} Z"
             self._parts.append(Markup('<path class="area {}" d="{}"/>').format(kind, path))
+
+    def band(self, points: Sequence[tuple[float, float, float]], kind: str) -> None:
+        """Add the area between a lower and an upper line, of (x, lower, upper)."""
+        there = self._places([(x, low) for x, low, _ in points])
+        back = self._places([(x, high) for x, _, high in reversed(points)])
+        self._parts.append(Markup('<path class="area {}" d="{} Z"/>').format(kind, _path([*there, *back])))
 
     def upright(self, x: float, kind: str, label: str = "", height: float = 1.0) -> None:
         """Add an upright line at x, with a dot on top and a label beside it."""
@@ -214,6 +222,28 @@ def dots(
         out.append(Markup('<circle class="dot one" cx="{}" cy="{}" r="5"/>').format(places[1], y))
         out.append(Markup('<text class="tick" x="{}" y="{}" dy="5">{}</text>').format(_n(width - right + 16), y, words))
     return Markup("").join([*out, Markup("</svg>")])
+
+
+def curves(rows: Sequence[Mapping[str, Any]], names: Sequence[str], time: str, level: str) -> list[tuple[str, Markup]]:
+    """Return a small chart of each group of an answer on survival, all on the same axes, and the group's name.
+
+    `names` are the columns that name a group. Curves begin at 1, and end before the first time that is not known.
+    """
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in names), []).append(row)
+    last, drawn = max(float(row[time]) for row in rows), []
+    for group, times in groups.items():
+        known = list(itertools.takewhile(lambda row: row["estimate"] is not None, times))
+        name = " / ".join(map(shown, group))
+        about = f"{name}: the share without the event by {time}, with its {level} range at each time"
+        chart = Chart(ChartAxis(0.0, last, time), ChartAxis(0.0, 1.0, "without the event"), name or "Survival", about)
+        chart.band([(0.0, 1.0, 1.0), *((float(row[time]), row["low"], row["high"]) for row in known)], "one")
+        chart.line([(0.0, 1.0), *((float(row[time]), row["estimate"]) for row in known)], "one")
+        if len(known) < len(times):
+            chart.note(float(times[len(known)][time]), 24.0, "not known")
+        drawn.append((name, chart.svg()))
+    return drawn
 
 
 def rail(

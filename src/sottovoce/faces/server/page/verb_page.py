@@ -12,7 +12,7 @@ from typing import Any
 
 from sottovoce.faces.client.reach import LIMITED, reach
 from sottovoce.faces.server.budget_meaning import covered, regression_plan
-from sottovoce.faces.server.page.charts import number
+from sottovoce.faces.server.page.charts import curves, number
 from sottovoce.faces.server.page.dataset_page import NOTHING, DatasetPage, key_of, outcome_of
 from sottovoce.faces.server.page.verb_forms import (
     column_words,
@@ -38,6 +38,8 @@ _PARTS = (1.0, 0.9, 0.75, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01)
 """Of what is left, how much is offered to be asked with: the first that is covered."""
 _MOST = 400
 """The most rows that a list to choose from is made of."""
+_CURVES = 12
+"""The most curves that are drawn beside each other."""
 
 
 class VerbPage(DatasetPage):
@@ -160,6 +162,7 @@ class VerbPage(DatasetPage):
             "names": [titles.get(name, name) for name in names],
             "rows": result,
             "axis": None if terms else scale.axis(),
+            "curves": _curves(rows, names, percent(answer["level"])) if answer["verb"] == "survival" else [],
             "ratios": _ratios(rows) if terms else None,
             "level": percent(answer["level"]),
             "certainty": certainty,
@@ -179,6 +182,13 @@ class VerbPage(DatasetPage):
             "contrast": _contrast_view(answer.get("contrast")),
             "predicting": _predicting(answer, titles, row or {}) if terms else None,
         }
+
+
+def _curves(rows: Sequence[Mapping[str, Any]], names: Sequence[str], level: str) -> list[tuple[str, str]]:
+    """Return the curve of each group, unless there are more than a reader compares."""
+    *by, time = names
+    groups = {tuple(row[name] for name in by) for row in rows}
+    return curves(rows, by, time, level) if len(groups) <= _CURVES else []
 
 
 def _predicting(answer: Mapping[str, Any], titles: Mapping[str, str], row: Mapping[str, str]) -> dict[str, Any]:
