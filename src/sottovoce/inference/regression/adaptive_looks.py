@@ -275,7 +275,7 @@ class AdaptiveLooks(Mechanism):
         misses = posterior.misfit if system.misses else path[-1][0].misses
         shown = misses, posterior.full, tuple(path.looks)
         result = Coefficients.from_belief(system, belief, plain, _cut_at(system, last), *shown)
-        return replace(result, dispersion=posterior.dispersion)
+        return replace(result, dispersion=posterior.dispersion, rows=posterior.rows)
 
     # The attack.
 

@@ -12,6 +12,7 @@ from scipy import special
 
 from sottovoce.inference.regression.formula import Formula
 from sottovoce.inference.regression.formula_kinds import read_formula
+from sottovoce.inference.regression.learned_rows import LearnedRows
 from sottovoce.inference.regression.look_posterior import LookPosterior
 from sottovoce.inference.regression.released_look import ReleasedLook, read_looks
 from sottovoce.privacy.errors import InvalidValue
@@ -48,6 +49,8 @@ class Coefficients:
         Of counts a mean, a deviation and a shape that tell of α (`overdispersion`); None where it is not told.
     looks
         The noisy looks it was concluded from, for any inference to come; none where an earlier version released it.
+    rows
+        What the looks tell of the records; None where the last look alone was read, or an earlier version released it.
 
     Examples
     --------
@@ -68,6 +71,7 @@ class Coefficients:
     full: float | None = None
     looks: tuple[ReleasedLook, ...] = ()
     dispersion: tuple[float, float, float] | None = None
+    rows: LearnedRows | None = None
 
     @classmethod
     def from_belief(
@@ -190,6 +194,7 @@ class Coefficients:
         shown = {"cut": self.cut, "misses": self.misses, "full": self.full}
         arrays |= {name: value for name, value in shown.items() if value is not None}
         arrays |= {"dispersion": list(self.dispersion)} if self.dispersion is not None else {}
+        arrays |= {"rows": self.rows.to_dict()} if self.rows is not None else {}
         arrays |= {"looks": [look.to_dict() for look in self.looks]} if self.looks else {}
         return {"posterior": "coefficients", "formula": self.formula.to_dict(), "terms": self.terms} | arrays
 
@@ -203,6 +208,8 @@ class Coefficients:
             if (varied := state.get("dispersion")) is not None:
                 mean, sd, shape = map(float, varied)
                 arrays["dispersion"] = mean, sd, shape
+            if (rows := state.get("rows")) is not None:
+                arrays["rows"] = LearnedRows.from_dict(rows)
             formula = read_formula(state["formula"])
             return Coefficients(formula, **arrays, looks=read_looks(state.get("looks", ()), formula))
 

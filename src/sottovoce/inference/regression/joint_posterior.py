@@ -19,6 +19,7 @@ from scipy import linalg, stats
 from sottovoce.inference.regression.formula import Formula
 from sottovoce.inference.regression.joint_likelihood import LONG, JointLikelihood, Quadratic
 from sottovoce.inference.regression.joint_priors import JointPriors
+from sottovoce.inference.regression.learned_rows import LearnedRows
 from sottovoce.inference.regression.noisy_score_information import NoisyScoreInformation
 from sottovoce.inference.regression.ordinal_likelihood import OrdinalLikelihood
 from sottovoce.inference.regression.released_look import ReleasedLook
@@ -110,6 +111,8 @@ class JointPosterior:
         The mode of all latents.
     dispersion
         Of counts the mean and deviation of a normal u, and a shape s: log(1 + α) = −log Φ(−u)/s, α their dispersion.
+    rows
+        What is told of the records.
     """
 
     weights: Floats
@@ -123,6 +126,7 @@ class JointPosterior:
     explained: bool
     latent: Floats
     dispersion: tuple[float, float, float] | None = None
+    rows: LearnedRows | None = None
 
     @property
     def mean(self) -> Floats:
@@ -234,7 +238,8 @@ class _Nested:
         hidden_entries = self._hidden_entries(u, near, axes)
         mixture = weights, means, covariances, self._plain(u)
         varied = self._dispersion(u, near, axes)
-        return JointPosterior(*mixture, hidden_entries, unlearned, misfit, full, explained, u, varied)
+        rows = LearnedRows.of(model, u, {axis.place: axis.median for axis in axes if axis.place is not None})
+        return JointPosterior(*mixture, hidden_entries, unlearned, misfit, full, explained, u, varied, rows)
 
     def _dispersion(self, u: Floats, near: Quadratic, axes: Sequence[_Axis]) -> tuple[float, float, float] | None:
         """Return what is known of how much counts vary, by the grid of it where there is one."""
@@ -568,6 +573,11 @@ class _Axis:
         logs = np.where(np.isfinite(logs), logs, -np.inf)
         weights = np.exp(logs - logs.max())
         return cls(place, values, weights / weights.sum(), places)
+
+    @property
+    def median(self) -> float:
+        """The value below which half of the weight lies."""
+        return float(self.values[self.at(np.array([0.5]))[0]])
 
     def at(self, even: Floats) -> NDArray[np.intp]:
         """Return the places of a quantile each."""

@@ -37,7 +37,7 @@ from sottovoce.records.readings import Look
 from sottovoce.records.readings.families import PoissonFamily
 from sottovoce.records.readings.in_memory_records import as_columns
 
-__all__ = ["PrecisionForecast", "foresee", "foresee_all", "rarely"]
+__all__ = ["PrecisionForecast", "expected_widths", "foresee", "foresee_all", "rarely"]
 
 Walk = Generator[AskedTerm, LookPosterior, Floats]
 """Looks that are taken one after the other, to half the width of every interval."""
@@ -224,6 +224,19 @@ def foresee_all(
     return [_told(mechanism.system, *each) for each in shown]
 
 
+def expected_widths(
+    mechanism: AdaptiveLooks, imagined: AssumedDistribution, n: int | None = None, level: float = 0.95
+) -> Floats:
+    """Return half the width of every interval that looks leave at what they are expected to release: one walk."""
+    count = mechanism.n if n is None else n
+    if count is None:
+        raise InvalidValue("how many records there are is a secret; say n=..., how many to imagine")
+    records = _Records.of(mechanism.system, whole("n", count, 1), imagined, None)
+    with one_thread():
+        (result,) = together([records.walked(mechanism, records.explained[0], np.zeros, level)])
+    return result
+
+
 def _apart(one: Floats, other: Floats) -> float:
     """Return by how much widths of all terms differ altogether."""
     ratios = np.log(np.maximum(one, 1e-300) / np.maximum(other, 1e-300))
@@ -344,10 +357,10 @@ class _Records:
         quiet = [(answer, self._quiet(mechanism, answer, y)) for answer, y in answers]
         seen = [self._seen(mechanism, *item, level) for item in quiet]
         if JointRegression.knows(self.formula, mechanism.n):  # what is expected is all that its mode needs
-            return seen, [self._walked(mechanism, self.explained[0], np.zeros, level)]
+            return seen, [self.walked(mechanism, self.explained[0], np.zeros, level)]
         heard = _heard(mechanism, quiet[0][1])
         if self._even and loudest(heard) < _CLEAR:
-            return seen, [self._walked(mechanism, self.explained[0], np.zeros, level)]
+            return seen, [self.walked(mechanism, self.explained[0], np.zeros, level)]
         counts = isinstance(mechanism.reading.model, PoissonFamily)  # where they are cut noise is less
         pairs = 2 if not counts and out_of_sight(heard).mean() > 0.5 else 1
         return seen, [walk for seed in range(pairs) for walk in self.pair(mechanism, seed, level)]
@@ -357,8 +370,8 @@ class _Records:
         drawn, mirrored = (seeded_rng(seed).standard_normal for _ in range(2))
         first, second = self.explained
         return [
-            self._walked(mechanism, first, drawn, level),
-            self._walked(mechanism, second, lambda size: -mirrored(size), level),
+            self.walked(mechanism, first, drawn, level),
+            self.walked(mechanism, second, lambda size: -mirrored(size), level),
         ]
 
     def _quiet(self, mechanism: AdaptiveLooks, answer: Floats, y: Floats) -> NoisyScoreInformation:
@@ -378,7 +391,7 @@ class _Records:
         belief = yield replace(asked, several=False, at=answer, whole=True, extra=None)
         return self._halves(belief, level)
 
-    def _walked(self, mechanism: AdaptiveLooks, y: Floats, noise: Callable[[int], Floats], level: float) -> Walk:
+    def walked(self, mechanism: AdaptiveLooks, y: Floats, noise: Callable[[int], Floats], level: float) -> Walk:
         """Take the looks at these responses, and return half the width of every interval."""
 
         def shown(look: Look, scales: Mapping[str, float]) -> Floats:

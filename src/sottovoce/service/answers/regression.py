@@ -36,10 +36,12 @@ from sottovoce.service.answers.period_words import charged_note
 from sottovoce.service.answers.protection import nobody_note, protection_note
 from sottovoce.service.answers.ratios import FAR, Contrast, is_intercept, ratio_is_told, ratio_numbers, ratios_of
 from sottovoce.service.answers.repeated_question import repeat_note
+from sottovoce.service.answers.wide_answers import MOSTLY, about
 
 if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.inference.regression.coefficients import Coefficients
     from sottovoce.inference.regression.formula import Formula
+    from sottovoce.inference.regression.narrowing import Narrowing
 
 __all__ = ["Contrast", "Regression"]
 
@@ -180,8 +182,50 @@ class Regression(PaperTable):
             if name is not None:
                 ends = ratios_of([median, low, high]).tolist()
                 row |= dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
-            rows.append(row | {"note": self._unknown(place) if shown is None and self._drowned(place) else None})
+            hidden = shown is None and self._drowned(place)
+            rows.append(row | {"note": self._unknown(place) if hidden else None})
         return rows
+
+    @functools.cached_property
+    def narrowings(self) -> dict[str, tuple[Narrowing, ...]]:
+        """What would narrow the intervals of terms that noise hides, and of the one of the others that it widens most,
+        by term, the cheapest way first: each with half the width that a plan foresees, for records as far as they are
+        known from what was released. Free; none where the last look alone was read, or there are many terms.
+        """
+        from sottovoce.inference.regression.narrowing import narrowings  # noqa: PLC0415 - the room needs an extra
+
+        places = [place for place in self._slopes if self._drowned(place)][:_NAMED]
+        if (widest := self._widest) is not None:
+            places.append(widest)
+        ways = narrowings(self.posterior, self.release.mechanism, places, self.share, self.level)
+        return {self.posterior.terms[place]: each for place, each in ways.items()}
+
+    @property
+    def _slopes(self) -> list[int]:
+        """The places of all terms but intercepts."""
+        terms = self.posterior.terms
+        return [k for k in range(len(terms)) if k not in self.question.nuisance and not is_intercept(terms[k])]
+
+    @property
+    def _widest(self) -> int | None:
+        """The place of the term that noise widens most, where it makes up most of its interval."""
+        sd = self.posterior.sd
+        parts = {place: 1 - self.posterior.plain_sd[place] / sd[place] for place in self._slopes if sd[place] > 0}
+        noisy = {place: part for place, part in parts.items() if part >= MOSTLY}  # NaN where it hides the column
+        return max(noisy, key=lambda place: noisy[place], default=None)
+
+    def _narrower_notes(self) -> list[str]:
+        """Return what would narrow the intervals of terms, in words, a line each."""
+        result, terms = [], self.posterior.terms
+        for term, ways in self.narrowings.items():
+            place = terms.index(term)
+            if ways and self._drowned(place):
+                result.append(f"{term}: {self._unknown(place)}")
+            elif ways:
+                low, high = self.posterior.interval(self.level)[place]
+                noise = f"most of the ± {about((high - low) / 2)} is privacy's noise"
+                result.append(f"{term}: {noise}; {_ways(ways)}")
+        return result
 
     @property
     def table(self) -> Any:
@@ -274,6 +318,7 @@ class Regression(PaperTable):
         if hidden := [row["term"] for row in self.rows if row["privacy_share"] is None]:
             more = f" and {len(hidden) - _NAMED} more" if len(hidden) > _NAMED else ""
             result.append(_HIDDEN.format(", ".join(hidden[:_NAMED]) + more, question.parsed.response))
+        result += self._narrower_notes()
         result += self._prior_note()
         if (beyond := beyond_note(self.posterior)) is not None:
             result.append(beyond)
@@ -446,7 +491,9 @@ class Regression(PaperTable):
         return drawing
 
     def _unknown(self, place: int) -> str:
-        """Return that a term is not known, and the cheapest cure: closer bounds of its numbers cost nothing."""
+        """Return that a term is not known, and what would narrow it, each with the width that is foreseen."""
+        if ways := self.narrowings.get(self.posterior.terms[place]):
+            return f"{_UNKNOWN}; {_ways(ways)}"
         encoding = self.question.design
         factors = encoding.entries[place % encoding.size]
         numbers = dict.fromkeys(encoding.names[column] for column, level in factors if level < 0)
@@ -471,6 +518,8 @@ class Regression(PaperTable):
     def to_dict(self) -> dict[str, Any]:
         """Return the regression as plain values, its table among them; `from_dict` reads it back."""
         state = {"question": self.question.describe(), "table": self.rows, "release": self.release.to_dict()}
+        if ways := {term: [way.to_dict() for way in each] for term, each in self.narrowings.items() if each}:
+            state["narrower"] = ways
         return state | {"entry": self.entry, "share": self.share, "level": self.level}
 
     def to_json(self, indent: int | None = None) -> str:
@@ -489,6 +538,11 @@ class Regression(PaperTable):
     def from_json(text: str) -> Regression:
         """Read a regression from `to_json`'s form."""
         return Regression.from_dict(json_object(text, "a regression"))
+
+
+def _ways(ways: Sequence[Narrowing]) -> str:
+    """Return what would narrow an interval, in words: each way with the width that is foreseen."""
+    return "foreseen " + ", or ".join(f"± {about(way.width)} {way.way}" for way in ways)
 
 
 def _in_one(numbers: list[str] | None) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _POOLED_VERBS = ("proportion", "mean", "rate", "counts")
 _OF_SIZES = ("proportion", "mean", "rate", "sd", "quantiles")
 """Verbs whose noise is divided by how many records a group has: of twice as many it does half as much."""
-_MOSTLY = 2 / 3
+MOSTLY = 2 / 3
 """Advice is given where noise has at least this part of a width, which it then makes three times as wide."""
 _FEWEST, _MOST = 3, 24
 """Groups that are pooled to say what it would do. How unlike they are is learned from their spread, which of fewer than
@@ -43,31 +43,31 @@ def narrower_note(release: Release, rows: Sequence[Mapping[str, Any]], share: fl
     noise as one over it. What pooling does is computed: the posterior of the same release.
     """
     posterior, asked = release.value, release.value.question
-    if sorted(map(_noise_of, rows))[len(rows) // 2] < _MOSTLY:
+    if sorted(map(_noise_of, rows))[len(rows) // 2] < MOSTLY:
         return None
     place = sorted(range(len(rows)), key=lambda at: float(rows[at]["high"]) - float(rows[at]["low"]))[len(rows) // 2]
     row = rows[place]
     width, part = (row["high"] - row["low"]) / 2, row["privacy_share"]
     hidden = row["estimate"] is None
-    if not math.isfinite(width) or not (hidden or (part is not None and part >= _MOSTLY)):
+    if not math.isfinite(width) or not (hidden or (part is not None and part >= MOSTLY)):
         return None
     ways = []
     if (pooled := _pooled(release, place, level)) is not None and pooled < width:
         ways.append(
-            f"groups pooled (pool=True; of this release free, answer.pooled()), ± {_about(pooled)} if they are alike"
+            f"groups pooled (pool=True; of this release free, answer.pooled()), ± {about(pooled)} if they are alike"
         )
     if not hidden:
         plain = (1 - part) * width
         noise = math.sqrt(max(width**2 - plain**2, 0.0))
         if asked.by and len(asked.kept) > 1 and asked.verb in _OF_SIZES:
-            ways.append(f"groups of twice as many records, ± {_about(math.hypot(plain / math.sqrt(2), noise / 2))}")
+            ways.append(f"groups of twice as many records, ± {about(math.hypot(plain / math.sqrt(2), noise / 2))}")
         if share is not None and share <= 1 / 2:
             louder = math.sqrt(2) if getattr(posterior, "noise", "gaussian") == "gaussian" else 2.0
-            ways.append(f"twice the share of the budget, ± {_about(math.hypot(plain, noise / louder))}")
+            ways.append(f"twice the share of the budget, ± {about(math.hypot(plain, noise / louder))}")
     if not ways:
         return None
     which = "" if len(rows) == 1 else " of the middle row"
-    return f"most of the ± {_about(width)}{which} is privacy's noise; with {', or with '.join(ways)}"
+    return f"most of the ± {about(width)}{which} is privacy's noise; with {', or with '.join(ways)}"
 
 
 def _noise_of(row: Mapping[str, Any]) -> float:
@@ -75,10 +75,10 @@ def _noise_of(row: Mapping[str, Any]) -> float:
     return 1.0 if row["estimate"] is None or row["privacy_share"] is None else float(row["privacy_share"])
 
 
-def _about(width: float) -> str:
+def about(width: float) -> str:
     """Return a width with two digits that count.
 
-    >>> _about(391.3), _about(0.03125)
+    >>> about(391.3), about(0.03125)
     ('390', '0.031')
     """
     return f"{float(f'{width:.2g}'):,.10g}"
