@@ -55,10 +55,10 @@ class Counts:
 class Measure(Protocol):
     """Something that grows with P(E) and falls with Q(E), and never exceeds what the mechanism leaks."""
 
-    def value(self, p: Any, q: Any) -> Any:
+    def value(self, p: object, q: object) -> Any:
         """Return the measure; -inf where it says nothing."""
 
-    def slopes(self, p: Any, q: Any) -> tuple[Any, Any]:
+    def slopes(self, p: object, q: object) -> tuple[Any, Any]:
         """Return how fast it grows with p and falls with q, both >= 0."""
 
 
@@ -101,11 +101,11 @@ class Excess:
 
     epsilon: Any
 
-    def value(self, p: Any, q: Any) -> Any:
+    def value(self, p: object, q: object) -> Any:
         """Return p - e^ε q."""
         return p - np.exp(self.epsilon) * q
 
-    def slopes(self, p: Any, q: Any) -> tuple[Any, Any]:
+    def slopes(self, p: object, q: object) -> tuple[Any, Any]:
         """Return 1 and e^ε."""
         return np.ones_like(p), np.exp(self.epsilon) * np.ones_like(q)
 
@@ -117,7 +117,7 @@ def noise(measure: Measure, p: Any, q: Any, draws: float) -> tuple[Any, Any]:
         return p_slope * np.sqrt(p * (1 - p) / draws), q_slope * np.sqrt(q * (1 - q) / draws)
 
 
-def clopper_pearson(hits: Any, draws: Any, error: Any) -> tuple[Floats, Floats]:
+def clopper_pearson(hits: object, draws: object, error: object) -> tuple[Floats, Floats]:
     """Return the lower and the upper bound on a probability, each wrong with probability at most `error`.
 
     Examples

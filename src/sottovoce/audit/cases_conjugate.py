@@ -52,7 +52,7 @@ MECHANISMS: dict[str, tuple[Callable[[Any, Any], Mechanism], bool]] = {
 """How a mechanism is built from a system and a truncation, and whether its claim is the supremum itself."""
 
 
-def _subject(name: str, build: Callable[[Any, Any], Mechanism], system: Any, cut: Any) -> Subject:
+def _subject(name: str, build: Callable[[Any, Any], Mechanism], system: object, cut: object) -> Subject:
     return subject_of(build(system, cut), name=name)
 
 
@@ -131,7 +131,7 @@ def small_cases(n: int) -> list[Small]:
     ]
 
 
-def stated(mechanism: Mechanism, records: Any) -> Any:
+def stated(mechanism: Mechanism, records: object) -> Any:
     """Return the distribution that a mechanism says it samples, from its public numbers and the records."""
     statistics, numbers = mechanism.see(records), mechanism.to_dict()
     if "temperature" in numbers:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -31,9 +30,9 @@ them comes a first look at part of the pilot.
 
 
 def audit(
-    mechanism: Any,
-    pair: tuple[Any, Any] | None = None,
-    claim: Any = None,
+    mechanism: object,
+    pair: tuple[object, object] | None = None,
+    claim: object = None,
     *,
     draws: int = 100_000,
     delta: float = 1e-3,
@@ -128,7 +127,7 @@ def audit(
     )
 
 
-def _check(draws: Any, delta: float, confidence: float, seed: Any, test: str, jobs: Any) -> None:
+def _check(draws: object, delta: float, confidence: float, seed: object, test: str, jobs: object) -> None:
     whole("draws", draws, FEWEST)
     as_floats("delta", delta, 0.0, below=1.0)
     if not 0.5 <= confidence < 1:

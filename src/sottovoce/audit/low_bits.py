@@ -7,8 +7,6 @@ output may be possible with one data set and impossible with its neighbour.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from sottovoce.privacy.numbers import Floats, Mask
@@ -30,7 +28,7 @@ def naive_laplace(value: float, scale: float, size: int, rng: np.random.Generato
     return np.asarray(value + sign * (scale * np.log(uniform)))
 
 
-def possible(outputs: Any, value: float, scale: float) -> Mask:
+def possible(outputs: object, value: float, scale: float) -> Mask:
     """Say of each output whether any uniform at all turns `value` into it under `naive_laplace`.
 
     Where it says no, the value was another: a proof, not a likelihood.
@@ -53,7 +51,7 @@ def possible(outputs: Any, value: float, scale: float) -> Mask:
     return result
 
 
-def lowest_bit(outputs: Any) -> Floats:
+def lowest_bit(outputs: object) -> Floats:
     """Return the place of the last bit that is set: 0 for odd whole numbers, -1 for odd halves; 0 for zero.
 
     >>> lowest_bit([3.0, 0.5, 0.75, 6.0, 0.0]).tolist()

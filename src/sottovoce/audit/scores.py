@@ -37,7 +37,7 @@ class Score:
     name: str
     of: Callable[[Any], Floats]
 
-    def __call__(self, outputs: Any) -> Floats:
+    def __call__(self, outputs: object) -> Floats:
         """Return the score of each output, kept finite."""
         return np.nan_to_num(np.asarray(self.of(outputs), dtype=np.float64), nan=0.0, posinf=1e300, neginf=-1e300)
 
@@ -45,7 +45,7 @@ class Score:
 def exact_score(log_ratio: Callable[[Any], Any]) -> Score:
     """Return the score of a known likelihood ratio."""
 
-    def of(outputs: Any) -> Floats:
+    def of(outputs: object) -> Floats:
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(log_ratio(outputs))
 
@@ -78,7 +78,7 @@ def rival_score(exact: tuple[Floats, Floats], first: Floats, second: Floats) -> 
     return best if strength > 0.2 + 1.2 * power(exact[0][half:], exact[1][half:]) else None
 
 
-def not_finite(outputs: Any) -> Floats:
+def not_finite(outputs: object) -> Floats:
     """Return 1 for each output that holds a NaN or an infinity, 0 for the others."""
     return np.asarray((~np.isfinite(_rows(outputs))).any(axis=1), dtype=np.float64)
 
@@ -125,20 +125,20 @@ def low_bits(x: Floats, y: Floats) -> list[Score]:
     return scores
 
 
-def _last_bit(outputs: Any, k: int) -> Floats:
+def _last_bit(outputs: object, k: int) -> Floats:
     return lowest_bit(_coordinate(outputs, k))
 
 
-def _cell_and_bit(outputs: Any, k: int, middle: float, spread: float) -> Floats:
+def _cell_and_bit(outputs: object, k: int, middle: float, spread: float) -> Floats:
     cell = np.rint(np.clip((_coordinate(outputs, k) - middle) / spread, -16, 16))
     return np.asarray(4096 * cell + np.clip(_last_bit(outputs, k), -1100, 1100))
 
 
-def _coordinate(outputs: Any, k: int) -> Floats:
+def _coordinate(outputs: object, k: int) -> Floats:
     return np.asarray(_rows(outputs)[:, k])
 
 
-def _distance(outputs: Any, k: int, middle: float) -> Floats:
+def _distance(outputs: object, k: int, middle: float) -> Floats:
     return np.abs(_coordinate(outputs, k) - middle)
 
 
@@ -146,7 +146,7 @@ def _frequencies(x: Floats, y: Floats, values: Floats, seen_of: Callable[[Any], 
     seen = [np.bincount(np.searchsorted(values, c), minlength=values.size) + 0.5 for c in (x, y)]
     ratio = np.log(seen[0]) - np.log(seen[1])
 
-    def of(outputs: Any) -> Floats:
+    def of(outputs: object) -> Floats:
         column = seen_of(outputs)
         place = np.minimum(np.searchsorted(values, column), values.size - 1)
         return np.where(values[place] == column, ratio[place], 0.0)
@@ -176,7 +176,7 @@ def _learned(x: Floats, y: Floats, seed: int, *, required: bool) -> list[Score]:
     centre, spread = rows.mean(axis=0), rows.std(axis=0)
     spread = np.where(spread > 0, spread, 1.0)
 
-    def wide(outputs: Any) -> Floats:
+    def wide(outputs: object) -> Floats:
         z = (_rows(outputs) - centre) / spread
         return np.concatenate([z, z * z, np.abs(z)], axis=1)
 

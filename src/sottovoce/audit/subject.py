@@ -102,14 +102,14 @@ class CallableDraws:
             raise InvalidData("the mechanism's values must be numbers or arrays of one shape") from None
 
 
-def _numbers(value: Any) -> Any:
+def _numbers(value: object) -> Any:
     if isinstance(value, Release):
         value = value.value
     return value.noisy if isinstance(value, NoisyPosterior) else value
 
 
 def subject_of(
-    mechanism: Any, pair: tuple[Any, Any] | None = None, claim: Any = None, *, name: str | None = None
+    mechanism: object, pair: tuple[object, object] | None = None, claim: object = None, *, name: str | None = None
 ) -> Subject:
     """Return the subject of a mechanism of ours, or of a function ``(data, rng) -> value``.
 
@@ -179,7 +179,7 @@ def check_pair(mechanism: Mechanism | None, pair: Any) -> tuple[Any, Any]:
     return first, second
 
 
-def _changed(first: Any, second: Any) -> int | None:
+def _changed(first: object, second: object) -> int | None:
     """Return in how many places two columns of records differ; None where that cannot be told."""
     try:
         a, b = np.asarray(first), np.asarray(second)
@@ -190,7 +190,7 @@ def _changed(first: Any, second: Any) -> int | None:
         return None
 
 
-def claim_of(claim: Any) -> Profile:
+def claim_of(claim: object) -> Profile:
     """Return a claim as a profile: a profile itself, or all that follows from a promise."""
     if isinstance(claim, Profile):
         return claim

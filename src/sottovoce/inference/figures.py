@@ -141,7 +141,7 @@ def _powers_in_text(axis: Any) -> None:
             axis.set_minor_locator(NullLocator())
 
 
-def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> Path:
     """Write a table beside its figure and return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:

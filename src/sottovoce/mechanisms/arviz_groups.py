@@ -9,11 +9,11 @@ __all__ = ["arviz_groups"]
 
 
 def arviz_groups(
-    groups: Mapping[str, Mapping[str, Any]],
+    groups: Mapping[str, Mapping[str, object]],
     *,
-    coords: Mapping[str, Sequence[Any]] | None = None,
+    coords: Mapping[str, Sequence[object]] | None = None,
     dims: Mapping[str, list[str]] | None = None,
-    attrs: Mapping[str, Any] | None = None,
+    attrs: Mapping[str, object] | None = None,
 ) -> Any:
     """Return groups of draws, such as ``{"posterior": {"mean": array of chain, draw, ...}}``, each with `attrs`."""
     import arviz  # noqa: PLC0415 - an extra

@@ -159,7 +159,7 @@ class ChoiceChain(Mechanism):
 
         return cls(system, n, (largest_keeping(profile, target, high=100.0, name="window"),) * count, *remainder)
 
-    def see(self, records: Any) -> Any:
+    def see(self, records: object) -> Any:
         """Return the scores of the records, within their bounds."""
         return self.reading.check(super().see(records))
 
@@ -222,7 +222,7 @@ class ChoiceChain(Mechanism):
         rises, scores = np.diff([0.0, *self.windows]) / 2, self.reading
         low, width = scores.low, scores.high - scores.low  # type: ignore[attr-defined]
 
-        def weight(record: Any) -> float:
+        def weight(record: object) -> float:
             shares = (scores.answered(record) - low) / width  # type: ignore[attr-defined]
             return float(rises @ shares[places])
 

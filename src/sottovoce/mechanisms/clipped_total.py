@@ -64,7 +64,7 @@ class ClippedTotal:
         """The noise's own scale in the statistic's unit."""
         return self.noise.scale * self.grid
 
-    def within_reach(self, noisy: Any) -> Floats:
+    def within_reach(self, noisy: object) -> Floats:
         """Return noisy totals, moved to where n records and the noise can bring them.
 
         Laplace noise tells all totals below the least one alike, exactly; Gaussian noise hardly ever (1e-9) goes
@@ -156,7 +156,7 @@ class ClippedTotal:
             total[np.abs(gap) > half] = 0.0
         return np.maximum(total / period, 0.0)
 
-    def _power(self, one: Any, centre: Floats, t: Floats) -> Any:
+    def _power(self, one: object, centre: Floats, t: Floats) -> Any:
         """Return the n-th power of a characteristic function, about the centre of the total."""
         base = one * np.exp(-1j / self.n * centre[:, None] * t)
         # What is negligible is dropped before it is squared: numbers next to zero are slow.

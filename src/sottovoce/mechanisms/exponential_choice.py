@@ -134,7 +134,7 @@ class Outcomes:
                 raise InvalidValue(f"base must be {len(outcomes)} weights > 0. Got {self.base!r}")
             object.__setattr__(self, "base", tuple(base.tolist()))
 
-    def statistics(self, records: Any) -> Statistics:
+    def statistics(self, records: object) -> Statistics:
         """Return n and the scores."""
         return self.reading.read(records)
 
@@ -144,7 +144,7 @@ class Outcomes:
         return {"system": self.word, "outcomes": list(self.outcomes), "reading": self.reading.to_dict(), "base": base}
 
     @staticmethod
-    def from_dict(state: Mapping[str, Any]) -> Outcomes:
+    def from_dict(state: Mapping[str, object]) -> Outcomes:
         """Read a system from `to_dict`'s form."""
         known = mapping("outcomes", state)
         with restoring("outcomes"):

@@ -50,16 +50,16 @@ class FunctionOf:
         if not isinstance(self.reading, FunctionReading):
             raise InvalidValue(f"a function of records is a FunctionValue or a FunctionSum. Got {self.reading!r}")
 
-    def statistics(self, records: Any) -> Statistics:
+    def statistics(self, records: object) -> Statistics:
         """Return n and what the function says."""
         return self.reading.read(records)
 
-    def through_blocks(self, n: int, total: Floats, noises: Sequence[IntegerNoise], rng: Any) -> NoisyValue:
+    def through_blocks(self, n: int, total: Floats, noises: Sequence[IntegerNoise], rng: object) -> NoisyValue:
         """Return the noisy value with the law of its noise."""
         del rng
         return NoisyValue(total, noises[0], self.reading.movement(n).grid)
 
-    def forecast_blocks(self, n: int, mean: Any, noises: Sequence[IntegerNoise], level: float) -> Forecast:
+    def forecast_blocks(self, n: int, mean: object, noises: Sequence[IntegerNoise], level: float) -> Forecast:
         """Return how wide an interval for the value will be; without noise it has no width."""
         value = NoisyValue(self.reading.imagined(n, mean).total, noises[0], self.reading.movement(n).grid)
         low, high = value.interval(level)
@@ -70,7 +70,7 @@ class FunctionOf:
         return {"system": self.word, "reading": self.reading.to_dict()}
 
     @staticmethod
-    def from_dict(state: Mapping[str, Any]) -> FunctionOf:
+    def from_dict(state: Mapping[str, object]) -> FunctionOf:
         """Read a system from `to_dict`'s form; of the function only its name is known then."""
         return FunctionOf(Reading.from_dict(mapping("function of records", state).get("reading") or {}))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,7 @@ def grid_step(noise: float) -> float:
     return float(2.0 ** math.floor(math.log2(noise * _FINE)))
 
 
-def to_grid(values: Any, noise: float) -> Floats:
+def to_grid(values: object, noise: float) -> Floats:
     """Round numbers that carry noise of a public standard deviation to a public grid, fine beside that noise.
 
     A double holds 53 bits, and the last ones of `value + noise` depend on how large each of the two was: they can

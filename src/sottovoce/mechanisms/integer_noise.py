@@ -43,7 +43,7 @@ class IntegerNoise:
             raise InvalidValue(f"noise must be 'laplace' or 'gaussian'. Got {self.kind!r}")
         object.__setattr__(self, "scale", real("scale", self.scale, above=0.0))
 
-    def log_weight(self, k: Any) -> Floats:
+    def log_weight(self, k: object) -> Floats:
         """Return log Pr[k] up to a constant; k may lie between the integers."""
         x = np.asarray(k, dtype=np.float64) / self.scale
         return -np.abs(x) if self.kind == "laplace" else -x * x / 2

@@ -14,7 +14,7 @@ _CHANCE = 0.05
 """By less than this part of an interval its ends are uncertain by the chance of the draws."""
 
 
-def checked_level(level: Any) -> float:
+def checked_level(level: object) -> float:
     """Return the level of an interval, from a number or a text in percent, or raise `InvalidValue`.
 
     >>> checked_level("80%")
@@ -88,7 +88,7 @@ def to_the_ends(draws: Floats, level: float, low: Any, high: Any, flat: float = 
     return np.stack([np.minimum(first, ends[:, 0]), np.maximum(last, ends[:, 1])], axis=-1)
 
 
-def reaching(ends: Floats, others: Floats, least: Any = 0.0) -> Floats:
+def reaching(ends: Floats, others: Floats, least: object = 0.0) -> Floats:
     """Return intervals that reach at least as far as others do, (low, high) last.
 
     By chance of the draws either end may lie a little beyond the other one's: that, and `least` more, is no reason to

@@ -20,7 +20,7 @@ CONJUGATE = ("direct", "diffused", "concentrated", "tempered", "laplace", "gauss
 """The names of the mechanisms that serve a conjugate system."""
 
 
-def names_for(system: Any) -> dict[str, tuple[Any, Mapping[str, Any]]]:
+def names_for(system: object) -> dict[str, tuple[Any, Mapping[str, Any]]]:
     """Return the mechanisms that serve a system: by short name the kind, and what its `calibrate` takes beside.
 
     >>> from sottovoce.mechanisms.conjugate import BetaBernoulli
@@ -48,7 +48,7 @@ def _installed(words: list[str]) -> list[type[Mechanism]]:
     return kinds
 
 
-def usual_name(system: Any) -> str:
+def usual_name(system: object) -> str:
     """Return the mechanism to take where nobody names one: the system's own default, else the first that serves."""
     return getattr(system, "default_mechanism", None) or next(iter(names_for(system)))
 
@@ -65,12 +65,12 @@ def _forecasts(kind: type[Mechanism]) -> bool:
     return kind.forecasts and kind.forecast is not Mechanism.forecast
 
 
-def forecast_of(mechanism: Mechanism, mean: Any) -> Forecast | None:
+def forecast_of(mechanism: Mechanism, mean: object) -> Forecast | None:
     """Return what to expect of a mechanism if the records had this mean; None where it has no forecast."""
     return mechanism.forecast(mean) if mean is not None and _forecasts(type(mechanism)) else None
 
 
-def width_of(mechanism: Mechanism, mean: Any) -> float | None:
+def width_of(mechanism: Mechanism, mean: object) -> float | None:
     """Return the width of the interval that `forecast_of` tells; None where there is no forecast."""
     return mechanism.expected_width(mean) if mean is not None and _forecasts(type(mechanism)) else None
 
@@ -80,7 +80,7 @@ def known_names() -> tuple[str, ...]:
     return tuple(dict.fromkeys((*CONJUGATE, *(name for kind in _installed([*MECHANISMS]) for name in kind.choices))))
 
 
-def build_mechanism(name: str, system: Any, n: int | None, target: Promise) -> Mechanism:
+def build_mechanism(name: str, system: object, n: int | None, target: Promise) -> Mechanism:
     """Calibrate the mechanism called `name`, for n records; None where their number is a secret."""
     known = names_for(system)
     if name not in known:

@@ -49,7 +49,7 @@ class NoisySystem(Protocol):
     def through_blocks(self, n: int, total: Floats, noises: Sequence[IntegerNoise], rng: np.random.Generator) -> Any:
         """Return the value to release, from noisy statistics and the noise on each block of them alone."""
 
-    def forecast_blocks(self, n: int, mean: Any, noises: Sequence[IntegerNoise], level: float) -> Forecast:
+    def forecast_blocks(self, n: int, mean: object, noises: Sequence[IntegerNoise], level: float) -> Forecast:
         """Return what to expect of it if the records had this mean."""
 
 
@@ -217,7 +217,7 @@ class NoisyStatistics(Mechanism):
         """Return log of the probability of noisy statistics under the first of a pair over that under the second."""
         centres = [self.reading.from_steps(self.n, self.reading.steps(seen)) for seen in pair]
 
-        def of_noise(outputs: Any) -> Floats:
+        def of_noise(outputs: object) -> Floats:
             first, second = (self._log_weight(np.asarray(outputs) - centre) for centre in centres)
             return np.asarray(first - second)
 
@@ -242,7 +242,7 @@ class NoisyStatistics(Mechanism):
         return self.posterior_from(self.noisy_totals(statistics, rng)[0], rng)
 
     def releases(
-        self, records: Any, count: int, rng: np.random.Generator | None = None, **options: Any
+        self, records: object, count: int, rng: np.random.Generator | None = None, **options: object
     ) -> list[Release]:
         """Return so many independent releases; of a single number, the records are read once and all noise is drawn."""
         if count == 1 or not self.together:
@@ -258,7 +258,7 @@ class NoisyStatistics(Mechanism):
         noisy = [noise.rows(part, rng, draws) for noise, part in zip(self.noises, parts, strict=True)]
         return self.reading.from_steps(self.n, np.concatenate(noisy, axis=1))
 
-    def posterior_from(self, noisy: Any, rng: np.random.Generator | None = None) -> Any:
+    def posterior_from(self, noisy: object, rng: np.random.Generator | None = None) -> Any:
         """Return what goes with a noisy statistic already released: post-processing, free of cost.
 
         That is a `NoisyPosterior`, unless the system says otherwise.
@@ -307,7 +307,7 @@ class NoisyStatistics(Mechanism):
         system: Any = self.system
         return ClippedTotal(system, system.reading, self.n, self._steps, self.grid)
 
-    def told(self, mean: Any) -> tuple[Any, Any] | None:
+    def told(self, mean: object) -> tuple[Any, Any] | None:
         """Return the mean and the variance of a posterior's mean if the records had this mean: sampling and noise.
 
         The noise moves the mean by how steeply the posterior's mean follows the statistics, and no further than the
@@ -328,7 +328,7 @@ class NoisyStatistics(Mechanism):
             noise = np.full(np.shape(exact.mean), (step / self.n) ** 2)
         return exact.mean, exact.variance + np.minimum(noise, prior.variance)
 
-    def forecast(self, mean: Any, level: float = 0.95) -> Forecast:
+    def forecast(self, mean: object, level: float = 0.95) -> Forecast:
         """Return what to expect if the records had this mean; reads no private data.
 
         The noise on one number is averaged over by Gauss points of its law. The noise on a histogram is averaged over
@@ -347,13 +347,13 @@ class NoisyStatistics(Mechanism):
             level=level,
         )
 
-    def expected_width(self, mean: Any, level: float = 0.95) -> float:
+    def expected_width(self, mean: object, level: float = 0.95) -> float:
         """Return the width that `forecast` tells, without the rest of it."""
         if isinstance(self.system, NoisySystem) or not self.n:
             return super().expected_width(mean, level)
         return self._imagined(mean)[1].width(level)
 
-    def _imagined(self, mean: Any) -> tuple[Any, SimulatedPosteriors]:
+    def _imagined(self, mean: object) -> tuple[Any, SimulatedPosteriors]:
         """Return the posterior without noise, and those with it."""
         system: Any = self.system
         statistics, reading = self.reading.imagined(self.known_n, mean), system.reading

@@ -36,5 +36,5 @@ class Posterior(Protocol):
         """Return the posterior as plain values."""
 
     @staticmethod
-    def from_dict(state: Mapping[str, Any]) -> Any:
+    def from_dict(state: Mapping[str, object]) -> Any:
         """Read a posterior from `to_dict`'s form."""

@@ -63,7 +63,7 @@ class PosteriorSample(Mechanism):
         first, second = (self.system.posterior(seen, *self._weights) for seen in pair)
         return lambda outputs: np.asarray(first.log_density(outputs) - second.log_density(outputs))
 
-    def with_known_records(self, records: Any) -> Self:
+    def with_known_records(self, records: object) -> Self:
         """Return the mechanism as an attacker sees it who knows these records already.
 
         Its profile is what still protects the other records: the known ones act as prior.
@@ -74,12 +74,12 @@ class PosteriorSample(Mechanism):
         remaining = None if self.n is None else self.n - known.n
         return replace(self, system=self.system.with_known_records(known, *self._weights), n=remaining)
 
-    def told(self, mean: Any) -> tuple[Any, Any]:
+    def told(self, mean: object) -> tuple[Any, Any]:
         """Return the mean and the variance of a sample if the records had this mean."""
         sampled: Any = self.system.posterior(self.reading.imagined(self.known_n, mean), *self._weights)
         return sampled.mean, sampled.variance
 
-    def forecast(self, mean: Any, level: float = 0.95) -> Forecast:
+    def forecast(self, mean: object, level: float = 0.95) -> Forecast:
         """Return what to expect of a sample if the records had this mean; reads no private data."""
         statistics = self.reading.imagined(self.known_n, mean)
         exact: Any = self.system.posterior(statistics)

@@ -182,7 +182,7 @@ def _value(plain: Any) -> Any:
 _ALREADY_PLAIN = (float, int, str, bool, type(None))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if type(value) in _ALREADY_PLAIN:  # most are, and there may be thousands
         return value
     if hasattr(value, "to_dict"):

@@ -39,7 +39,7 @@ class Needed:
 
 
 def shares_needed(
-    system: Any, n: int, budget: Promise | PrivacyFilter, width: float, mean: Any, names: list[str]
+    system: object, n: int, budget: Promise | PrivacyFilter, width: float, mean: object, names: list[str]
 ) -> list[Needed]:
     """Return what share of a budget each mechanism needs for an answer known to ± `width`; the least first.
 
@@ -61,7 +61,7 @@ def shares_needed(
     return sorted(result, key=lambda one: (one.share is None, one.share or 0.0, one.width or math.inf))
 
 
-def records_needed(system: Any, n: int, budget: Promise, width: float, mean: Any, name: str) -> int | None:
+def records_needed(system: object, n: int, budget: Promise, width: float, mean: object, name: str) -> int | None:
     """Return about how many records the whole budget needs for ± `width`, more than n; None where a billion do not."""
     few, enough, target = n, _MANY, PrivacyFilter(budget).share(1.0)
     if not _half(name, system, enough, target, mean) <= width:

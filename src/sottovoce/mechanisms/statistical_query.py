@@ -114,7 +114,7 @@ class StatisticalQuery(PosteriorSample):
             raise InvalidData(f"a query goes through a list of records. Got a {type(records).__name__}") from None
         return self.system.statistics([self._answer(record) for record in each])
 
-    def _answer(self, record: Any) -> Any:
+    def _answer(self, record: object) -> Any:
         try:
             return self.predicate(record)  # type: ignore[operator, misc]
         except Exception:  # a failure would tell that such a record exists; it counts as 0 instead

@@ -82,7 +82,7 @@ class Level:
             subset = slice(first, first + step)
             yield subset, scipy.fft.rfft(groups[subset], self.length)
 
-    def chance(self, row: int, sums: Any) -> Floats:
+    def chance(self, row: int, sums: object) -> Floats:
         """Return the chances of sums of any shape in one row."""
         law, at = self.laws[row], sums - self.start[row]
         return np.where((at >= 0) & (at < law.size), law[np.clip(at, 0, law.size - 1)], 0.0)

@@ -103,7 +103,7 @@ class TemperedPosterior(Mechanism):
         first, second = (self.system.tempered(seen, self.temperature, self.truncation) for seen in pair)
         return lambda outputs: np.asarray(first.log_density(outputs) - second.log_density(outputs))
 
-    def told(self, mean: Any) -> tuple[Any, Any]:
+    def told(self, mean: object) -> tuple[Any, Any]:
         """Return the mean and the variance of a sample if the records had this mean."""
         sampled: Any = self.system.tempered(self.reading.imagined(self.n, mean), self.temperature, self.truncation)
         if isinstance(sampled, ScalarDistribution):
@@ -111,7 +111,7 @@ class TemperedPosterior(Mechanism):
         draws = sampled.sample(_DRAWS, seeded_rng(0))
         return draws.mean(axis=0), draws.var(axis=0)
 
-    def forecast(self, mean: Any, level: float = 0.95) -> Forecast:
+    def forecast(self, mean: object, level: float = 0.95) -> Forecast:
         """Return what to expect of a sample if the records had this mean; reads no private data."""
         statistics = self.reading.imagined(self.n, mean)
         exact: Any = self.system.posterior(statistics)

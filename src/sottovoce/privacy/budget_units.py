@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
@@ -87,7 +87,7 @@ def squares_of_mu(
     return Counting("μ² of Gaussian privacy", limit, cost, lambda cost: make(_root_down(cost)), order)
 
 
-def at_best_order(budget: _Allowing, order: Any, make: Callable[[float, float], Promise]) -> Counting:
+def at_best_order(budget: _Allowing, order: object, make: Callable[[float, float], Promise]) -> Counting:
     """Count Rényi divergences at an order that is fixed for good: the one given, or the best for Gaussian noise."""
     if isinstance(order, str):
         raise InvalidValue(f"an order is a number > 1, or 'gaussian' for an approx budget. Got {order!r}")

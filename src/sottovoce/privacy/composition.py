@@ -89,7 +89,7 @@ def _slackened(given: Sequence[tuple[Profile, int]]) -> Profile:
     return SlackProfile(inner, min(slack, 1.0), basis=Basis.weakest([*(p.basis for p, _ in given), inner.basis]))
 
 
-def _length(profiles: Any) -> int:
+def _length(profiles: object) -> int:
     if not isinstance(profiles, Sequence) or isinstance(profiles, str | bytes):
         raise IncompatibleNotions(f"a list of profiles composes. Got {shown(profiles)}")
     return len(profiles)

@@ -16,7 +16,7 @@ _MADE = _MAKE and _MAKE(None, _ENCODER.default, json.encoder.encode_basestring_a
 """What `_ENCODER` would make anew for each value, where Python has it; ledgers write little and often."""
 
 
-def canonical(value: Any) -> str:
+def canonical(value: object) -> str:
     """Return the one JSON text of a plain value: sorted names, no spaces, ASCII, shortest exact floats.
 
     >>> canonical({"b": 0.1, "a": [1, None]})
@@ -52,7 +52,7 @@ def toml_file(path: Path) -> dict[str, Any]:
         raise InvalidValue(f"{path} is not TOML: {error}") from None
 
 
-def mapping(what: str, state: Any) -> dict[str, Any]:
+def mapping(what: str, state: object) -> dict[str, Any]:
     """Return what `to_dict` gave as a dictionary of one's own, or raise `InvalidValue` saying that it is none.
 
     >>> mapping("profile", {"profile": "pure"})
@@ -78,7 +78,7 @@ class restoring:  # noqa: N801 - read as a verb: with restoring("a release"): ..
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is None or isinstance(error, InvalidValue):
             return
         if isinstance(error, KeyError):

@@ -83,7 +83,7 @@ def whole(name: str, value: Any, least: int = 0, most: int | None = 2**53, *, fl
     return number
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """Return a short text of what was got; for a number of a million digits too."""
     try:
         text = repr(value)
@@ -148,7 +148,7 @@ def _first(array: Floats, bad: NDArray[np.bool_]) -> Any:
     return array[bad].ravel()[0].item()
 
 
-def any_floats(name: str, value: Any) -> Floats:
+def any_floats(name: str, value: object) -> Floats:
     """Return real numbers, infinite ones and NaN too, as floats, or raise `InvalidValue` naming them."""
     try:
         array = np.asarray(value)
@@ -165,7 +165,7 @@ def any_floats(name: str, value: Any) -> Floats:
         return array.astype(np.float64)
 
 
-def _float(value: Any) -> float:
+def _float(value: object) -> float:
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real | Decimal):
         raise TypeError("not a number")
     return float(value)

@@ -58,7 +58,7 @@ class Pairs(Protocol):
 _FAMILIES: dict[str, Callable[..., Pairs]] = {p.family: p for p in (BetaPairs, GammaShapePairs, GammaRatePairs)}
 
 
-def pairs_from_dict(state: Mapping[str, Any]) -> Pairs:
+def pairs_from_dict(state: Mapping[str, object]) -> Pairs:
     """Read pairs from their `to_dict` form."""
     remainder = dict(state)
     family = remainder.pop("family", None)

@@ -87,7 +87,7 @@ class Profile(ABC):
     basis: Basis = field(default=Basis.BOUND, kw_only=True)
     relation: Relation = field(default=REPLACE_ONE, kw_only=True)
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         cls.__repr__ = Profile.__repr__  # type: ignore[method-assign]  # else each dataclass makes its own
 
@@ -340,21 +340,21 @@ def shared_relation(profiles: Iterable[Profile]) -> Relation:
     return relations[0]
 
 
-def _written(value: Any) -> Any:
+def _written(value: object) -> Any:
     """Return a field, a profile in it or several, as plain values."""
     if isinstance(value, tuple):
         return [_written(part) for part in value]
     return value.to_dict() if isinstance(value, Profile) else value
 
 
-def _read(value: Any) -> Any:
+def _read(value: object) -> Any:
     """Read a field from `_written`'s form."""
     if isinstance(value, list | tuple):
         return tuple(_read(part) for part in value)
     return Profile.from_dict(value) if isinstance(value, Mapping) else value
 
 
-def _about(value: Any, relation: Relation) -> Any:
+def _about(value: object, relation: Relation) -> Any:
     """Return a profile, or several, about other neighbours; anything else as it is."""
     if isinstance(value, tuple):
         return tuple(_about(part, relation) for part in value)

@@ -41,7 +41,7 @@ class Promise(ABC):
     _kinds: ClassVar[dict[str, type[Promise]]] = {}
     relation: Relation = field(default=REPLACE_ONE, kw_only=True)
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         Promise._kinds[cls.word] = cls
         cls.__repr__ = Promise.__repr__  # type: ignore[method-assign]  # else each dataclass makes its own
@@ -59,7 +59,7 @@ class Promise(ABC):
         """Return what its numbers are called, in order."""
         return tuple(f.name for f in fields(cls) if f.name != "relation")
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+    def __new__(cls, *args: object, **kwargs: object) -> Self:
         """Refuse to make a promise of no kind, in words."""
         if cls is Promise:
             raise InvalidPromise(f"Promise itself promises nothing; use one of {_names()}")
@@ -79,7 +79,7 @@ class Promise(ABC):
         """Return how far a profile is over the promise, in the promise's own number; <= 0 keeps it."""
 
     @abstractmethod
-    def _counting(self, order: Any = None) -> Counting:
+    def _counting(self, order: object = None) -> Counting:
         """Return what releases cost a budget of this promise, and how much of it there is; see `PrivacyFilter`."""
 
     def _simplest(self) -> Promise:
@@ -119,7 +119,7 @@ class Promise(ABC):
         return json.dumps(self.to_dict())
 
     @staticmethod
-    def from_dict(state: Mapping[str, Any]) -> Promise:
+    def from_dict(state: Mapping[str, object]) -> Promise:
         """Read a promise from `to_dict`'s form."""
         if not isinstance(state, Mapping):
             raise InvalidPromise(f"a promise is read from a dictionary. Got {shown(state)}")
@@ -160,7 +160,7 @@ def _names() -> str:
     return ", ".join(f"{kind.word}:{','.join(kind.numbers())}" for kind in Promise._kinds.values())
 
 
-def _relation(text: Any) -> Relation:
+def _relation(text: object) -> Relation:
     try:
         return Relation.parse(text)
     except InvalidValue as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -61,7 +61,7 @@ class PureDP(Promise):
     def _excess(self, profile: Profile) -> float:
         return profile.pure() - self.epsilon
 
-    def _counting(self, order: Any = None) -> Counting:
+    def _counting(self, order: object = None) -> Counting:
         return Counting("pure ε", self.epsilon, lambda profile: profile.pure(), PureDP)
 
     def worst(self) -> Profile:
@@ -97,7 +97,7 @@ class ApproxDP(Promise):
     def _simplest(self) -> Promise:
         return self if self.delta else PureDP(self.epsilon, relation=self.relation)
 
-    def _counting(self, order: Any = None) -> Counting:
+    def _counting(self, order: object = None) -> Counting:
         if isinstance(order, str) and order == GAUSSIAN:
             return squares_of_mu(gaussian_allowance(self.epsilon, self.delta), GaussianDP, GAUSSIAN)
         return at_best_order(self, order, RenyiDP)
@@ -140,7 +140,7 @@ class RenyiDP(Promise):
     def _excess(self, profile: Profile) -> float:
         return profile.renyi(self.order) - self.epsilon
 
-    def _counting(self, order: Any = None) -> Counting:
+    def _counting(self, order: object = None) -> Counting:
         return divergences(self.order, self.epsilon, RenyiDP)
 
     def worst(self) -> Profile:
@@ -158,7 +158,7 @@ class ZeroConcentratedDP(Promise):
     def _excess(self, profile: Profile) -> float:
         return profile.zcdp() - self.rho
 
-    def _counting(self, order: Any = None) -> Counting:
+    def _counting(self, order: object = None) -> Counting:
         words = "ρ of zero-concentrated privacy"
         return Counting(words, self.rho, lambda profile: profile.zcdp(), ZeroConcentratedDP)
 
@@ -177,7 +177,7 @@ class GaussianDP(Promise):
     def _excess(self, profile: Profile) -> float:
         return profile.gdp() - self.mu
 
-    def _counting(self, order: Any = None) -> Counting:
+    def _counting(self, order: object = None) -> Counting:
         return squares_of_mu(floor_float(Fraction(self.mu) ** 2), GaussianDP, own=self.mu)
 
     def worst(self) -> Profile:
@@ -206,7 +206,7 @@ class MaxAdvantage(Promise):
     def _excess(self, profile: Profile) -> float:
         return profile.delta(0.0) - self.advantage
 
-    def _counting(self, order: Any = None) -> Counting:
+    def _counting(self, order: object = None) -> Counting:
         return at_best_order(self, order, RenyiDP)
 
     def allowance(self, order: float) -> float:
@@ -250,7 +250,7 @@ class MaxSuccess(Promise):
     def _excess(self, profile: Profile) -> float:
         return success(profile, self.baseline) - self.success
 
-    def _counting(self, order: Any = None) -> Counting:
+    def _counting(self, order: object = None) -> Counting:
         return at_best_order(self, order, RenyiDP)
 
     def allowance(self, order: float) -> float:

@@ -88,7 +88,7 @@ class Registry:
     def __contains__(self, word: object) -> bool:
         return word in self._found or word in self._places or word in self._strangers
 
-    def __getitem__(self, word: Any) -> Any:
+    def __getitem__(self, word: object) -> Any:
         """Return the kind that a word stands for, or raise `InvalidValue` with the words there are."""
         if not isinstance(word, str) or word not in self:
             raise InvalidValue(f"no {self.what} is called {word!r}; known: {', '.join(self.kinds)}")

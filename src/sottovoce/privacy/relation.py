@@ -67,7 +67,7 @@ class Relation:
         return self.kind + (_PERSON if self.unit == "person" else "")
 
     @staticmethod
-    def parse(text: Any) -> Relation:
+    def parse(text: object) -> Relation:
         """Read a relation from its text: ``add-remove``, ``replace-one of a person``."""
         if not isinstance(text, str):
             raise InvalidValue(f"a relation is read from text such as 'add-remove of a person'. Got {shown(text)}")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 
@@ -18,7 +18,7 @@ LEAST = 5e-324
 """The least double above zero: what is told of anything smaller."""
 
 
-def lifted(values: Any, by: float | Floats = UP) -> Floats:
+def lifted(values: object, by: float | Floats = UP) -> Floats:
     """Return numbers >= 0 with what a few operations may have taken from them; zero stays zero.
 
     >>> lifted([0.0, 1.0]).tolist() == [0.0, UP]
@@ -29,14 +29,14 @@ def lifted(values: Any, by: float | Floats = UP) -> Floats:
         return np.asarray(np.where(values > 0, values * by + LEAST, values))
 
 
-def log_lifted(log_delta: Any) -> Floats:
+def log_lifted(log_delta: object) -> Floats:
     """Return log δ with what rounding may have taken from it, no larger than 0."""
     values = np.asarray(log_delta, dtype=np.float64)
     with np.errstate(invalid="ignore"):
         return np.where(values == -np.inf, -np.inf, np.minimum(values + 1e-15 * (2.0 - values), 0.0))
 
 
-def log_down(delta: Any) -> Floats:
+def log_down(delta: object) -> Floats:
     """Return a logarithm of δ that is not above the real one: whoever has it has δ."""
     with np.errstate(divide="ignore"):
         values = np.log(np.asarray(delta, dtype=np.float64))

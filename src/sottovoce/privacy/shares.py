@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
-from typing import Any
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import real, shown
@@ -24,7 +23,7 @@ def read_share(name: str, text: str) -> float:
         raise InvalidValue(f"{name} reads like 5% or 0.05. Got {shown(text)}") from None
 
 
-def read_width(given: Any, *, of_share: bool) -> float:
+def read_width(given: object, *, of_share: bool) -> float:
     """Return an accuracy, ± so much, as a number; of a share also from a text in percent.
 
     >>> read_width("5%", of_share=True), read_width("2", of_share=False)

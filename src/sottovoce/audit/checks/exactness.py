@@ -26,7 +26,7 @@ _BITS = 128
 _DRAWS = 600
 
 
-def _coarse(law: Any) -> RoundingCells:
+def _coarse(law: object) -> RoundingCells:
     """Return cells so wide that a few dozen hold nearly everything."""
     if isinstance(law, NormalLaw):
         return EvenCells.beside(float(law.variance) ** 0.5, bits=1)
@@ -186,7 +186,7 @@ class _Source:
     def __init__(self, zeros: int = 0, late: int = 0) -> None:
         self._zeros, self._late, self._calls = zeros // 62, late, 0
 
-    def integers(self, low: int, high: int, size: Any) -> Any:
+    def integers(self, low: int, high: int, size: object) -> Any:
         """Return the next whole numbers: the words of U and of the angle, then their leading zeros."""
         self._calls += 1
         empty = 1 < self._calls <= 1 + self._zeros

@@ -108,7 +108,7 @@ def hockey_sticks(probability: Floats, shift: Any, epsilons: Sequence[float]) ->
 class _Bare(NoisyStatistics):
     """Noisy statistics that stop at the noisy statistic, before the posterior made of it."""
 
-    def posterior_from(self, noisy: Any, rng: np.random.Generator | None = None) -> Any:
+    def posterior_from(self, noisy: object, rng: np.random.Generator | None = None) -> Any:
         del rng
         return noisy
 

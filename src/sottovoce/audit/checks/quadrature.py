@@ -49,7 +49,7 @@ def nodes(first: Any, second: Any) -> Nodes:
     return Nodes(points, np.full(points.shape, np.log(step)))
 
 
-def _box(first: Any, second: Any) -> Nodes:
+def _box(first: object, second: object) -> Nodes:
     low, high = _reach(first, second, 9.0)
     axes = np.linspace(low, high, 121, axis=1)
     points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -38,10 +37,12 @@ class _WatchedTable:
     def count(self) -> int:
         return _N
 
-    def check(self, reading: Any, column: Any = None, *, where: Any = None, missing: Any = None) -> None:
+    def check(self, reading: object, column: object = None, *, where: object = None, missing: object = None) -> None:
         """Accept any question."""
 
-    def read(self, reading: Any, column: Any = None, *, where: Any = None, missing: Any = None) -> Statistics:
+    def read(
+        self, reading: object, column: object = None, *, where: object = None, missing: object = None
+    ) -> Statistics:
         self._on_read()
         return Statistics(_N, np.array([7.0]))
 

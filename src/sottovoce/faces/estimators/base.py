@@ -96,7 +96,7 @@ class PrivateGLM(PrivateEstimator):
     random_state: Any
     verbose: int
 
-    def _take(self, parameters: Mapping[str, Any]) -> None:
+    def _take(self, parameters: Mapping[str, object]) -> None:
         """Keep the parameters of a constructor as they are: scikit-learn reads them off the signature and back."""
         for name in self._get_param_names():
             setattr(self, name, parameters[name])
@@ -192,11 +192,11 @@ class PrivateGLM(PrivateEstimator):
             model = model._copy(data_norm=math.sqrt(len(columns) / room))
         return model, model._design(sum(map(width_of, columns)), names, columns, fact)
 
-    def _copy(self, **changed: Any) -> Self:
+    def _copy(self, **changed: object) -> Self:
         """Return the estimator with other parameters."""
         return type(self)(**(self.get_params(deep=False) | changed))
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: object, y: object) -> Self:
         """Release a posterior sample of these records. Each call spends the promise."""
         promise = self._promise()  # public matters first: nothing is read if they fail
         self._check_public()
@@ -208,7 +208,7 @@ class PrivateGLM(PrivateEstimator):
             release = mechanism.release(self._given(mechanism, X, y), rng, accept_unproven=self.accept_unproven)
         return self._kept(release, mechanism, rng)
 
-    def _given(self, mechanism: Mechanism, X: Floats, y: Any) -> Any:
+    def _given(self, mechanism: Mechanism, X: Floats, y: object) -> Any:
         """Return records as the mechanism takes them."""
         del mechanism
         return X, y
@@ -227,7 +227,7 @@ class PrivateGLM(PrivateEstimator):
         """Return the public guess of ‖w‖; None for the mechanism's own."""
         return self.prior_scale
 
-    def _records(self, X: Any, y: Any) -> tuple[Floats, Any]:
+    def _records(self, X: object, y: object) -> tuple[Floats, Any]:
         """Return the table and the labels as they are, or say what is wrong with their shapes."""
         rows, labels = self._table(X, reset=True), cells_of(y)
         if getattr(y, "ndim", 1) == 2:  # scikit-learn's manners; a shape is public
@@ -239,7 +239,7 @@ class PrivateGLM(PrivateEstimator):
             raise InvalidData(f"Found input variables with inconsistent numbers of samples: {[len(rows), len(labels)]}")
         return rows, labels
 
-    def _table(self, X: Any, *, reset: bool) -> Floats:
+    def _table(self, X: object, *, reset: bool) -> Floats:
         """Return X as numbers, a public one in place of each that is missing."""
         if not reset and isinstance(X, list | tuple) and X and not any(hasattr(row, "__len__") for row in X):
             raise InvalidData("X must be a table: one record is [[...]]. Expected 2D array, got 1D array instead")
@@ -279,7 +279,7 @@ class PrivateGLM(PrivateEstimator):
         self.coef_, self.intercept_ = self._shape(mean[..., :entries], mean[..., entries:].sum(axis=-1))
         return self
 
-    def _in_units(self, value: Any, design: Design, rng: np.random.Generator) -> tuple[Any, Floats, Floats]:
+    def _in_units(self, value: object, design: Design, rng: np.random.Generator) -> tuple[Any, Floats, Floats]:
         """Return what was released in the units of X and y, its mean and its samples, the intercept last in each."""
         matrix, shift = design.units()
         if isinstance(value, GaussianPosterior | SoftmaxPosterior):
@@ -294,7 +294,7 @@ class PrivateGLM(PrivateEstimator):
     def _shape(self, coefficients: Floats, intercept: Any) -> tuple[Any, Any]:
         return coefficients, float(intercept)
 
-    def _predictors(self, X: Any) -> Floats:
+    def _predictors(self, X: object) -> Floats:
         """Return the linear predictor of each row under each sample; of several classes, one for each."""
         X = self._entries(X)
         columns = X.shape[1]
@@ -314,7 +314,7 @@ class PrivateGLM(PrivateEstimator):
             X = X[names]
         return design.reading.entries(X)
 
-    def _spread(self, X: Any) -> tuple[Floats, Floats]:
+    def _spread(self, X: object) -> tuple[Floats, Floats]:
         """Return mean and standard deviation of the linear predictor of each row under a whole posterior.
 
         Of several classes the mean is one for each, the standard deviation that of their contrasts.
@@ -325,7 +325,7 @@ class PrivateGLM(PrivateEstimator):
         variance = np.einsum("ij,ij->i", rows @ value.covariance, rows)
         return np.asarray(rows @ np.asarray(value.mean).T), np.sqrt(np.maximum(variance, 0.0))
 
-    def _mean_predictor(self, X: Any) -> Floats:
+    def _mean_predictor(self, X: object) -> Floats:
         """Return the linear predictor of each row under the mean parameter."""
         return np.asarray(self._entries(X) @ np.ravel(self.coef_) + np.ravel(self.intercept_))
 

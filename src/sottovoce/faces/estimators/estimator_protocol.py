@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, _clone_parametrized
@@ -87,7 +87,7 @@ def promise_of(target: Promise | None, epsilon: float | None, delta: float | Non
     return PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
 
 
-def check_classes(classes: Sequence[Any], label: str, fact: Column) -> None:
+def check_classes(classes: Sequence[object], label: str, fact: Column) -> None:
     """Refuse classes that are not what the facts list of the label: both are public, and one of them is a slip.
 
     A label that is none of the classes counts as the first, and no record may say so; here nothing has been read yet.
@@ -106,7 +106,7 @@ def check_classes(classes: Sequence[Any], label: str, fact: Column) -> None:
         raise InvalidValue(f"classes and the facts disagree about {label!r}: {given} and {known}")
 
 
-def random_source(random_state: Any) -> np.random.Generator:
+def random_source(random_state: object) -> np.random.Generator:
     """Return secure randomness where None; else the generator given, or a seeded one for experiments.
 
     >>> random_source(np.random.RandomState(1)).random() == random_source(np.random.RandomState(1)).random()
@@ -130,7 +130,7 @@ class EveryFitSpends(UserWarning):
     """An estimator is being fitted once more: every fit spends the promise, a search's and a cross-validation's too."""
 
 
-def warn_of_refit(estimator: Any) -> None:
+def warn_of_refit(estimator: object) -> None:
     """Warn if the estimator is a clone or was fitted before, and refuse records that something has learned from before.
 
     For the first line of a `fit`.

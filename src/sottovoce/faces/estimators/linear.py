@@ -53,7 +53,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateGLM):  # type: ignore[misc]
         epsilon: float | None = None,
         delta: float | None = None,
         *,
-        classes: Any = None,
+        classes: object = None,
         target: Promise | None = None,
         data_norm: float | None = None,
         mechanism: str = "auto",
@@ -65,8 +65,8 @@ class _PrivateClassifier(ClassifierMixin, PrivateGLM):  # type: ignore[misc]
         intercept_scaling: float = 0.3,
         precision: str = "float64",
         accept_unproven: bool = False,
-        missing: Any = 0.0,
-        random_state: Any = None,
+        missing: object = 0.0,
+        random_state: object = None,
         verbose: int = 0,
     ) -> None:
         self._take(locals())
@@ -105,11 +105,11 @@ class _PrivateClassifier(ClassifierMixin, PrivateGLM):  # type: ignore[misc]
     def _shape(self, coefficients: Floats, intercept: Any) -> tuple[Any, Any]:
         return np.atleast_2d(coefficients), np.atleast_1d(intercept)
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: object) -> Floats:
         """Return how far each row is on the side of ``classes_[1]``: the mean linear predictor."""
         return self._mean_predictor(X)
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: object) -> Any:
         """Return the class of each row."""
         side = self.decision_function(X) > 0
         return self.classes_[side.astype(int)]
@@ -121,7 +121,7 @@ class _ProbabilisticClassifier(_PrivateClassifier):
     _to_probability: Any
     _from_probability: Any
 
-    def _averaged(self, X: Any) -> tuple[Floats, Floats]:
+    def _averaged(self, X: object) -> tuple[Floats, Floats]:
         """Return the probabilities of the two classes, averaged over the posterior: by quadrature, or its samples."""
         check_is_fitted(self)
         if isinstance(self.release_.value, GaussianPosterior):
@@ -133,11 +133,11 @@ class _ProbabilisticClassifier(_PrivateClassifier):
         lower, upper = (type(self)._to_probability(side * t) @ weights for side in (-1.0, 1.0))
         return np.asarray(lower), np.asarray(upper)
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: object) -> Floats:
         """Return the posterior-predictive probability of each class: the average over the posterior."""
         return np.stack(self._averaged(X), axis=1)
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: object) -> Floats:
         """Return the predictor that has the averaged probability; with one sample that is its linear predictor."""
         check_is_fitted(self)
         if not isinstance(self.release_.value, GaussianPosterior) and len(self.samples_) == 1:
@@ -185,7 +185,7 @@ class LogisticRegression(_ProbabilisticClassifier):
         classes = len(self._declared())
         return Logistic() if classes == 2 else Softmax(classes)
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: object) -> Floats:
         """Return the posterior-predictive probability of each class: the average over the posterior.
 
         Of more than two classes it is MacKay's: the predictors divided by √(1 + πv/8), v the variance of a difference.
@@ -193,18 +193,18 @@ class LogisticRegression(_ProbabilisticClassifier):
         check_is_fitted(self)
         return super().predict_proba(X) if len(self.classes_) == 2 else softmax(self._tempered(X))
 
-    def _tempered(self, X: Any) -> Floats:
+    def _tempered(self, X: object) -> Floats:
         mean, sd = self._spread(X)
         return np.asarray((mean - mean.mean(axis=1, keepdims=True)) / np.sqrt(1 + np.pi / 4 * sd**2)[:, None])
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: object) -> Floats:
         """Return the predictor that has the averaged probability; of more than two classes, one for each."""
         check_is_fitted(self)
         if len(self.classes_) == 2:
             return super().decision_function(X)
         return self._tempered(X)
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: object) -> Any:
         """Return the class of each row."""
         check_is_fitted(self)
         return super().predict(X) if len(self.classes_) == 2 else self.classes_[self._tempered(X).argmax(axis=1)]
@@ -241,7 +241,7 @@ class PrivateRegressor(RegressorMixin, PrivateGLM):  # type: ignore[misc]
         epsilon: float | None = None,
         delta: float | None = None,
         *,
-        response_bound: Any = None,
+        response_bound: object = None,
         target: Promise | None = None,
         data_norm: float | None = None,
         mechanism: str = "auto",
@@ -253,8 +253,8 @@ class PrivateRegressor(RegressorMixin, PrivateGLM):  # type: ignore[misc]
         intercept_scaling: float = 0.3,
         precision: str = "float64",
         accept_unproven: bool = False,
-        missing: Any = 0.0,
-        random_state: Any = None,
+        missing: object = 0.0,
+        random_state: object = None,
         verbose: int = 0,
     ) -> None:
         self._take(locals())
@@ -310,6 +310,6 @@ class LinearRegression(PrivateRegressor):
             return math.sqrt(design.dimension) / design.data_norm
         return self.prior_scale
 
-    def predict(self, X: Any) -> Floats:
+    def predict(self, X: object) -> Floats:
         """Return the expected response of each row."""
         return self._mean_predictor(X)

@@ -61,14 +61,14 @@ def learns_nothing(step: Any, *, fitted: bool = False) -> bool:
     return fitted and kind.startswith("sklearn.") and type(step).__name__ in _ROW_BY_ROW
 
 
-def what_to_write(step: Any) -> str:
+def what_to_write(step: object) -> str:
     """Return what to use in the place of a step that learns."""
     usual = "use PublicScaler or PublicEncoder with public bounds and categories"
     instead = _INSTEAD.get(type(step).__name__, usual)
     return f"{instead}, a step frozen after it was fitted to public data (FrozenEstimator), or {_OWN_STEP}"
 
 
-def refuse_leakage(estimator: Any) -> None:
+def refuse_leakage(estimator: object) -> None:
     """Raise `UnprovenPrivacy` unless this estimator gets its records as they are, or through public steps.
 
     scikit-learn tells an estimator nothing of what it stands in; but that is among the callers. Of all meta-estimators
@@ -114,9 +114,9 @@ def _refuse(owner: Any) -> None:
     )
 
 
-def _kind(step: Any) -> str:
+def _kind(step: object) -> str:
     return f"{type(step).__module__}.{type(step).__qualname__}"
 
 
-def _is_estimator(owner: Any) -> bool:
+def _is_estimator(owner: object) -> bool:
     return hasattr(type(owner), "get_params") and hasattr(type(owner), "fit")

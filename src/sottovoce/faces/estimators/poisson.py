@@ -55,7 +55,7 @@ class PoissonRegression(PrivateRegressor):
         epsilon: float | None = None,
         delta: float | None = None,
         *,
-        response_bound: Any = None,
+        response_bound: object = None,
         target: Promise | None = None,
         data_norm: float | None = None,
         mechanism: str = "auto",
@@ -68,8 +68,8 @@ class PoissonRegression(PrivateRegressor):
         intercept_scaling: float = 0.3,
         precision: str = "float64",
         accept_unproven: bool = False,
-        missing: Any = 0.0,
-        random_state: Any = None,
+        missing: object = 0.0,
+        random_state: object = None,
         verbose: int = 0,
     ) -> None:
         self._take(locals())
@@ -107,7 +107,7 @@ class PoissonRegression(PrivateRegressor):
         prior = None if self.prior_scale is None else float(self.prior_scale) * norm
         return Formula(f"{label} ~ {' + '.join(terms)}", facts, "poisson", prior, misses=self.misses)
 
-    def _given(self, mechanism: Mechanism, X: Floats, y: Any) -> Any:
+    def _given(self, mechanism: Mechanism, X: Floats, y: object) -> Any:
         if not isinstance(mechanism, AdaptiveLooks):
             return X, y
         *names, label = mechanism.system.columns
@@ -124,18 +124,18 @@ class PoissonRegression(PrivateRegressor):
             return self._design(len(names) - 1, names)
         return self._with_facts(facts, names)[1]
 
-    def _in_units(self, value: Any, design: Design, rng: np.random.Generator) -> tuple[Any, Floats, Floats]:
+    def _in_units(self, value: object, design: Design, rng: np.random.Generator) -> tuple[Any, Floats, Floats]:
         if not isinstance(value, Coefficients):
             return super()._in_units(value, design, rng)
         first = int(bool(design.intercept))  # the intercept comes first in a table, and last here
         return value, np.roll(value.median, -first), np.roll(value.sample(POSTERIOR_DRAWS, rng), -first, axis=1)
 
-    def predict(self, X: Any) -> Floats:
+    def predict(self, X: object) -> Floats:
         """Return the expected count of each row, averaged over the samples; none expects more than `response_bound`."""
         most = self._design_of(self.mechanism_).label.high if hasattr(self, "mechanism_") else math.inf  # type: ignore[union-attr]
         return np.asarray(np.exp(np.minimum(self._predictors(X), math.log(most))).mean(axis=1))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: object, y: object, sample_weight: object = None) -> float:
         """Return D², the share of Poisson deviance explained."""
         return float(d2_tweedie_score(y, self.predict(X), power=1, sample_weight=sample_weight))
 

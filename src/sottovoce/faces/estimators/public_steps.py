@@ -54,7 +54,7 @@ class _PublicStep(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
             raise InvalidData(f"X must be a table of {len(facts)} columns. Got shape {cells.shape}")
         return list(cells.T)
 
-    def fit(self, X: Any = None, y: Any = None) -> Self:
+    def fit(self, X: object = None, y: object = None) -> Self:
         """Return self: all that there is to know was given."""
         self.data_norm_ = self.data_norm
         self.n_features_in_ = len(self._read()[1])
@@ -96,7 +96,7 @@ class PublicScaler(_PublicStep):
     [[0.0, 1.0], [1.0, 0.0], [0.0, -0.5]]
     """
 
-    def __init__(self, bounds: Any = None, *, missing: Any = 0.0) -> None:
+    def __init__(self, bounds: object = None, *, missing: object = 0.0) -> None:
         self.bounds = bounds
         self.missing = missing
 
@@ -120,14 +120,14 @@ class PublicScaler(_PublicStep):
             pairs.append((low, high))
         return pairs
 
-    def transform(self, X: Any) -> Floats:
+    def transform(self, X: object) -> Floats:
         """Return the scaled columns, every entry from −1 to 1."""
         limits = self._limits()
         missing = np.clip(missing_values(self.missing, len(limits)), -1.0, 1.0)
         columns = [_scaled(column, *pair) for column, pair in zip(self._columns(X), limits, strict=True)]
         return fill(np.stack(columns, axis=1), missing)
 
-    def get_feature_names_out(self, input_features: Any = None) -> Any:
+    def get_feature_names_out(self, input_features: object = None) -> Any:
         """Return the columns' names."""
         return np.array(_names(self._read(), input_features), dtype=object)
 
@@ -151,7 +151,7 @@ class PublicEncoder(_PublicStep):
     [[0.0, 1.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0]]
     """
 
-    def __init__(self, categories: Any = None) -> None:
+    def __init__(self, categories: object = None) -> None:
         self.categories = categories
 
     def _facts(self) -> Any:
@@ -170,7 +170,7 @@ class PublicEncoder(_PublicStep):
             lists.append(list(given))
         return lists
 
-    def transform(self, X: Any) -> Floats:
+    def transform(self, X: object) -> Floats:
         """Return one column for each category."""
         parts = []
         for column, known in zip(self._columns(X), self._lists(), strict=True):
@@ -179,7 +179,7 @@ class PublicEncoder(_PublicStep):
             parts.append(np.eye(len(known) + 1)[place][:, 1:])
         return np.concatenate(parts, axis=1)
 
-    def get_feature_names_out(self, input_features: Any = None) -> Any:
+    def get_feature_names_out(self, input_features: object = None) -> Any:
         """Return ``column_category`` for each new column."""
         names = _names(self._read(), input_features)
         built = [f"{name}_{value}" for name, known in zip(names, self._lists(), strict=True) for value in known]
@@ -215,7 +215,7 @@ class PublicFunction(_PublicStep):
     sottovoce.privacy.errors.InvalidValue: functions must be elementwise ones of NumPy, as np.log1p. Got sort
     """
 
-    def __init__(self, functions: Any = None, *, missing: Any = 0.0) -> None:
+    def __init__(self, functions: object = None, *, missing: object = 0.0) -> None:
         self.functions = functions
         self.missing = missing
 
@@ -235,7 +235,7 @@ class PublicFunction(_PublicStep):
         """∞."""
         return math.inf
 
-    def transform(self, X: Any) -> Floats:
+    def transform(self, X: object) -> Floats:
         """Return each column's values under its function."""
         functions = self._read()[1]
         values = np.stack([_numbers(column) for column in self._columns(X)], axis=1)
@@ -244,12 +244,12 @@ class PublicFunction(_PublicStep):
         results = np.where(np.isnan(values), np.nan, finite(np.stack(mapped, axis=1)))
         return fill(results, missing_values(self.missing, len(functions)))
 
-    def get_feature_names_out(self, input_features: Any = None) -> Any:
+    def get_feature_names_out(self, input_features: object = None) -> Any:
         """Return the columns' names."""
         return np.array(_names(self._read(), input_features), dtype=object)
 
 
-def _is_elementwise(function: Any) -> bool:
+def _is_elementwise(function: object) -> bool:
     """Say whether a function is one of NumPy's own that maps each number by itself (`np.frompyfunc` may remember)."""
     return (
         isinstance(function, np.ufunc)
@@ -271,7 +271,7 @@ def _numbers(column: Any) -> Floats:
     return finite(table_of(column.reshape(-1, 1)))[:, 0]
 
 
-def _scaled(column: Any, low: float, high: float) -> Floats:
+def _scaled(column: object, low: float, high: float) -> Floats:
     values = _numbers(column)
     width = high - low
     with np.errstate(invalid="ignore"):
@@ -281,7 +281,7 @@ def _scaled(column: Any, low: float, high: float) -> Floats:
         return np.clip(2 * part - 1, -1.0, 1.0)
 
 
-def _cells(X: Any, columns: int) -> Any:
+def _cells(X: object, columns: int) -> Any:
     """Return any table as cells, each as it was given; rows of a list are cut or padded."""
     if isinstance(X, list | tuple):
         cells = np.full((len(X), columns), None, dtype=object)
@@ -301,7 +301,7 @@ def _names(read: tuple[list[Any] | None, list[Any]], given: Any) -> list[str]:
     return [str(name) for name in (names if names is not None else given)]
 
 
-def private_pipeline(*steps: Any) -> Any:
+def private_pipeline(*steps: object) -> Any:
     """Return a scikit-learn pipeline of the steps, the last of them an estimator, all the others public.
 
     Raises

@@ -63,7 +63,7 @@ class SGDLogisticRegression(LogisticRegression):
         delta: float | None = None,
         *,
         target: Promise | None = None,
-        classes: Any = None,
+        classes: object = None,
         data_norm: float | None = None,
         regularisation: float = 0.01,
         learning_rate: float | None = None,
@@ -71,12 +71,12 @@ class SGDLogisticRegression(LogisticRegression):
         radius: float | None = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
-        missing: Any = 0.0,
-        random_state: Any = None,
+        missing: object = 0.0,
+        random_state: object = None,
     ) -> None:
         self._take(locals())
 
-    def fit(self, X: Any, y: Any, public: tuple[Any, Any] | None = None) -> Self:
+    def fit(self, X: object, y: object, public: tuple[object, object] | None = None) -> Self:
         """Release the last iterate on these records. Each call spends the promise.
 
         `public` = (X, y) are public records of the same kind: one step each after the private ones. They

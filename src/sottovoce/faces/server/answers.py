@@ -72,12 +72,12 @@ def _one(system: Conjugate) -> Floats:
     return np.zeros(()) if dimension(system) is None else np.zeros(1)
 
 
-def _rows(value: Any, system: Conjugate) -> Floats:
+def _rows(value: object, system: Conjugate) -> Floats:
     size = dimension(system)
     return np.asarray(value, dtype=np.float64).reshape((-1,) if size is None else (-1, size))
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Return numbers for JSON; what is not finite, such as the logarithm of a negative number, becomes null.
 
     >>> plain(np.array([0.5, np.inf]))

@@ -29,7 +29,7 @@ def sign_card(card: Card, signer: Signer) -> str:
     return page.replace(EMPTY_SIGNATURE, f"{_OPENING}{_written(signed)}</script>")
 
 
-def _written(signed: Mapping[str, Any]) -> str:
+def _written(signed: Mapping[str, object]) -> str:
     return json.dumps({name: signed.get(name) for name in _PARTS}).replace("<", "\\u003c")
 
 

@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from sottovoce.faces.server.oidc_config import Oidc, oidc_config
 from sottovoce.faces.server.sections import Section
@@ -90,7 +90,7 @@ class DatasetConfig:
         """What is public of the columns."""
         return Facts({name: column.said for name, column in self.columns.items()})
 
-    def names_for(self, system: Any) -> tuple[str, ...]:
+    def names_for(self, system: object) -> tuple[str, ...]:
         """Return the mechanisms that may be used for a system."""
         return tuple(name for name in names_for(system) if self.mechanisms is None or name in self.mechanisms)
 

@@ -52,7 +52,7 @@ class DividedDescription:
                 "nothing was spent"
             )
 
-    def told(self, question: VerbQuestion, answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def told(self, question: VerbQuestion, answers: Sequence[Mapping[str, object]]) -> dict[str, Any]:
         """Return the table that the answers to its questions make, and these; it follows from them, so it is free."""
         built = self.table.answered([CATALOGUE[said["verb"]].read(said) for said in answers])
         head, body = built.paper_lines()
@@ -101,7 +101,7 @@ def keyed(key: str | None, count: int) -> list[str | None]:
     return [None if key is None else f"{key}-{place + 1}" for place in range(count)]
 
 
-def in_part(error: BaseException, answers: Sequence[Mapping[str, Any]]) -> BaseException:
+def in_part(error: BaseException, answers: Sequence[Mapping[str, object]]) -> BaseException:
     """Return why a description was not answered, with which entries were charged all the same."""
     if not answers or not isinstance(error, _PLAIN):
         return error

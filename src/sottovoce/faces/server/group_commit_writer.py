@@ -39,7 +39,7 @@ class _WriteJob:
         self.value: Any = None
         self.error: Exception | None = None
 
-    def attempt(self, work: Callable[..., Any], *arguments: Any) -> Any:
+    def attempt(self, work: Callable[..., Any], *arguments: object) -> Any:
         try:
             return work(*arguments)
         except BaseException as error:

@@ -52,7 +52,7 @@ def _short(filename: str) -> str:
     return str(path.relative_to(_ROOT.parent)) if path.is_relative_to(_ROOT.parent) else "/".join(path.parts[-2:])
 
 
-def log_request(**facts: Any) -> None:
+def log_request(**facts: object) -> None:
     """Write that a request ended."""
     if _log.isEnabledFor(logging.INFO):  # straight to the handlers: to look for the line that calls takes longest
         record = logging.LogRecord(_log.name, logging.INFO, __file__, 0, "request", (), None)

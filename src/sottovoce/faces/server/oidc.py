@@ -41,7 +41,7 @@ _REFUSED = "the token is missing, unknown, expired or revoked"
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """Follow nobody elsewhere: keys are believed because of where they are."""
 
-    def redirect_request(self, *_: Any) -> None:
+    def redirect_request(self, *_: object) -> None:
         """Refuse to go."""
 
 
@@ -112,7 +112,7 @@ class Provider:
             timeout=_PATIENCE,
         )
 
-    def _person(self, claims: Mapping[str, Any]) -> tuple[SignInRole, str]:
+    def _person(self, claims: Mapping[str, object]) -> tuple[SignInRole, str]:
         values = set(_values(claims, self.config.claim))
         for role in self.config.roles:
             if role.value in values:
@@ -210,7 +210,7 @@ class Provider:
         raise NotAuthenticated(f"The provider did not sign you in ({why}). Try once more.") from None
 
 
-def _values(claims: Mapping[str, Any], path: str) -> list[str]:
+def _values(claims: Mapping[str, object], path: str) -> list[str]:
     """Return the texts of a claim, which may be one of another's, as in ``realm_access.roles``.
 
     >>> _values({"realm_access": {"roles": ["a", 1]}, "groups": "b"}, "realm_access.roles")

@@ -312,10 +312,10 @@ class PaidAnswers(ABC):
         spent = self.ledger.totals([dataset.parts[analyst], dataset.budget])
         return self._saying(dataset, analyst, entry).told(entry, release.text, spent)
 
-    async def _told(self, work: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+    async def _told(self, work: Callable[..., Any], *arguments: object) -> dict[str, Any]:
         return await asyncio.get_running_loop().run_in_executor(self._tellers, quietly, work, *arguments)
 
-    async def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
+    async def run(self, work: Callable[..., Any], *arguments: object) -> Any:
         """Run a method that blocks for a moment on a thread of its own."""
         return await asyncio.get_running_loop().run_in_executor(None, quietly, work, *arguments)
 
@@ -324,10 +324,10 @@ class PaidAnswers(ABC):
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
 
-def _same(outcome: Any) -> Any:
+def _same(outcome: object) -> Any:
     return outcome
 
 
-def plain_of(said: Mapping[str, Any]) -> dict[str, Any]:
+def plain_of(said: Mapping[str, object]) -> dict[str, Any]:
     """Return what is said of an answer in plain values."""
     return {name: json.loads(value.text) if isinstance(value, SealedText) else value for name, value in said.items()}

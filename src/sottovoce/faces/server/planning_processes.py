@@ -59,7 +59,7 @@ class _Worker:
         self._link = Connection(ours.detach())
         self._ready = False
 
-    def call(self, work: Callable[..., Any], arguments: tuple[Any, ...], wanted: Callable[[], bool]) -> Any:
+    def call(self, work: Callable[..., Any], arguments: tuple[object, ...], wanted: Callable[[], bool]) -> Any:
         """Return what work returns, or raise what it raises."""
         if not self._ready:
             self._answer(wanted, _STARTING)
@@ -107,7 +107,7 @@ _idle: list[_Worker] = []
 _turn = threading.Lock()
 
 
-def call(work: Callable[..., Any], *arguments: Any, wanted: Callable[[], bool]) -> Any:
+def call(work: Callable[..., Any], *arguments: object, wanted: Callable[[], bool]) -> Any:
     """Carry out work in a process of its own, which is ended as soon as nobody wants it or it takes too long.
 
     Work is a function of a module, its arguments and its outcome are values that can be pickled.

@@ -32,7 +32,7 @@ _POINTS = 41
 
 
 def choice_of(
-    name: str, system: Any, n: int | None, target: Promise, mean: Any
+    name: str, system: object, n: int | None, target: Promise, mean: object
 ) -> tuple[dict[str, Any], Mechanism | None]:
     """Return what one mechanism does for the promise, and the mechanism; or why there is none."""
     breathe()
@@ -44,7 +44,7 @@ def choice_of(
     return {"name": name} | shown, mechanism
 
 
-def forecast_for(name: str, system: Any, n: int | None, target: Promise, mean: Any) -> dict[str, Any] | None:
+def forecast_for(name: str, system: object, n: int | None, target: Promise, mean: object) -> dict[str, Any] | None:
     """Return what to expect of one mechanism for the promise; None where nothing can be said, or none keeps it."""
     breathe()
     try:

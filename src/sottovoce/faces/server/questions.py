@@ -128,7 +128,7 @@ def build(
     return Prepared(mechanism, model.columns, query)
 
 
-def mechanism_name(question: ServerQuestion, system: Any, dataset: DatasetConfig, budget: Promise) -> str:
+def mechanism_name(question: ServerQuestion, system: object, dataset: DatasetConfig, budget: Promise) -> str:
     """Return the mechanism that a question is to be answered by: the one it names, or the usual one.
 
     That is a whole posterior that knows of its noise, of the kind that the budget counts best, where the system has
@@ -156,7 +156,7 @@ def _query(text: str, system: Any) -> Query | None:
     return None
 
 
-def model_of(settings: Mapping[str, Any], column: str | None, where: str | None, dataset: DatasetConfig) -> Model:
+def model_of(settings: Mapping[str, object], column: str | None, where: str | None, dataset: DatasetConfig) -> Model:
     """Return the system of a question with the administrator's facts filled in, and the columns it reads."""
     if column is not None and column not in dataset.columns:
         raise NotFound(f"{dataset.name} has no column {column!r}; it has {', '.join(dataset.columns)}")
@@ -178,7 +178,7 @@ def _of_conditions() -> tuple[str, ...]:
     return tuple(word for word, kind in column_systems().items() if kind.usual(None) is not None)
 
 
-def _several(kind: str, settings: Mapping[str, Any], dataset: DatasetConfig) -> Model:
+def _several(kind: str, settings: Mapping[str, object], dataset: DatasetConfig) -> Model:
     """Return a system that names its columns itself; only columns that are open may be among them."""
     make = getattr(SYSTEMS[kind], "from_facts", None)
     if kind in FORMULAS:

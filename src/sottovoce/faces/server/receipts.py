@@ -50,7 +50,7 @@ class Signer:
         )
         self.fingerprint = _fingerprint(key.public_key())
 
-    def sign(self, statement: Mapping[str, Any]) -> ReceiptBody:
+    def sign(self, statement: Mapping[str, object]) -> ReceiptBody:
         """Return a statement, some of whose values may be `Written`, with its signature and its key's fingerprint."""
         text = canonical_object(statement)
         signature = base64.b64encode(self._key.sign(text.encode())).decode()
@@ -101,7 +101,7 @@ def receipt_of(entry: Entry, part: Budget, whole: Budget, *, issuer: str, analys
 
 
 def verify_receipt(
-    receipt: Mapping[str, Any], public_key: bytes, release: Mapping[str, Any] | None = None
+    receipt: Mapping[str, object], public_key: bytes, release: Mapping[str, object] | None = None
 ) -> dict[str, Any]:
     """Return what a receipt says if its signature is good, else raise `InvalidValue`.
 
@@ -123,7 +123,7 @@ def verify_receipt(
     return statement
 
 
-def verify_signed(document: Mapping[str, Any], public_key: bytes, what: str) -> dict[str, Any]:
+def verify_signed(document: Mapping[str, object], public_key: bytes, what: str) -> dict[str, Any]:
     """Return the statement in what `Signer.sign` gave if its signature is good, else raise `InvalidValue`."""
     try:
         key = serialization.load_pem_public_key(public_key)

@@ -103,7 +103,7 @@ def _leave(line: _Line, work: _Work) -> None:
         line.slots.release()
 
 
-def quietly(work: Callable[..., Any], *arguments: Any) -> Any:
+def quietly(work: Callable[..., Any], *arguments: object) -> Any:
     """Run work at the edge of what floats can hold: infinities are answers here, and no warning is due."""
     with np.errstate(all="ignore"):
         return work(*arguments)

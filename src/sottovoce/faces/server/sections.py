@@ -28,7 +28,7 @@ class Section:
         """Return the error of one value."""
         return InvalidValue(f"{name} in [{self.where}] must be {wanted}. Got {got!r}")
 
-    def take(self, name: str, default: Any = None) -> Any:
+    def take(self, name: str, default: object = None) -> Any:
         """Return a value of any kind."""
         self._known.append(name)
         return self._left.pop(name, default)
@@ -84,7 +84,7 @@ class Section:
             raise self.fail(name, "true or false", value)
         return value
 
-    def texts(self, name: str, among: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+    def texts(self, name: str, among: Mapping[str, object] | None = None) -> tuple[str, ...]:
         """Return a list of texts, each of them `among` the known ones."""
         value = self.take(name, [])
         if not isinstance(value, list) or not all(isinstance(v, str) for v in value):

@@ -140,7 +140,7 @@ class Service(PaidAnswers):
             result = await self.run(self.authenticate, text)
         return result
 
-    async def at_provider(self, work: Callable[..., Any], *arguments: Any) -> Any:
+    async def at_provider(self, work: Callable[..., Any], *arguments: object) -> Any:
         """Run what may wait for the provider of identities on threads where nobody else waits."""
         return await asyncio.get_running_loop().run_in_executor(self._visitors, quietly, work, *arguments)
 
@@ -247,7 +247,7 @@ class Service(PaidAnswers):
         caller: Caller,
         name: str,
         question: ServerQuestion,
-        mean: Any = None,
+        mean: object = None,
         only: Collection[str] | None = None,
     ) -> PlanAnswer:
         """Return what each mechanism allowed would promise, cost and tell. Reads no record and spends nothing.
@@ -328,7 +328,7 @@ class Service(PaidAnswers):
             said |= told_as(answer) | {"release": release.to_dict(), "together": [number, *others]}
         return said if rows is None else said | {"contrast": contrast_of(release, *rows, level)}
 
-    async def planning(self, caller: Caller, work: Callable[..., Any], *arguments: Any) -> Any:
+    async def planning(self, caller: Caller, work: Callable[..., Any], *arguments: object) -> Any:
         """Run long work on public things, such as `plan`: one at a time of a token, given up when nobody waits."""
         return await self._planners.run(caller.token, quietly, work, *arguments)
 

@@ -217,7 +217,7 @@ class Sharing:
             )
         return part
 
-    async def _drawn(self, work: Callable[..., Any], *arguments: Any) -> Any:
+    async def _drawn(self, work: Callable[..., Any], *arguments: object) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._drawing, quietly, work, *arguments)
 
 

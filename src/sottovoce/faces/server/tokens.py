@@ -215,7 +215,7 @@ class Tokens:
         row = self._row(identity)
         return None if row is None else self._met(row)
 
-    def _met(self, row: Any) -> Token:
+    def _met(self, row: object) -> Token:
         token = _token(row)
         return token if token.valid or token.revoked is not None else self.revoke(token.id)
 

@@ -41,7 +41,7 @@ def breathe() -> None:
         raise CallerLeft("nobody waits for this any more")
 
 
-def apart(work: Callable[..., Any], *arguments: Any) -> Any:
+def apart(work: Callable[..., Any], *arguments: object) -> Any:
     """Carry out work on public things, which are values that can be pickled: in a process where this job has one.
 
     It is then ended, whatever it is doing, when nobody waits for the job any more.
@@ -78,7 +78,7 @@ class WorkQueue:
         for thread in self._threads:
             thread.start()
 
-    async def run(self, caller: str, work: Callable[..., Any], *arguments: Any) -> Any:
+    async def run(self, caller: str, work: Callable[..., Any], *arguments: object) -> Any:
         """Run work when it is the caller's turn; a coroutine that is cancelled takes its job out of the line.
 
         Raises `TooManyRequests` where the line is full, `ServerStopping` once `stop` was called.

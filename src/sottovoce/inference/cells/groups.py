@@ -80,7 +80,7 @@ class Groups:
         return Facts({**facts, **{axis.name: Category(axis.labels) for axis in self.axes if axis.numeric}})
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """Return the value of a group as a reader wants it.
 
     >>> shown(True), shown(0.5), shown("A")

@@ -198,7 +198,7 @@ class NoisyCells(Mechanism):
         """Return log of the probability of noisy cells under the first of a pair over that under the second."""
         splits = np.cumsum(self.reading.sizes)[:-1]
 
-        def weight(outputs: Any, centre: Floats) -> Floats:
+        def weight(outputs: object, centre: Floats) -> Floats:
             parts = np.split(np.rint(np.asarray(outputs) - centre), splits, axis=-1)
             sums = [noise.log_weight(part).sum(axis=-1) for noise, part in zip(self.noises, parts, strict=True)]
             return np.asarray(np.sum(sums, axis=0))

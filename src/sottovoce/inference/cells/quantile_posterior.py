@@ -55,7 +55,7 @@ class SearchRound:
         return groups | {"outside": self.outside, "scale": self.scale}
 
     @staticmethod
-    def from_dict(state: Mapping[str, Any]) -> SearchRound:
+    def from_dict(state: Mapping[str, object]) -> SearchRound:
         """Read a round from `to_dict`'s form."""
         state = mapping("round", state)
         return SearchRound(tuple(state["edges"]), tuple(state["counts"]), int(state["outside"]), float(state["scale"]))

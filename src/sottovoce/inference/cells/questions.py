@@ -555,7 +555,7 @@ class Question:
         return state if self.cells is None else state | {"cells": self.cells.to_dict()}
 
     @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+    def from_dict(cls, state: Mapping[str, object]) -> Self:
         """Read a question from `to_dict`'s form."""
         state = mapping("question", state)
         if cls is Question and (verb := state.get("verb")) in _OF_VERBS:
@@ -591,7 +591,7 @@ def make_question(verb: str, columns: Any, facts: Facts, **asked: Any) -> Questi
     return kind(verb, columns, facts, **asked)
 
 
-def names_of(given: Any) -> tuple[str, ...]:
+def names_of(given: object) -> tuple[str, ...]:
     """Return one name, or several, as a tuple."""
     if given is not None and not isinstance(given, str | Iterable):
         raise InvalidValue(f"columns are named by texts. Got {shown(given)}")
@@ -603,7 +603,7 @@ def names_of(given: Any) -> tuple[str, ...]:
     return result
 
 
-def _probabilities(given: Any) -> tuple[float, ...]:
+def _probabilities(given: object) -> tuple[float, ...]:
     """Return quantiles, one or several, some of them perhaps in percent."""
     if not isinstance(given, str | int | float | Iterable):
         raise InvalidValue(f"at= is one probability or several, such as 0.5. Got {shown(given)}")

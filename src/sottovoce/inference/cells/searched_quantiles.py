@@ -213,7 +213,7 @@ class SearchedQuantiles(Mechanism):
                 edges = limited([next_edges(axis, group, self.system.at) for group in known.groups])
         return known
 
-    def _counted(self, seen: Any, edges: Edges, scale: float, rng: np.random.Generator) -> SearchRound:
+    def _counted(self, seen: object, edges: Edges, scale: float, rng: np.random.Generator) -> SearchRound:
         """Return a round with noise on every count."""
         noisy = IntegerNoise(self.noise, scale).add(self._counts(seen, edges), rng)
         return self._round(noisy, edges, scale)
@@ -315,7 +315,7 @@ class _RecordsOfN(ReadableRecords):
     records: ReadableRecords
     n: int | None
 
-    def look(self, reading: Any) -> Statistics:
+    def look(self, reading: object) -> Statistics:
         """Return what a reading makes of them."""
         seen = self.records.look(reading)
         if not isinstance(seen, Statistics) or (self.n is not None and seen.n != self.n):

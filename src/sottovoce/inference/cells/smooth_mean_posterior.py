@@ -368,7 +368,7 @@ class SmoothMeanPosterior:
             return SmoothMeanPosterior(question, int(state["n"]), *_released(state))
 
     @staticmethod
-    def of_group(question: Question, place: int, state: Mapping[str, Any]) -> SmoothMeanPosterior:
+    def of_group(question: Question, place: int, state: Mapping[str, object]) -> SmoothMeanPosterior:
         """Read what was released of one group among several."""
         return SmoothMeanPosterior(question, 0, *_released(state), apart=True, seed=place)
 

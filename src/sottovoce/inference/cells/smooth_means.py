@@ -175,7 +175,7 @@ class SmoothMeans(Mechanism):
         del draws
         return self.search(seen, rng)
 
-    def search(self, seen: Any, rng: np.random.Generator) -> SmoothMeanPosterior:
+    def search(self, seen: object, rng: np.random.Generator) -> SmoothMeanPosterior:
         """Look, and choose by what was released where to look next; then add up."""
         known = SmoothMeanPosterior(self.system, int(self.n or 0), self._finals(()))
         spent: tuple[float, ...] = ()
@@ -201,7 +201,7 @@ class SmoothMeans(Mechanism):
     def _finals(self, spent: tuple[float, ...]) -> tuple[float, float]:
         return self._left(*spent, OCTAVE_COUNTS), self._left(*spent)
 
-    def _gated(self, known: SmoothMeanPosterior, seen: Any, rng: np.random.Generator) -> SmoothMeanPosterior:
+    def _gated(self, known: SmoothMeanPosterior, seen: object, rng: np.random.Generator) -> SmoothMeanPosterior:
         """Return what is known once the records far from the anchor are counted."""
         ends, (low, _), anchor = far_edges(known), known.bounds, known.asked_after
         counts = self._count(seen, ends)[:-1]
@@ -211,13 +211,13 @@ class SmoothMeans(Mechanism):
         return replace(known, looks=(*known.looks, look))
 
     def _counted(
-        self, known: SmoothMeanPosterior, kind: str, edges: Floats, times: float, seen: Any, rng: np.random.Generator
+        self, known: SmoothMeanPosterior, kind: str, edges: Floats, times: float, seen: object, rng: np.random.Generator
     ) -> SmoothMeanPosterior:
         noise = IntegerNoise("gaussian", self.scale * times)
         noisy = noise.add(self._count(seen, edges), rng)
         return replace(known, looks=(*known.looks, TailCounts(kind, tuple(map(int, noisy)), noise.scale)))
 
-    def _count(self, seen: Any, edges: Floats) -> Any:
+    def _count(self, seen: object, edges: Floats) -> Any:
         """Return the counts of cells, and of the records of no value, last."""
         return self._look(seen, self.system.cut_at(edges.tolist()))
 
@@ -227,7 +227,7 @@ class SmoothMeans(Mechanism):
             raise InvalidData(f"this mechanism is for n={self.n} records; build one for your n")
         return reading.steps(reading.check(totals))
 
-    def sums(self, known: SmoothMeanPosterior, seen: Any) -> list[int]:
+    def sums(self, known: SmoothMeanPosterior, seen: object) -> list[int]:
         """Return the last look's sums, in whole steps: of t, of t², of positions by octave, and n₀."""
         low, high = known.window.ends
         edges, cells = fine_edges(known)
@@ -274,7 +274,7 @@ class SmoothMeans(Mechanism):
         moved = [self.sums(self.path, self.see(side)) for side in pair]
         noises = [IntegerNoise("gaussian", s) for s in self.sum_scales(self.path, self.scale)]
 
-        def weight(outputs: Any, centres: list[int]) -> Floats:
+        def weight(outputs: object, centres: list[int]) -> Floats:
             columns = np.asarray(outputs).T[..., None]
             each = zip(noises, columns, centres, strict=True)
             return np.asarray(sum(noise.log_weight(np.rint(x - c)).sum(axis=-1) for noise, x, c in each))

@@ -183,7 +183,7 @@ class SurvivalQuestion(Question):
         return super().to_dict() | {"event": self.event, "cuts": list(self.cuts)}
 
     @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+    def from_dict(cls, state: Mapping[str, object]) -> Self:
         """Read a question from `to_dict`'s form."""
         state = mapping("question", state)
         with restoring("a question of survival"):
@@ -199,6 +199,6 @@ class SurvivalQuestion(Question):
             )
 
 
-def cut_times(name: str, column: Number | Count, cuts: Any) -> tuple[float, ...]:
+def cut_times(name: str, column: Number | Count, cuts: object) -> tuple[float, ...]:
     """Return the times at which cells of a column end, from their number or the times themselves."""
     return rising_times(name, column, cuts, EVEN_CELLS, MOST_CELLS)

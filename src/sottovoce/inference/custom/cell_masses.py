@@ -56,7 +56,7 @@ def masses(law: Any, edges: Sequence[float] | Any, *, nodes: int = 24) -> Any:
     return _integrated(law, np.asarray(edges, dtype=np.float64), nodes)
 
 
-def _spread(values: Any, batch: tuple[int, ...]) -> Any:
+def _spread(values: object, batch: tuple[int, ...]) -> Any:
     """Return values that broadcast against a batch, on a new last axis of the outcome: moved there afterwards."""
     return jnp.asarray(values).reshape((-1,) + (1,) * len(batch))
 

@@ -67,7 +67,9 @@ def bridge(program: Program, draws: Mapping[str, Floats], *, seed: int = 0) -> E
         flat = np.asarray(jax.jit(loose, compiler_options=compiler_options(seldom=True))(free))
         flat, back = flat.reshape(chains, size, -1), program.back
 
-        def joint(rows: Any, given: Any) -> Any:  # one after the other: as fast, and compiled in two thirds of the time
+        def joint(
+            rows: object, given: object
+        ) -> Any:  # one after the other: as fast, and compiled in two thirds of the time
             return jax.lax.map(lambda x: -potential_energy(program, (given,), {}, back(x)), rows)
 
         log_joint = jax.jit(joint, compiler_options=compiler_options())

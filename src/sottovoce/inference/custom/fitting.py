@@ -85,7 +85,7 @@ def fit_model(
     return ModelFit(program, result.draws, tuple(names), diagnostics, result.diverged, tuple(words), seed)
 
 
-def _several(answer: Any) -> bool:
+def _several(answer: object) -> bool:
     """Say whether this is a mapping of names to answers rather than one answer read from JSON."""
     return (
         isinstance(answer, Mapping)

@@ -76,7 +76,7 @@ class LikelihoodPlan:
         return LikelihoodPlan(max(self.width, other.width), modulus, terms, max(self.pieces, other.pieces))
 
 
-def plan_for(counts: Any, n: int, noise: IntegerNoise) -> LikelihoodPlan:
+def plan_for(counts: object, n: int, noise: IntegerNoise) -> LikelihoodPlan:
     """Return the plan for noisy counts of cells that share n records."""
     noisy = np.asarray(counts, dtype=np.float64)
     deviation, reach = math.sqrt(noise.variance), _REACH[noise.kind] * noise.scale + 2
@@ -103,7 +103,7 @@ def plan_for(counts: Any, n: int, noise: IntegerNoise) -> LikelihoodPlan:
     return LikelihoodPlan(width, modulus, terms, pieces)
 
 
-def two_sided(counts: Any, noise: IntegerNoise) -> tuple[Any, Any]:
+def two_sided(counts: object, noise: IntegerNoise) -> tuple[Any, Any]:
     """Return from where to where, in 2√λ, Laplace noise has two sides that matter to a cell of rate λ.
 
     Beyond it true counts are Poisson(λe^(±1/b)), with the noisy count at least 6.5 standard deviations away.
@@ -133,7 +133,7 @@ def _rounded(size: float) -> int:
     return math.ceil(2**power)
 
 
-def choose_form(counts: Any, n: int, noise: IntegerNoise) -> tuple[Form, str]:
+def choose_form(counts: object, n: int, noise: IntegerNoise) -> tuple[Form, str]:
     """Return the form that noisy counts call for, and why.
 
     The normal form stands where a noisy count is nearly normal whatever the cell's probability: under Gaussian noise
@@ -186,7 +186,7 @@ def exact(probabilities: Any, counts: Any, n: int, noise: IntegerNoise, plan: Li
         top = jax.lax.stop_gradient(jnp.max(logs, axis=1))
         return jnp.exp(logs - top[:, None]), top
 
-    def mean_of(tilt: Any) -> tuple[Any, Any]:
+    def mean_of(tilt: object) -> tuple[Any, Any]:
         w = weights(tilt, jax.lax.stop_gradient(log_rate))[0]
         w = w / jnp.sum(w, axis=1, keepdims=True)
         means = w @ steps

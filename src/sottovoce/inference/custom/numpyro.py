@@ -61,7 +61,7 @@ class NoisyCounts(dist.Distribution):  # type: ignore[misc]
 
     def __init__(
         self,
-        probabilities: Any,
+        probabilities: object,
         n: int,
         noise: NoiseKind = "laplace",
         scale: float = 1.0,
@@ -94,7 +94,7 @@ class NoisyCounts(dist.Distribution):  # type: ignore[misc]
             for other in plans:
                 plan = other if plan is None else plan.wider(other)
 
-        def one(p: Any, x: Any) -> Any:
+        def one(p: object, x: object) -> Any:
             if form == "normal":
                 return normal(p, x, self.n, self.noise.variance)
             assert plan is not None
@@ -156,7 +156,9 @@ class NoisySum(dist.Distribution):  # type: ignore[misc]
     support = constraints.real
     reparametrized_params: ClassVar[list[str]] = ["centre"]
 
-    def __init__(self, mean: Any, sd: Any, n: Any, noise_sd: Any, *, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, mean: object, sd: object, n: object, noise_sd: object, *, validate_args: bool | None = None
+    ) -> None:
         self.centre, self.sd, self.n, self.noise_sd = (jnp.asarray(part) for part in (mean, sd, n, noise_sd))
         shape = jnp.broadcast_shapes(*(jnp.shape(part) for part in (self.centre, self.sd, self.n, self.noise_sd)))
         super().__init__(batch_shape=shape, validate_args=validate_args)
@@ -171,12 +173,12 @@ class NoisySum(dist.Distribution):  # type: ignore[misc]
         """The variance of the noisy sum."""
         return jnp.broadcast_to(self.n * self.sd**2 + self.noise_sd**2, self.batch_shape)
 
-    def log_prob(self, value: Any, intermediates: Any = None) -> Any:
+    def log_prob(self, value: object, intermediates: object = None) -> Any:
         """Return the log density of a noisy sum."""
         del intermediates
         return dist.Normal(self.mean, jnp.sqrt(self.variance)).log_prob(value)
 
-    def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
+    def sample(self, key: object, sample_shape: tuple[int, ...] = ()) -> Any:
         """Return noisy sums."""
         return dist.Normal(self.mean, jnp.sqrt(self.variance)).sample(key, sample_shape)
 
@@ -213,11 +215,11 @@ class NoisyLook(dist.Distribution):  # type: ignore[misc]
 
     def __init__(
         self,
-        coefficients: Any,
-        information: Any,
-        centre: Any,
-        score_sd: Any,
-        information_sd: Any,
+        coefficients: object,
+        information: object,
+        centre: object,
+        score_sd: object,
+        information_sd: object,
         *,
         validate_args: bool | None = None,
     ) -> None:
@@ -255,7 +257,7 @@ class NoisyLook(dist.Distribution):  # type: ignore[misc]
         """The variance of every coordinate of the score."""
         return self._variances @ (self._vectors**2).T
 
-    def log_prob(self, value: Any, intermediates: Any = None) -> Any:
+    def log_prob(self, value: object, intermediates: object = None) -> Any:
         """Return the log density of a noisy score."""
         del intermediates
         turned = (jnp.asarray(value) - self.mean) @ self._vectors

@@ -58,7 +58,7 @@ class Program:
     prior: Mapping[str, Any] | None = None
     arguments: int = field(default=0)
 
-    def __call__(self, counts: Mapping[str, Any] | None = None) -> None:
+    def __call__(self, counts: Mapping[str, object] | None = None) -> None:
         """Sample the prior, and observe the noisy counts of every release where they are given."""
         for name, probabilities in self.tables().items():
             seen = self.sites[name]
@@ -71,7 +71,7 @@ class Program:
                 continue
             numpyro.factor(self._label(name, "noisy counts"), self._log_likelihood(name, full, counts[name]))
 
-    def _log_likelihood(self, name: str, whole: Any, given: Any) -> Any:
+    def _log_likelihood(self, name: str, whole: object, given: object) -> Any:
         seen, form, plan = self.sites[name], self.forms[name], self.plans[name]
         if isinstance(given, LikelihoodTable):
             if form == "exact":
@@ -91,7 +91,7 @@ class Program:
         """The noisy counts of every release."""
         return {name: np.asarray(seen.all, dtype=np.float64) for name, seen in self.sites.items()}
 
-    def prepared(self, counts: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def prepared(self, counts: Mapping[str, object] | None = None) -> dict[str, Any]:
         """Return noisy counts, those of the releases unless given, with a table where the plan says so."""
         given = counts or self.counts
         return {
@@ -182,11 +182,11 @@ class Program:
 
 
 def program_for(
-    model: Any,
+    model: object,
     sites: Mapping[str, Observed],
     *,
     single: bool,
-    prior: Mapping[str, Any] | None = None,
+    prior: Mapping[str, object] | None = None,
     form: Form | None = None,
 ) -> Program:
     """Return a model with what it is to explain."""
@@ -215,7 +215,7 @@ def _arguments(model: Any) -> int:
     return sum(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in given)
 
 
-def _table(given: Any, seen: Observed, who: str) -> Any:
+def _table(given: object, seen: Observed, who: str) -> Any:
     """Return what a model yields as one probability a cell."""
     if given is None:
         raise InvalidValue(

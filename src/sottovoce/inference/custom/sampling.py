@@ -81,7 +81,7 @@ class Sampler:
         self._about = dataclasses.replace(program, forms=dict.fromkeys(program.forms, "normal"))
         self._compiled: tuple[Any, ...] | None = None
 
-    def run(self, counts: Mapping[str, Any] | None = None, seed: int = 0) -> SampledChains:
+    def run(self, counts: Mapping[str, object] | None = None, seed: int = 0) -> SampledChains:
         """Return draws given noisy counts, those of the program's own releases unless given.
 
         Every chain is a thread of one compiled program, as many at a time as there are processors.
@@ -119,7 +119,7 @@ class Sampler:
             draws = jax.device_get(end(flat))
         return SampledChains({name: np.asarray(part) for name, part in draws.items()}, int(diverged.sum()))
 
-    def _programs(self, given: Any) -> tuple[Any, ...]:
+    def _programs(self, given: object) -> tuple[Any, ...]:
         """Return, compiled once, what goes on with a chain, what starts it, what gives its draws their bounds, and the
         potential with its slope in the normal form: about the true one, and soon computed.
         """
@@ -143,10 +143,10 @@ class Sampler:
         heights = np.array([about(start, given)[0] for start in self._tries])
         return self._tries[np.resize(np.argsort(heights, kind="stable")[: self.chains], self.chains)]
 
-    def _potential(self, given: Any) -> Any:
+    def _potential(self, given: object) -> Any:
         return lambda z: potential_energy(self.program, (given,), {}, z)
 
-    def _height(self, x: Any, given: Any) -> Any:
+    def _height(self, x: object, given: object) -> Any:
         result = potential_energy(self._about, (given,), {}, self._back(x))
         return jnp.where(jnp.isfinite(result), result, jnp.inf)
 

@@ -59,7 +59,7 @@ class LikelihoodTable(NamedTuple):
     waves: Any
 
 
-def table_for(counts: Any, noise: IntegerNoise, plan: LikelihoodPlan) -> LikelihoodTable:
+def table_for(counts: object, noise: IntegerNoise, plan: LikelihoodPlan) -> LikelihoodTable:
     """Return the table of noisy counts: at every place sums over all true counts that have weight."""
     noisy = np.asarray(counts, dtype=np.float64)
     first, last = two_sided(noisy, noise)
@@ -113,7 +113,7 @@ def _transformed(weights: Floats, plan: LikelihoodPlan) -> Any:
 
 
 @partial(jax.jit, static_argnames=("n", "noise", "plan"))
-def tabulated(probabilities: Any, table: LikelihoodTable, n: int, noise: IntegerNoise, plan: LikelihoodPlan) -> Any:
+def tabulated(probabilities: object, table: LikelihoodTable, n: int, noise: IntegerNoise, plan: LikelihoodPlan) -> Any:
     """Return log p(ñ | π), the true counts summed out: what `likelihood.exact` returns, from a table."""
     pi = jnp.maximum(jnp.asarray(probabilities), LEAST)
     root = 2 * jnp.sqrt(n * pi)
@@ -145,7 +145,7 @@ def _balanced(root: Any, table: LikelihoodTable, n: int, noise: IntegerNoise) ->
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(2, 3, 4))
-def _joint(u: Any, table: LikelihoodTable, n: int, noise: IntegerNoise, plan: LikelihoodPlan) -> Any:
+def _joint(u: object, table: LikelihoodTable, n: int, noise: IntegerNoise, plan: LikelihoodPlan) -> Any:
     """Return log of Π M(λ_k) times the chance that the counts sum to n."""
     return _joint_and_slopes(u, table, n, noise, plan)[0]
 
@@ -187,7 +187,7 @@ def _product(real: Any, imaginary: Any) -> tuple[Any, Any]:
     return real[0], imaginary[0]
 
 
-def _found(u: Any, table: LikelihoodTable) -> tuple[Any, Any, Any]:
+def _found(u: object, table: LikelihoodTable) -> tuple[Any, Any, Any]:
     """Return the piece of every u, (orders, cells, 6) powers of where in it u is and their derivatives, and which u
     are in no piece.
     """
@@ -211,7 +211,7 @@ def _heights(u: Any, table: LikelihoodTable, noise: IntegerNoise) -> Any:
     return jnp.where(out, jnp.stack([side * u**2 / 4 + shift, side * u / 2, side / 2]), inside)
 
 
-def _side(u: Any, table: LikelihoodTable, noise: IntegerNoise) -> tuple[Any, Any]:
+def _side(u: object, table: LikelihoodTable, noise: IntegerNoise) -> tuple[Any, Any]:
     """Return what the one side of the noise that matters outside the table does to λ, and to log M."""
     sign = jnp.where((u < table.first) & (table.counts > 0), 1.0, -1.0)
     return jnp.exp(sign / noise.scale), -sign * table.counts / noise.scale

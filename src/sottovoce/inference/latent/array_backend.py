@@ -70,7 +70,7 @@ def compiled(program: Callable[..., Any]) -> Callable[..., Any]:
     engine, soon = ArrayBackend(jax.numpy, jax.lax.scan), compiler_options()
     steps = jax.jit(lambda *arrays: program(engine, *arrays), compiler_options=soon)
 
-    def call(*arrays: Any) -> Any:
+    def call(*arrays: object) -> Any:
         with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
             return jax.tree.map(np.asarray, steps(*arrays))
 

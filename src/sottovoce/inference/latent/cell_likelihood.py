@@ -56,7 +56,7 @@ class CellLikelihood:
 
         return cls(turned(table.offset), turned(table.first), turned(table.inverse), table.pieces)
 
-    def fixed(self, part: Any) -> Any:
+    def fixed(self, part: object) -> Any:
         """Return what the part of log-means that stays comes to, (..., column, cell), for `self(moving, fixed)`."""
         return (part - self.first) * self.inverse
 
@@ -82,7 +82,7 @@ class CellLikelihood:
             out += node
         return out
 
-    def _traced(self, moving: Any, fixed: Any) -> Any:
+    def _traced(self, moving: object, fixed: object) -> Any:
         """Return the same within a compiled program."""
         import jax.numpy as jnp  # noqa: PLC0415 - an extra
         from jax import lax  # noqa: PLC0415

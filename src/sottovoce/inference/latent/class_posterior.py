@@ -66,7 +66,7 @@ class ClassPosterior(NamedDraws):
         shown = {f.name: f.categories if isinstance(f, Field) else ("mean", "variance") for f in self.fields}
         return (self.label.categories, shown[name]) if name in shown else (self.label.categories,)
 
-    def coded(self, columns: Sequence[Any]) -> list[Any]:
+    def coded(self, columns: Sequence[object]) -> list[Any]:
         """Return the columns as codes of their categories, or as t."""
         return [
             field.codes(column) if isinstance(field, Field) else field.centred(column)

@@ -45,7 +45,7 @@ class QueriedDraws(NamedDraws):
             raise InvalidValue(f"{name!r} has no category {value!r}; it has {', '.join(map(str, field.categories))}")
         return field.categories.index(value)
 
-    def _codes(self, records: Mapping[str, Any]) -> dict[str, Any]:
+    def _codes(self, records: Mapping[str, object]) -> dict[str, Any]:
         """Return the code of every value by column, -1 where it is in no list."""
         missing = [f.name for f in self.fields if f.name not in records]
         if missing:

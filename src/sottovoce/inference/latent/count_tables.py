@@ -112,7 +112,7 @@ class CountTables:
         """The number of cells of each table."""
         return tuple(math.prod(shape) for shape in self.shapes)
 
-    def statistics(self, records: Any) -> Statistics:
+    def statistics(self, records: object) -> Statistics:
         """Return n and the counts of records in memory: a mapping of columns, a frame, or a list of columns.
 
         A value outside its list counts as its field says; a record with one that counts as nothing is left out of every
@@ -168,7 +168,7 @@ class CountTables:
         }
 
     @classmethod
-    def from_facts(cls, settings: Mapping[str, Any], facts: Facts, column: str | None = None) -> Self:
+    def from_facts(cls, settings: Mapping[str, object], facts: Facts, column: str | None = None) -> Self:
         """Return the tables of a question, ``tables`` by the names of their columns; categories are facts."""
         del column
         tables = settings.get("tables")
@@ -182,7 +182,7 @@ class CountTables:
         return cls(tuple(Field.from_facts(name, facts[name]) for name in names), tuple(map(tuple, tables)))
 
     @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+    def from_dict(cls, state: Mapping[str, object]) -> Self:
         """Read count tables from `to_dict`'s form."""
         state = mapping("system of count tables", state)
         with restoring("count tables"):
@@ -285,11 +285,11 @@ class OverTables(ABC):
         """How a record becomes S(x): public lists, so that a database can count by itself."""
         return self.tables.reading
 
-    def statistics(self, records: Any) -> Statistics:
+    def statistics(self, records: object) -> Statistics:
         """Return n and the counts of records in memory."""
         return self.tables.statistics(records)
 
-    def forecast_blocks(self, n: int, mean: Any, noises: Sequence[IntegerNoise], level: float) -> Forecast:
+    def forecast_blocks(self, n: int, mean: object, noises: Sequence[IntegerNoise], level: float) -> Forecast:
         """Return what to expect of the tables that the model is fitted to; see `CountTables.forecast_blocks`."""
         return self.tables.forecast_blocks(n, mean, noises, level)
 

@@ -98,7 +98,7 @@ def _worst(values: Floats, pick: Any) -> float:
     return float(pick(values)) if values.size else 1.0
 
 
-def split_r_hat(draws: Any) -> Floats:
+def split_r_hat(draws: object) -> Floats:
     """Return the R-hat of each quantity, (chain, draw, ...): chains are cut in halves, so that a drift shows too.
 
     What never changes has an R-hat of 1 if all chains agree, and of infinity if they do not.
@@ -121,7 +121,7 @@ def split_r_hat(draws: Any) -> Floats:
     return np.where(still, np.where(between > 1e-12, np.inf, 1.0), ratio)
 
 
-def effective_draws(draws: Any) -> Floats:
+def effective_draws(draws: object) -> Floats:
     """Return how many independent draws those of each quantity are worth, (chain, draw, ...).
 
     Examples
@@ -142,7 +142,7 @@ def effective_draws(draws: Any) -> Floats:
     return np.concatenate([*parts, np.empty(0)]).reshape(x.shape[2:])
 
 
-def _checked(draws: Any) -> Floats:
+def _checked(draws: object) -> Floats:
     x = np.asarray(draws, dtype=np.float64)
     if x.ndim < 2 or x.shape[1] < 4:
         raise InvalidValue(f"give at least 4 draws of each chain. Got shape {x.shape}")

@@ -88,7 +88,7 @@ class Field:
         """The position of `other`, or -1."""
         return -1 if self.other is None else self.categories.index(self.other)
 
-    def codes(self, values: Any) -> Integers:
+    def codes(self, values: object) -> Integers:
         """Return the position of each value's category; of `other`, or -1, where it has none."""
         return as_codes(values, self.categories, self.other_code, f"values of {self.name!r}")
 
@@ -139,7 +139,7 @@ class Bounded:
         """Half the width of the bounds: what one unit of t is worth."""
         return (self.high - self.low) / 2
 
-    def centred(self, values: Any) -> Floats:
+    def centred(self, values: object) -> Floats:
         """Return t = (2x - low - high)/(high - low) of each value, in [-1, 1]."""
         return centred(values, *self.bounds)
 
@@ -149,7 +149,7 @@ class Bounded:
         return plain if self.missing is None else plain | {"missing": self.missing}
 
 
-def settings_of(word: str, given: Mapping[str, Any], *known: str) -> dict[str, Any]:
+def settings_of(word: str, given: Mapping[str, object], *known: str) -> dict[str, Any]:
     """Return what a question says of a model, columns by their names, or raise `InvalidValue`.
 
     >>> settings_of("Bayesian network", {"kind": "Bayesian network", "fields": ["a"]}, "fields", "parents")
@@ -167,7 +167,7 @@ def settings_of(word: str, given: Mapping[str, Any], *known: str) -> dict[str, A
     return settings
 
 
-def _are_names(value: Any) -> bool:
+def _are_names(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(name, str) for name in value)
 
 

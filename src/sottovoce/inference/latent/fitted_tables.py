@@ -32,7 +32,7 @@ class FittedTables(OverTables, Generic[P]):
         return self.fit(self.tables.through_blocks(n, total, noises, rng), rng=rng)
 
     def fit(
-        self, data: Any, *, noise_aware: bool = True, draws: int = 256, rng: np.random.Generator | None = None
+        self, data: object, *, noise_aware: bool = True, draws: int = 256, rng: np.random.Generator | None = None
     ) -> P:
         """Return posterior draws.
 
@@ -58,7 +58,7 @@ class FittedTables(OverTables, Generic[P]):
             raise InvalidData(f"these tables were counted over other fields or {self.structure}")
         return self._aware(data, draws, rng) if noise_aware else self._from_counts(data.clipped, data.n, draws, rng)
 
-    def counts(self, records: Any) -> tuple[Any, ...]:
+    def counts(self, records: object) -> tuple[Any, ...]:
         """Return the true counts of each table: of records in memory, or of `Statistics`."""
         return self.tables.arrays(records if isinstance(records, Statistics) else self.tables.statistics(records))
 
@@ -67,5 +67,5 @@ class FittedTables(OverTables, Generic[P]):
         """Return draws that count the true tables as unknown."""
 
     @abstractmethod
-    def _from_counts(self, counts: Sequence[Any], n: int | None, draws: int, rng: np.random.Generator) -> P:
+    def _from_counts(self, counts: Sequence[object], n: int | None, draws: int, rng: np.random.Generator) -> P:
         """Return draws that take counts at their word, of n records if that is known."""

@@ -50,7 +50,7 @@ def _filtered(engine: ArrayBackend, log_emission: Any, initial: Any, transition:
     emission = xp.moveaxis(log_emission, 2, 0)
     top = emission.max(axis=-1, keepdims=True)
 
-    def forwards(predicted: Any, seen: Any) -> Any:
+    def forwards(predicted: object, seen: object) -> Any:
         # The likeliest state of a step has weight one, so the floor keeps the sum above zero.
         now = xp.maximum(predicted, _TINY) * seen
         norm = now.sum(axis=-1, keepdims=True)
@@ -100,7 +100,7 @@ def paths(engine: ArrayBackend, log_emission: Any, initial: Any, transition: Any
     backwards = xp.swapaxes(transition, 1, 2)  # (run, to, from)
     each = xp.arange(len(initial))[:, None]
 
-    def pick(weight: Any, level: Any) -> Any:
+    def pick(weight: object, level: object) -> Any:
         below = xp.cumsum(weight, axis=-1)
         return (below[..., :-1] < level * below[..., -1:]).sum(axis=-1)
 

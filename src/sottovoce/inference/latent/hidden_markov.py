@@ -109,7 +109,7 @@ class HiddenMarkovModel(OverTables):
         emission = tuple(1 / size if self.emission_prior is None else float(self.emission_prior) for size in sizes)
         return Prior(self.states, sizes, emission, float(self.transition_prior))
 
-    def counts(self, records: Any) -> tuple[Integers, ...]:
+    def counts(self, records: object) -> tuple[Integers, ...]:
         """Return the true counts (chain, step, category) of each field: of records in memory, or of `Statistics`."""
         statistics = records if isinstance(records, Statistics) else self.tables.statistics(records)
         return self._shaped(self.tables.arrays(statistics))
@@ -122,11 +122,11 @@ class HiddenMarkovModel(OverTables):
 
     def fit(
         self,
-        data: NoisyTables | Sequence[Any],
+        data: NoisyTables | Sequence[object],
         *,
         sweeps: int | None = None,
         burn_in: int | None = None,
-        missing: Any = None,
+        missing: object = None,
         noise_aware: bool = True,
         chains: int = 4,
         starts: int = 4,
@@ -233,7 +233,7 @@ class HiddenMarkovModel(OverTables):
             state, sizes = noisy_sweep(self.prior, state, sizes, latent, seen, rng, collapsed)
             yield state
 
-    def mask(self, missing: Any) -> Mask:
+    def mask(self, missing: object) -> Mask:
         """Return which cells are missing, none if None is given, or raise `InvalidData`."""
         mask = np.zeros(self.grid.shape, dtype=bool) if missing is None else np.asarray(missing)
         if mask.shape != self.grid.shape or mask.dtype != bool:
@@ -245,7 +245,7 @@ class HiddenMarkovModel(OverTables):
             raise InvalidData("these tables were counted over other fields or another grid than the model's")
         return self._shaped(data.counts)
 
-    def _true(self, data: Sequence[Any]) -> tuple[Floats, ...]:
+    def _true(self, data: Sequence[object]) -> tuple[Floats, ...]:
         try:
             tables = tuple(np.asarray(table, dtype=np.float64) for table in data)
         except (TypeError, ValueError):
@@ -272,7 +272,7 @@ class HiddenMarkovModel(OverTables):
         }
 
     @classmethod
-    def from_facts(cls, settings: Mapping[str, Any], facts: Facts, column: str | None = None) -> Self:
+    def from_facts(cls, settings: Mapping[str, object], facts: Facts, column: str | None = None) -> Self:
         """Return the model of a question: ``chains``, ``steps``, ``fields`` by their columns, ``states``, priors."""
         del column
         given = settings_of(
@@ -285,7 +285,7 @@ class HiddenMarkovModel(OverTables):
         return cls(ChainGrid(chains, steps), fields, **given)
 
     @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+    def from_dict(cls, state: Mapping[str, object]) -> Self:
         """Read a model from `to_dict`'s form."""
         state = mapping("hidden Markov model", state)
         with restoring("a hidden Markov model"):

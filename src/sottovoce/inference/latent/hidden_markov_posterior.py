@@ -134,7 +134,7 @@ class HiddenMarkovPosterior(NamedDraws):
         """The state that each cell was in most often: (chain, step)."""
         return np.asarray(self.state_probabilities.argmax(axis=-1))
 
-    def log_likelihood(self, counts: Sequence[Any]) -> Floats:
+    def log_likelihood(self, counts: Sequence[object]) -> Floats:
         """Return log p(counts | a draw) for every draw, states summed out, multinomial coefficients left out.
 
         Parameters
@@ -159,7 +159,7 @@ class HiddenMarkovPosterior(NamedDraws):
             parts.append(logs.sum(axis=1))
         return np.concatenate(parts)
 
-    def held_out_log_likelihood(self, counts: Sequence[Any], missing: Any) -> float:
+    def held_out_log_likelihood(self, counts: Sequence[object], missing: object) -> float:
         r"""Return Σ over held-out cells of log p(cell | the other cells), averaged over draws inside the logarithm.
 
         A held-out cell's state is summed out given its sampled neighbours, which needs no private count:
@@ -198,7 +198,7 @@ class HiddenMarkovPosterior(NamedDraws):
         each = special.logsumexp(prior + logs, axis=(0, -1)) - np.log(len(self))
         return float(each.sum())
 
-    def _tables(self, counts: Sequence[Any]) -> list[Floats]:
+    def _tables(self, counts: Sequence[object]) -> list[Floats]:
         tables = [np.asarray(table, dtype=np.float64) for table in counts]
         fits = len(tables) == len(self.fields) and all(
             t.ndim == 3 and t.shape[:2] == tables[0].shape[:2] and t.shape[2] == f.size

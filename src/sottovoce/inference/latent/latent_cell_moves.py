@@ -76,7 +76,7 @@ def moved_probabilities(
     squares, totals = (xp.swapaxes(part @ member, 1, 2) for part in (size**2, size))
     usual = squares / xp.maximum(totals, 1e-300)
 
-    def summed(log_theta: Any) -> Any:
+    def summed(log_theta: object) -> Any:
         """Return the log-likelihood of every column, summed over the cells of each state."""
         return xp.swapaxes(likelihood(_own(xp, log_theta, states), fixed) @ member, 1, 2)
 

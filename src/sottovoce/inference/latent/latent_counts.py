@@ -128,7 +128,7 @@ class LatentCounts:
         """Return the log-likelihood of every cell in every state, (run, cell, state); θ is (run, state, column)."""
         return np.asarray(self.run(by_state, logs, log_theta))
 
-    def run(self, program: Callable[..., Any], first: Floats, *arrays: Any) -> Any:
+    def run(self, program: Callable[..., Any], first: Floats, *arrays: object) -> Any:
         """Run a program of the likelihood and of arrays, the first of which has one part a run of the sampler."""
         columns, cells = self.likelihood.first.shape[-2:]
         if self.often and has_jax() and len(first) * columns * cells >= _MANY:

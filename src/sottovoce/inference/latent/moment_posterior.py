@@ -6,7 +6,6 @@ All of this is post-processing of a release: it costs no privacy, and none rests
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -34,7 +33,7 @@ class MomentDraws:
 
 
 def moment_posterior(
-    sums: Any, noise: IntegerNoise, unit: float, sizes: Floats, rng: np.random.Generator
+    sums: object, noise: IntegerNoise, unit: float, sizes: Floats, rng: np.random.Generator
 ) -> MomentDraws:
     r"""Return draws of (mean, variance) of t in [-1, 1] for each draw of class sizes, each by a chain of its own.
 
@@ -186,7 +185,7 @@ class _Chain:
         self._variance = 1 / np.clip(inverse, 1e-12 / self._scale**2, 1e12 / self._scale**2)
 
 
-def moments(sums: Any, unit: float, sizes: Any) -> Floats:
+def moments(sums: object, unit: float, sizes: object) -> Floats:
     """Return the mean and variance of t in each class, (..., 2), of sums taken at their word and cut to what can be."""
     y, sizes = np.asarray(sums, dtype=np.float64) / unit, np.asarray(sizes, dtype=np.float64)
     counts = np.maximum(sizes, 1.0)
@@ -195,7 +194,7 @@ def moments(sums: Any, unit: float, sizes: Any) -> Floats:
     return np.stack([mean, np.clip(square - mean**2, _TINY, 1.0)], axis=-1)
 
 
-def moment_draws(sums: Any, unit: float, sizes: Floats, rng: np.random.Generator) -> Floats:
+def moment_draws(sums: object, unit: float, sizes: Floats, rng: np.random.Generator) -> Floats:
     """Return draws of the mean and variance of t under the reference prior, (draws, classes, 2), noise left aside."""
     result, counts = moments(sums, unit, sizes), np.maximum(sizes, 3.0)
     variance = np.clip(result[..., 1] * counts / rng.chisquare(counts - 1), _TINY, 1.0)

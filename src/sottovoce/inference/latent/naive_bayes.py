@@ -135,7 +135,7 @@ class NaiveBayesModel:
             tuple(field.bounds for field in self.numbers),
         )
 
-    def statistics(self, records: Any) -> Statistics:
+    def statistics(self, records: object) -> Statistics:
         """Return n, the counts and the sums of records in memory."""
         return self.reading.read(columns_by_name(records, self.columns))
 
@@ -180,7 +180,7 @@ class NaiveBayesModel:
                 result[field.name] = lone_shares(table, noise, sizes, rng)
         return result
 
-    def forecast_blocks(self, n: int, mean: Any, noises: Sequence[IntegerNoise], level: float) -> Forecast:
+    def forecast_blocks(self, n: int, mean: object, noises: Sequence[IntegerNoise], level: float) -> Forecast:
         """Return what to expect of the tables' proportions; numbers are left aside."""
         tables = self.tables
         cells = np.atleast_1d(np.asarray(mean, dtype=np.float64))[: sum(tables.sizes)]
@@ -230,7 +230,7 @@ class NaiveBayesModel:
         }
 
     @classmethod
-    def from_facts(cls, settings: Mapping[str, Any], facts: Facts, column: str | None = None) -> Self:
+    def from_facts(cls, settings: Mapping[str, object], facts: Facts, column: str | None = None) -> Self:
         """Return the model of a question: ``label`` and ``features`` by their columns, ``alpha``, ``class_alpha``."""
         del column
         given = settings_of(cls.word, settings, "label", "features", "alpha", "class_alpha")

@@ -120,7 +120,7 @@ class BayesianNetwork(FittedTables[NetworkPosterior]):
         """Return what an entry of the prior of a node with so many categories is worth."""
         return 1 / size if self.prior is None else float(self.prior)
 
-    def counts(self, records: Any) -> tuple[Any, ...]:
+    def counts(self, records: object) -> tuple[Any, ...]:
         """Return the true counts of each node's table; of at least one record."""
         statistics = records if isinstance(records, Statistics) else self.tables.statistics(records)
         if statistics.n == 0:
@@ -153,7 +153,7 @@ class BayesianNetwork(FittedTables[NetworkPosterior]):
         return {"system": self.word, "fields": fields, "parents": above, "prior": self.prior}
 
     @classmethod
-    def from_facts(cls, settings: Mapping[str, Any], facts: Facts, column: str | None = None) -> Self:
+    def from_facts(cls, settings: Mapping[str, object], facts: Facts, column: str | None = None) -> Self:
         """Return the network of a question: ``fields`` by their columns, ``parents`` of each, ``prior``."""
         del column
         given = settings_of(cls.word, settings, "fields", "parents", "prior")
@@ -168,7 +168,7 @@ class BayesianNetwork(FittedTables[NetworkPosterior]):
         return cls(tuple(Field.from_facts(n, facts[n]) for n in given["fields"]), parents, given.get("prior"))
 
     @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+    def from_dict(cls, state: Mapping[str, object]) -> Self:
         """Read a network from `to_dict`'s form."""
         state = mapping("Bayesian network", state)
         with restoring("a network"):

@@ -118,7 +118,7 @@ class NetworkPosterior(QueriedDraws):
             waiting.remove(ready)
         return {f.name: np.array(f.categories)[codes[f.name]] for f in self.fields}
 
-    def log_likelihood(self, records: Mapping[str, Any]) -> Floats:
+    def log_likelihood(self, records: Mapping[str, object]) -> Floats:
         """Return Σ log p(record) under each draw, over the records that hold known categories alone."""
         codes = self._codes(records)
         inside = np.logical_and.reduce([code >= 0 for code in codes.values()])

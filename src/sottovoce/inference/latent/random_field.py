@@ -159,7 +159,7 @@ class MarkovRandomField(FittedTables[RandomFieldPosterior]):
         return {"system": self.word, "fields": fields, "cliques": cliques, "spread": self.spread}
 
     @classmethod
-    def from_facts(cls, settings: Mapping[str, Any], facts: Facts, column: str | None = None) -> Self:
+    def from_facts(cls, settings: Mapping[str, object], facts: Facts, column: str | None = None) -> Self:
         """Return the field of a question: ``cliques`` of columns by their names, ``spread``."""
         del column
         given = settings_of(cls.word, settings, "cliques", "spread")
@@ -171,7 +171,7 @@ class MarkovRandomField(FittedTables[RandomFieldPosterior]):
         return cls(tuple(Field.from_facts(n, facts[n]) for n in names), cliques, given.get("spread", cls.spread))
 
     @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+    def from_dict(cls, state: Mapping[str, object]) -> Self:
         """Read a field from `to_dict`'s form."""
         state = mapping("Markov random field", state)
         with restoring("a random field"):

@@ -124,7 +124,7 @@ class TemperedHiddenMarkov(Mechanism):
         *,
         sweeps: int = 20,
         floor: float = 0.1,
-        missing: Any = None,
+        missing: object = None,
         scanned: int | None = None,
     ) -> Self:
         """Return the chain at the lowest temperature that keeps the promise."""

@@ -152,29 +152,29 @@ class BetaBernoulli(Conjugate):
         choose = -special.gammaln(totals + 1) - special.gammaln(n - totals + 1)
         return np.asarray(choose + special.betaln(self.alpha + totals, self.beta + n - totals))
 
-    def check_truncation(self, truncation: Any = None) -> float:
+    def check_truncation(self, truncation: object = None) -> float:
         """Return the least probability a₀ of either value, 0.01 by default."""
         return unit_floor(truncation, 2)
 
-    def log_ratio_range(self, truncation: Any) -> float:
+    def log_ratio_range(self, truncation: object) -> float:
         """Return the range of ±logit θ for θ in [a₀, 1 - a₀], with a₀ = `truncation`."""
         floor = self.check_truncation(truncation)
         return 2 * log_up(1 - Fraction(floor), Fraction(floor))
 
-    def tempered(self, statistics: Statistics, temperature: float, truncation: Any) -> Truncated:
+    def tempered(self, statistics: Statistics, temperature: float, truncation: object) -> Truncated:
         """Return the joint density to the power 1/T on [a₀, 1 - a₀]: a truncated Beta."""
         floor, plain = self.check_truncation(truncation), self.posterior(statistics)
         base = Beta((plain.alpha - 1) / temperature + 1, (plain.beta - 1) / temperature + 1)
         return Truncated(base, floor, 1 - floor)
 
-    def tempered_law(self, statistics: Statistics, temperature: float, truncation: Any) -> BetaLaw:
+    def tempered_law(self, statistics: Statistics, temperature: float, truncation: object) -> BetaLaw:
         """Return the truncated Beta in fractions."""
         floor, plain = Fraction(self.check_truncation(truncation)), self.law(statistics)
         alpha, beta = (tempered_power(parameter, temperature) for parameter in (plain.alpha, plain.beta))
         return BetaLaw(alpha, beta, floor, 1 - floor)
 
 
-def unit_floor(value: Any, categories: int) -> float:
+def unit_floor(value: object, categories: int) -> float:
     """Return the least probability a₀ of every category, 0.02/d by default, or raise `InvalidValue`."""
     if value is None:
         return 0.02 / categories

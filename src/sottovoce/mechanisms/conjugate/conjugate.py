@@ -77,7 +77,7 @@ class Conjugate(ABC):
         """
         return law_of(self.posterior(statistics, data_weight, prior_weight))
 
-    def tempered_law(self, statistics: Statistics, temperature: float, truncation: Any) -> Any:
+    def tempered_law(self, statistics: Statistics, temperature: float, truncation: object) -> Any:
         """Return the truncated posterior at a temperature in exact numbers."""
         return law_of(self.tempered(statistics, temperature, truncation))  # type: ignore[attr-defined]
 
@@ -112,7 +112,7 @@ class Conjugate(ABC):
         return None
 
     @classmethod
-    def from_facts(cls, settings: Mapping[str, Any], facts: Facts, column: str | None = None) -> Self:
+    def from_facts(cls, settings: Mapping[str, object], facts: Facts, column: str | None = None) -> Self:
         """Return the system of a question: what it sets, and the rest by the facts of the column it is about."""
         known = cls.usual(None if column is None else facts[column])
         if known is None:
@@ -154,7 +154,7 @@ class Conjugate(ABC):
         """Return the order from which the Rényi divergence is infinite (Geumlek et al. 2017, Cor. 1)."""
         return self.profile(n, data_weight, prior_weight).pole
 
-    def statistics(self, records: Any, missing: Any = None) -> Statistics:
+    def statistics(self, records: object, missing: object = None) -> Statistics:
         """Return n and ΣS(x) in one pass. Records outside the bounds are clipped, and nobody counts how many.
 
         Takes NumPy arrays, pandas and polars columns, Arrow arrays and plain lists. Every record counts: what is no
@@ -162,18 +162,18 @@ class Conjugate(ABC):
         """
         return self.reading.read(records, missing)
 
-    def _read_public(self, records: Any) -> Statistics:
+    def _read_public(self, records: object) -> Statistics:
         return records if isinstance(records, Statistics) else self.reading.read(records, public=True)
 
     def check(self, statistics: Statistics) -> Statistics:
         """Return the statistics if records within the bounds can have them, else raise `InvalidData`."""
         return self.reading.check(statistics)
 
-    def with_public(self, records: Any) -> Self:
+    def with_public(self, records: object) -> Self:
         """Return the system after public records have been added to the prior; calibrate with that one."""
         return self._with_prior(self.posterior(self._read_public(records)))
 
-    def with_known_records(self, records: Any, data_weight: float = 1.0, prior_weight: float = 1.0) -> Self:
+    def with_known_records(self, records: object, data_weight: float = 1.0, prior_weight: float = 1.0) -> Self:
         """Return the system an attacker faces who knows these records of the table already.
 
         The known records move into the prior with the weight that the mechanism gave them, beside the prior's own; the
@@ -187,7 +187,7 @@ class Conjugate(ABC):
         return self.reading.pairs(n)
 
     @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+    def from_dict(cls, state: Mapping[str, object]) -> Self:
         """Read a system from `to_dict`'s form, its word left out or not."""
         numbers = {name: value for name, value in mapping("system", state).items() if name not in ("system", "kind")}
         for name in ("bounds", "categories"):

@@ -167,22 +167,22 @@ class DirichletCategorical(Conjugate):
     def _with_prior(self, prior: Dirichlet) -> Self:
         return replace(self, alpha=prior.alpha)
 
-    def check_truncation(self, truncation: Any = None) -> float:
+    def check_truncation(self, truncation: object = None) -> float:
         """Return the least probability a₀ of every category, 0.02/d by default."""
         return unit_floor(truncation, self.alpha.size)
 
-    def log_ratio_range(self, truncation: Any) -> float:
+    def log_ratio_range(self, truncation: object) -> float:
         """Return the range of log θ_i - log θ_j where every θ_k >= a₀ = `truncation`."""
         size = self.alpha.size
         floor = Fraction(self.check_truncation(truncation))
         return 2 * log_up(1 - (size - 1) * floor, floor)
 
-    def tempered(self, statistics: Statistics, temperature: float, truncation: Any) -> TruncatedDirichlet:
+    def tempered(self, statistics: Statistics, temperature: float, truncation: object) -> TruncatedDirichlet:
         """Return the joint density to the power 1/T where every θ_k >= a₀."""
         plain = self.posterior(statistics)
         return TruncatedDirichlet((plain.alpha - 1) / temperature + 1, self.check_truncation(truncation))
 
-    def tempered_law(self, statistics: Statistics, temperature: float, truncation: Any) -> DirichletLaw:
+    def tempered_law(self, statistics: Statistics, temperature: float, truncation: object) -> DirichletLaw:
         """Return the truncated Dirichlet in fractions."""
         powers = tuple(tempered_power(a, temperature) for a in self.law(statistics).alpha)
         return DirichletLaw(powers, Fraction(self.check_truncation(truncation)))

@@ -82,7 +82,7 @@ def tempered_power(parameter: Fraction, temperature: float) -> Fraction:
     return (parameter - 1) / Fraction(temperature) + 1
 
 
-def law_of(distribution: Any) -> Law | Sequence[Law] | None:
+def law_of(distribution: object) -> Law | Sequence[Law] | None:
     """Return the law whose parameters are the very doubles of a distribution, one for each of several numbers.
 
     None where it is of no family that can be drawn exactly.
@@ -95,7 +95,7 @@ def law_of(distribution: Any) -> Law | Sequence[Law] | None:
     return law
 
 
-def cut(law: Any, low: float, high: float) -> Any:
+def cut(law: object, low: float, high: float) -> Any:
     """Return a law given that it lies in [low, high]; None where there is no law of one number."""
     if not isinstance(law, BetaLaw | GammaLaw | NormalLaw):
         return None

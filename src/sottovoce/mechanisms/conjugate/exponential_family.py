@@ -266,11 +266,11 @@ class ExponentialFamily(Conjugate):
         chi, nu = prior
         return replace(self, chi=float(chi), nu=float(nu))
 
-    def with_public(self, records: Any) -> Self:
+    def with_public(self, records: object) -> Self:
         """Return the system after public records have been added to the prior."""
         return self.with_known_records(records)
 
-    def with_known_records(self, records: Any, data_weight: float = 1.0, prior_weight: float = 1.0) -> Self:
+    def with_known_records(self, records: object, data_weight: float = 1.0, prior_weight: float = 1.0) -> Self:
         """Return the system an attacker faces who knows these records already."""
         data_weight, prior_weight = check_weights(data_weight, prior_weight)
         known = self.check(self._read_public(records))

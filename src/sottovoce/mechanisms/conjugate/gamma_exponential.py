@@ -117,7 +117,7 @@ class GammaExponential(GammaRate):
         decay = rate - 1j * t
         return (rate - 1j * t * np.exp(-decay * self.high)) / decay
 
-    def log_ratio_range(self, truncation: Any) -> float:
+    def log_ratio_range(self, truncation: object) -> float:
         """Return the range of high·θ for θ in `truncation` = (low, high) of the rate."""
         low, high = self.check_truncation(truncation)
         return ceil_float(Fraction(self.high) * (Fraction(high) - Fraction(low)))

@@ -127,7 +127,7 @@ class GammaPoisson(GammaRate):
         chances = np.append(np.exp(log_chances), special.pdtrc(self.high - 1, rate)[:, None], axis=1)
         return chances @ waves
 
-    def log_ratio_range(self, truncation: Any) -> float:
+    def log_ratio_range(self, truncation: object) -> float:
         """Return the range of high·log θ for θ in `truncation` = (low, high) of the rate."""
         low, high = self.check_truncation(truncation)
         return ceil_float(self.high * Fraction(log_up(Fraction(high), Fraction(low))))

@@ -37,7 +37,7 @@ class GammaRate(Conjugate):
             object.__setattr__(self, name, positive(name, getattr(self, name)))
 
     @abstractmethod
-    def posteriors(self, n: int, totals: Any, data_weight: float = 1.0, prior_weight: float = 1.0) -> Gamma:
+    def posteriors(self, n: int, totals: object, data_weight: float = 1.0, prior_weight: float = 1.0) -> Gamma:
         """Return the posteriors of an array of totals, side by side."""
 
     def posterior(self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0) -> Gamma:
@@ -78,13 +78,13 @@ class GammaRate(Conjugate):
             raise InvalidValue(f"the truncation of a rate needs 0 < low < high. Got {truncation!r}")
         return low, high
 
-    def tempered(self, statistics: Statistics, temperature: float, truncation: Any) -> Truncated:
+    def tempered(self, statistics: Statistics, temperature: float, truncation: object) -> Truncated:
         """Return the joint density to the power 1/T, truncated: a truncated Gamma."""
         plain = self.posterior(statistics)
         base = Gamma((plain.shape - 1) / temperature + 1, plain.rate / temperature)
         return Truncated(base, *self.check_truncation(truncation))
 
-    def tempered_law(self, statistics: Statistics, temperature: float, truncation: Any) -> GammaLaw:
+    def tempered_law(self, statistics: Statistics, temperature: float, truncation: object) -> GammaLaw:
         """Return the truncated Gamma in fractions."""
         plain, ends = self.law(statistics), map(Fraction, self.check_truncation(truncation))
         return GammaLaw(tempered_power(plain.shape, temperature), plain.rate / Fraction(temperature), *ends)

@@ -45,7 +45,7 @@ def column_systems() -> dict[str, Any]:
     return {word: kind for word, kind in kinds.items() if hasattr(kind, "usual")}
 
 
-def system_from(state: Mapping[str, Any]) -> Any:
+def system_from(state: Mapping[str, object]) -> Any:
     """Build a system from its word (`system`, or `kind`) and its arguments.
 
     >>> system_from({"kind": "beta-bernoulli", "alpha": 6, "beta": 12})

@@ -269,18 +269,18 @@ class NormalMean(Conjugate):
         centre = (self.prior_mean / self.prior_variance + gain * total) / precision
         return NormalVector(np.broadcast_to(centre, total.shape), 1 / precision)
 
-    def log_ratio_range(self, truncation: Any) -> float:
+    def log_ratio_range(self, truncation: object) -> float:
         """Return the range of Dθ/σ² for θ in `truncation` = (low, high); records must be numbers."""
         low, high = map(Fraction, self.check_truncation(truncation))
         return ceil_float(Fraction(self.diameter) * (high - low) / Fraction(self.variance))
 
-    def tempered(self, statistics: Statistics, temperature: float, truncation: Any) -> Truncated:
+    def tempered(self, statistics: Statistics, temperature: float, truncation: object) -> Truncated:
         """Return the joint density to the power 1/T, truncated: a truncated Normal."""
         low, high = self.check_truncation(truncation)
         plain = self.posterior(statistics)
         return Truncated(Normal(plain.centre, plain.spread * temperature), low, high)
 
-    def tempered_law(self, statistics: Statistics, temperature: float, truncation: Any) -> NormalLaw:
+    def tempered_law(self, statistics: Statistics, temperature: float, truncation: object) -> NormalLaw:
         """Return the truncated Normal in fractions."""
         low, high = self.check_truncation(truncation)
         plain = self.law(statistics)
@@ -288,7 +288,7 @@ class NormalMean(Conjugate):
         hot = plain.variance * Fraction(temperature)
         return NormalLaw(plain.centre, hot, Fraction(low), Fraction(high), spread)
 
-    def check_truncation(self, truncation: Any = None) -> tuple[float, float]:
+    def check_truncation(self, truncation: object = None) -> tuple[float, float]:
         """Return the interval (low, high) of the mean, by default the bounds of a record."""
         if self.bounds is None:
             raise InvalidValue("a tempered posterior of vectors is not offered; sample the Gaussian posterior itself")

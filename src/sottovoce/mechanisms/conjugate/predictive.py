@@ -248,6 +248,6 @@ def vector(sigma: float) -> NewRecord:
     return _GaussianVector(sigma)
 
 
-def categorical(categories: tuple[Any, ...]) -> NewRecord:
+def categorical(categories: tuple[object, ...]) -> NewRecord:
     """Return one of these categories, whose probabilities are θ."""
     return _Categorical(categories)

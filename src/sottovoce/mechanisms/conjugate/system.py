@@ -27,7 +27,7 @@ class System(Protocol):
     def reading(self) -> Reading:
         """How a record becomes S(x): public bounds, so that a database can clip by itself."""
 
-    def statistics(self, records: Any) -> Statistics:
+    def statistics(self, records: object) -> Statistics:
         """Return n and ΣS(x), records outside the bounds clipped."""
 
     def posterior(self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0) -> Distribution:
@@ -44,10 +44,10 @@ class System(Protocol):
     def lambda_star(self, n: int, data_weight: float = 1.0, prior_weight: float = 1.0) -> float:
         """Return the order from which the Rényi divergence is infinite."""
 
-    def with_public(self, records: Any) -> Self:
+    def with_public(self, records: object) -> Self:
         """Return the system after public records have been added to the prior."""
 
-    def with_known_records(self, records: Any, data_weight: float = 1.0, prior_weight: float = 1.0) -> Self:
+    def with_known_records(self, records: object, data_weight: float = 1.0, prior_weight: float = 1.0) -> Self:
         """Return the system an attacker faces who knows these records of the table already."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -57,13 +57,13 @@ class System(Protocol):
 class TemperableSystem(System, Protocol):
     """A system whose likelihood is bounded once the parameter is truncated: what `TemperedPosterior` asks."""
 
-    def check_truncation(self, truncation: Any = None) -> Any:
+    def check_truncation(self, truncation: object = None) -> Any:
         """Return a valid truncation of θ: the one given, or the default where there is one."""
 
-    def log_ratio_range(self, truncation: Any) -> float:
+    def log_ratio_range(self, truncation: object) -> float:
         """Return how far log p(x|θ) - log p(x'|θ) moves over the truncated θ, for the worst x and x'."""
 
-    def tempered(self, statistics: Statistics, temperature: float, truncation: Any) -> Any:
+    def tempered(self, statistics: Statistics, temperature: float, truncation: object) -> Any:
         """Return the joint density to the power 1/T, truncated: something to `sample`."""
 
 
@@ -72,11 +72,11 @@ class NoiseAwareSystem(System, Protocol):
     posterior.
     """
 
-    def log_evidence(self, n: int, totals: Any) -> Any:
+    def log_evidence(self, n: int, totals: object) -> Any:
         """Return log Pr[ΣS(x) = total] under the prior, up to a constant, for an array of totals."""
 
     def posteriors(
-        self, n: int, totals: Any, data_weight: float = 1.0, prior_weight: float = 1.0
+        self, n: int, totals: object, data_weight: float = 1.0, prior_weight: float = 1.0
     ) -> ScalarDistribution:
         """Return the posteriors of an array of totals, side by side."""
 

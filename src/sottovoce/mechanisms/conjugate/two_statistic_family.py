@@ -155,7 +155,7 @@ class TwoStatisticFamily(Conjugate):
         """Return S(x) of one record: its only cell, or a tuple of its cells, as the facts of the columns allow."""
 
     @abstractmethod
-    def normalizer(self, first: Any, second: Any, nu: Ball) -> Any:
+    def normalizer(self, first: object, second: object, nu: Ball) -> Any:
         """Return C(χ, ν) of balls, or of power series of them: by their operators, `log`, `exp`, `lgamma` and so on."""
 
     @abstractmethod
@@ -173,7 +173,7 @@ class TwoStatisticFamily(Conjugate):
         """S(x) added over the records, each held to the polygon."""
         return FunctionSum(self._held, self.columns, self.low, self.high, 2)
 
-    def _held(self, record: Any) -> tuple[float, float]:
+    def _held(self, record: object) -> tuple[float, float]:
         first, second = map(float, self.statistic(record))
         if not _inside((Fraction(first), Fraction(second)), self._declared):
             raise ValueError  # the reading puts the middle of the bounds in its place
@@ -283,11 +283,11 @@ class TwoStatisticFamily(Conjugate):
         chi, nu = prior
         return replace(self, chi=(float(chi[0]), float(chi[1])), nu=float(nu))
 
-    def with_public(self, records: Any) -> Self:
+    def with_public(self, records: object) -> Self:
         """Return the system after public records have been added to the prior."""
         return self.with_known_records(records)
 
-    def with_known_records(self, records: Any, data_weight: float = 1.0, prior_weight: float = 1.0) -> Self:
+    def with_known_records(self, records: object, data_weight: float = 1.0, prior_weight: float = 1.0) -> Self:
         """Return the system an attacker faces who knows these records already."""
         data_weight, prior_weight = check_weights(data_weight, prior_weight)
         known = self.check(self._read_public(records))
@@ -341,13 +341,13 @@ class _CornerAndEdge:
     edge: tuple[Any, Any]
     corner: Any
 
-    def points(self, x: Any, y: Any, place: Any) -> tuple[Any, Any, Any]:
+    def points(self, x: object, y: object, place: object) -> tuple[Any, Any, Any]:
         """Return P, the mixture λP + (1 − λ)Q, and Q, of the others' sum and a place on the edge."""
         (p, mixed), b = self._moves(place), (x, y)
         moved = [(b[0] + m[0], b[1] + m[1]) for m in (p, mixed, self.corner)]
         return moved[0], moved[1], moved[2]
 
-    def _moves(self, place: Any) -> tuple[Any, Any]:
+    def _moves(self, place: object) -> tuple[Any, Any]:
         """Return what P and the mixture have beside the others' sum."""
         start, end = self.edge
         p = tuple(a + place * (b - a) for a, b in zip(start, end, strict=True))
@@ -382,7 +382,7 @@ class _CornerAndEdge:
         value = (mixed - lam * p) / (lam - 1) + q
         return value if value.is_finite() else None
 
-    def _leaves(self, x: Any, y: Any, place: Any) -> bool:
+    def _leaves(self, x: object, y: object, place: object) -> bool:
         points = [(ball(a), ball(b)) for a, b in self.points(x, y, place)]
         return any(bool(gap <= 0) for point in points for gap in self.search.domain(*point))
 
@@ -444,7 +444,7 @@ def _dot(first: list[Ball], second: list[Ball]) -> Ball:
     return first[0] * second[0] + first[1] * second[1]
 
 
-def _reach(side: tuple[Any, Any], moves: list[Any]) -> tuple[Any, Any]:
+def _reach(side: tuple[object, object], moves: list[Any]) -> tuple[Any, Any]:
     return side[0] + min(moves), side[1] + max(moves)
 
 
@@ -474,7 +474,7 @@ def _inside(point: Any, hull: tuple[Any, ...]) -> bool:
     return all(_turn(a, b, where) >= 0 for a, b in zip(hull, (*hull[1:], hull[0]), strict=True))
 
 
-def _outside(box: Box, hull: tuple[Any, ...]) -> bool:
+def _outside(box: Box, hull: tuple[object, ...]) -> bool:
     """Say whether a box lies beyond an edge of the polygon, so that no point of it is inside."""
     places = [(x, y) for x in box[0] for y in box[1]]
     return any(all(_turn(a, b, p) < 0 for p in places) for a, b in zip(hull, (*hull[1:], hull[0]), strict=True))

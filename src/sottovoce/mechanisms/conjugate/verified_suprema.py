@@ -70,7 +70,7 @@ def ball(x: Any) -> Ball:
     return flint.arb(x if isinstance(x, flint.fmpq) else rational(x))
 
 
-def interval(low: Any, high: Any) -> Ball:
+def interval(low: object, high: object) -> Ball:
     """Return a ball that holds everything between two fractions."""
     return ball(low).union(ball(high))
 

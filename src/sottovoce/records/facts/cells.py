@@ -192,7 +192,7 @@ class Cells:
         return {"facts": self.facts.to_dict(), "names": list(self.names), "cuts": cuts, "missing": self.missing}
 
     @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+    def from_dict(cls, state: Mapping[str, object]) -> Self:
         """Read cells from `to_dict`'s form."""
         state = mapping("table of cells", state)
         with restoring("a table of cells"):
@@ -206,7 +206,7 @@ class Cells:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _axis(name: str, column: Column, cut: Any, missing: str) -> Axis:
+def _axis(name: str, column: Column, cut: object, missing: str) -> Axis:
     if isinstance(column, Number | Count):
         marks = _edges(name, column, cut)
         labels = tuple(_label(low, high, isinstance(column, Count)) for low, high in itertools.pairwise(marks))
@@ -232,7 +232,7 @@ def _named(labels: Sequence[Hashable]) -> str:
     return name
 
 
-def _categories(name: str, column: Category | Flag, cut: Any) -> tuple[Any, ...]:
+def _categories(name: str, column: Category | Flag, cut: object) -> tuple[Any, ...]:
     known: tuple[Any, ...] = (False, True) if isinstance(column, Flag) else column.categories
     if cut is ... or cut is None:
         return known
@@ -246,7 +246,7 @@ def _categories(name: str, column: Category | Flag, cut: Any) -> tuple[Any, ...]
     return chosen
 
 
-def _edges(name: str, column: Number | Count, cut: Any) -> tuple[float, ...]:
+def _edges(name: str, column: Number | Count, cut: object) -> tuple[float, ...]:
     low, high = column.bounds
     if isinstance(cut, bool) or cut is ... or cut is None:
         raise InvalidValue(f"{name!r} holds numbers: say into how many cells it is cut, or the edges between them")
@@ -282,11 +282,11 @@ def _label(low: float, high: float, whole: bool) -> Hashable:
     return f"{low:g} to {high:g}"
 
 
-def _ended(mark: Any) -> Any:
+def _ended(mark: object) -> Any:
     """Return an edge for JSON, which has no infinities."""
     return None if isinstance(mark, float) and math.isinf(mark) else mark
 
 
-def _opened(marks: Sequence[Any]) -> list[Any]:
+def _opened(marks: Sequence[object]) -> list[Any]:
     ends = {0: -math.inf, len(marks) - 1: math.inf}
     return [ends.get(place, mark) if mark is None else mark for place, mark in enumerate(marks)]

@@ -38,7 +38,7 @@ class Column(ABC):
         return {"kind": self.word} | {name: value for name, value in given.items() if value is not None}
 
     @staticmethod
-    def from_dict(state: Mapping[str, Any]) -> Column:
+    def from_dict(state: Mapping[str, object]) -> Column:
         """Read a column from `to_dict`'s form."""
         numbers = mapping("column", state)
         word = numbers.pop("kind", None)
@@ -302,7 +302,7 @@ def _day(name: str, value: Any) -> datetime.date:
         raise InvalidValue(f"{name} must be a date such as 2024-01-31. Got {value!r}") from None
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, datetime.date):
         return value.isoformat()
     return list(value) if isinstance(value, tuple) else value

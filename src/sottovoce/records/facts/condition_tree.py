@@ -56,7 +56,7 @@ class ColumnTerm(_Leaf):
         """The column itself."""
         return (self,)
 
-    def holds(self, x: Any) -> bool:
+    def holds(self, x: object) -> bool:
         """Say whether x is true."""
         return bool(x == 1)
 
@@ -93,7 +93,7 @@ class OneOf(_Leaf):
         """The column, and the values it may have."""
         return (self.column, *self.values)
 
-    def holds(self, x: Any) -> bool:
+    def holds(self, x: object) -> bool:
         """Say whether it holds where the column has the value x."""
         return (x in [literal.value for literal in self.values]) != self.negated
 
@@ -105,7 +105,7 @@ class IsMissing(_Leaf):
     column: ColumnTerm
     negated: bool
 
-    def holds(self, x: Any) -> bool:
+    def holds(self, x: object) -> bool:
         """Say whether it holds where the column has the value x, which is there."""
         del x
         return self.negated
@@ -133,7 +133,7 @@ class Not(_Branch):
         """The one part."""
         return (self.part,)
 
-    def holds(self, x: Any) -> bool:
+    def holds(self, x: object) -> bool:
         """Say whether the part does not hold."""
         return not self.part.holds(x)
 
@@ -144,7 +144,7 @@ class And(_Branch):
 
     parts: tuple[Condition, ...]
 
-    def holds(self, x: Any) -> bool:
+    def holds(self, x: object) -> bool:
         """Say whether all parts hold."""
         return all(part.holds(x) for part in self.parts)
 
@@ -155,7 +155,7 @@ class Or(_Branch):
 
     parts: tuple[Condition, ...]
 
-    def holds(self, x: Any) -> bool:
+    def holds(self, x: object) -> bool:
         """Say whether some part holds."""
         return any(part.holds(x) for part in self.parts)
 

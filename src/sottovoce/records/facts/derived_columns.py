@@ -244,7 +244,7 @@ def months_of(column: Day) -> range:
     return range(column.first.year * 12 + column.first.month - 1, column.last.year * 12 + column.last.month)
 
 
-def _few(tree: Call, levels: Sequence[Any]) -> Category:
+def _few(tree: Call, levels: Sequence[object]) -> Category:
     if len(levels) > _MOST:
         raise InvalidValue(f"{tree} has {len(levels)} values, more than {_MOST}; narrow the days that the facts say")
     return Category(tuple(levels))

@@ -61,7 +61,7 @@ def dummy_csv(facts: Mapping[str, Column], n: int = 100, seed: int = 0, missing:
     return text.getvalue()
 
 
-def _written(value: Any) -> Any:
+def _written(value: object) -> Any:
     return str(value).lower() if isinstance(value, bool) else value
 
 

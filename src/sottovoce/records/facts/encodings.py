@@ -242,7 +242,7 @@ class Encoding:
         } | ({"splines": [it and [it.kind, it.df] for it in self.splines]} if any(self.splines) else {})
 
     @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> Encoding:
+    def from_dict(cls, state: Mapping[str, object]) -> Encoding:
         """Read an encoding from `to_dict`'s form."""
         given = mapping("encoding", state)
         with restoring("an encoding"):

@@ -133,7 +133,7 @@ class Facts(Mapping[str, Column]):
         self._inline[text] = column
         return column
 
-    def _unknown(self, name: Any) -> str:
+    def _unknown(self, name: object) -> str:
         return f"the facts name no column {shown(name)}; they name {', '.join(self._columns) or 'none'}"
 
     def __contains__(self, name: object) -> bool:
@@ -191,7 +191,7 @@ class Facts(Mapping[str, Column]):
         return {name: column.to_dict() for name, column in self._said.items()}
 
     @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+    def from_dict(cls, state: Mapping[str, object]) -> Self:
         """Read facts from `to_dict`'s form: for each column its ``kind`` and what that kind takes."""
         columns = {}
         for name, described in mapping("table's facts", state).items():

@@ -309,7 +309,7 @@ def _frame(names: Sequence[str], columns: Sequence[Column], values: Sequence[Flo
     return pd.DataFrame(frame, index=range(_ROWS))
 
 
-def _matrix(fixed: str, frame: Any) -> Any:
+def _matrix(fixed: str, frame: object) -> Any:
     from formulaic import model_matrix  # noqa: PLC0415 - an extra
 
     try:

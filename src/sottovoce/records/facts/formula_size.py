@@ -18,7 +18,7 @@ _LONGEST_EXPONENT = 2
 """Digits of an exponent: a power beyond the number of columns adds no term."""
 
 
-def check_expansion(tree: Any) -> None:
+def check_expansion(tree: object) -> None:
     """Refuse a formula whose operators would make too many products; `tree` is formulaic's syntax tree of it."""
     products: dict[int, int] = {}
     pending = [(tree, False)]
@@ -49,7 +49,7 @@ def _products(node: Any, sizes: Sequence[int]) -> int:
     return sum(sizes) if sizes else 1
 
 
-def _exponent(token: Any) -> int:
+def _exponent(token: object) -> int:
     """Return the whole number that a power is raised to."""
     text = str(getattr(token, "token", ""))
     if not (text.isascii() and text.isdigit() and len(text) <= _LONGEST_EXPONENT and int(text) >= 1):

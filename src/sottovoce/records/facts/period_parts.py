@@ -153,7 +153,7 @@ class OneLevel:
         """Return the condition that holds for this value alone."""
         return f"{column} = {_written(self.value)}"
 
-    def _same(self, value: Any) -> Outcomes:
+    def _same(self, value: object) -> Outcomes:
         if type(value) is not type(self.value):
             return MAYBE
         return YES if value == self.value else NO if _apart(value, self.value) else MAYBE
@@ -177,7 +177,7 @@ class OtherLevels:
     def condition(self, column: str) -> None:
         """Return None."""
 
-    def _same(self, values: Sequence[Any]) -> Outcomes:
+    def _same(self, values: Sequence[object]) -> Outcomes:
         known = {(type(value), value) for value in self.values}
         return NO if all((type(value), value) in known for value in values) else MAYBE
 
@@ -196,7 +196,7 @@ def _folded(text: str) -> str:
     return "".join(sign for sign in plain if not unicodedata.combining(sign)).casefold().strip()
 
 
-def _written(value: Any) -> str:
+def _written(value: object) -> str:
     """Return a value as a condition writes it."""
     if isinstance(value, bool):
         return str(value).lower()

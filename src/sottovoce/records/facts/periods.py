@@ -13,7 +13,6 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import shown
@@ -142,7 +141,7 @@ class Periods:
             raise InvalidValue(f"the condition holds in no period of {self.by!r}: {where}")
         return result
 
-    def read_by(self, mechanism: Any, where: str | None, person: str | None) -> tuple[str, ...]:
+    def read_by(self, mechanism: object, where: str | None, person: str | None) -> tuple[str, ...]:
         """Return the periods that a mechanism reads.
 
         Of persons only readings of persons look at no row for which the condition does not hold; others are charged to

@@ -16,7 +16,7 @@ LONGEST = 10_000
 _YES = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 
 
-def parse_row(row: str | Mapping[str, Any], columns: Mapping[str, Column]) -> dict[str, Any]:
+def parse_row(row: str | Mapping[str, object], columns: Mapping[str, Column]) -> dict[str, Any]:
     """Return the values that a row gives to all of some columns; in words, commas and equal signs may stand in a value.
 
     >>> from sottovoce.records.facts.columns import Number
@@ -33,7 +33,7 @@ def parse_row(row: str | Mapping[str, Any], columns: Mapping[str, Column]) -> di
     return {name: _value(name, column, given[name]) for name, column in columns.items()}
 
 
-def refuse_unknown(given: Iterable[Any], columns: Mapping[str, Column]) -> None:
+def refuse_unknown(given: Iterable[object], columns: Mapping[str, Column]) -> None:
     """Refuse, by its name, the first of some columns that no term has."""
     if unknown := [name for name in given if name not in columns]:
         raise InvalidValue(f"the formula has no column {shown(unknown[0])}; {_wanted(columns)}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ _ROUNDED = 1 / 50
 """Even times are rounded to a power of ten that is at most this part of a cell: a reader sees 305, not 305.167."""
 
 
-def rising_times(name: str, column: Number | Count, cuts: Any, even: int, most: int) -> tuple[float, ...]:
+def rising_times(name: str, column: Number | Count, cuts: object, even: int, most: int) -> tuple[float, ...]:
     """Return the times at which cells of a column end, from their number or the times themselves.
 
     Where nothing is said there are so many `even` ones, and there are no more than `most`.

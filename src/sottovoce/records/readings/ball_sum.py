@@ -42,7 +42,7 @@ class BallSum(Reading):
         """Coordinates are fractions."""
         return False
 
-    def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:
+    def read(self, records: object, missing: object = None, *, public: bool = False) -> Statistics:
         """Return n and the sum of the rows; a missing coordinate counts as 0."""
         if missing is not None:
             raise InvalidValue("a missing coordinate counts as 0; a ball takes no other value for it")
@@ -118,7 +118,7 @@ class BallSum(Reading):
         """Return the ends of an axis, the origin, and points outside."""
         return ((-self.radius, self.radius, 0.0, 0.3 * self.radius, 1e200 * self.radius),) * self.dimension
 
-    def arranged(self, records: Sequence[tuple[Any, ...]]) -> Any:
+    def arranged(self, records: Sequence[tuple[object, ...]]) -> Any:
         """Return one row a record."""
         return [list(record) for record in records]
 

@@ -38,7 +38,7 @@ class Bands:
     def __len__(self) -> int:
         return len(self.edges) + 1
 
-    def places(self, values: Any, other: int) -> Integers:
+    def places(self, values: object, other: int) -> Integers:
         """Return the band of each value; `other` where it is no number."""
         numbers = as_numbers(values)
         result = np.searchsorted(np.array(self.edges, dtype=np.float64), numbers, side="right")

@@ -60,7 +60,7 @@ class ReadableRecords(ABC):
     """Records that can be read more than once: what a mechanism is given that looks again where its answer lies."""
 
     @abstractmethod
-    def look(self, reading: Any) -> Aggregate:
+    def look(self, reading: object) -> Aggregate:
         """Return what a reading makes of the records."""
 
 
@@ -126,7 +126,7 @@ class Block:
     movement: Sensitivity
 
 
-def _frozen(value: Any) -> Any:
+def _frozen(value: object) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list | tuple | range) else value
 
 
@@ -172,7 +172,7 @@ class Reading(ABC):
         return True
 
     @abstractmethod
-    def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:
+    def read(self, records: object, missing: object = None, *, public: bool = False) -> Statistics:
         """Return n and ΣS(x) of records in memory; of public ones, an odd one is refused instead."""
 
     @abstractmethod
@@ -230,7 +230,7 @@ class Reading(ABC):
         """Return, for each column that a record has, a few values that it may hold, the farthest apart among them."""
         raise InvalidValue(f"{type(self).__name__} does not say what its records look like: it has no `typical`")
 
-    def arranged(self, records: Sequence[tuple[Any, ...]]) -> Any:
+    def arranged(self, records: Sequence[tuple[object, ...]]) -> Any:
         """Return records, each a tuple of cells, in the form that `read` takes: a column, or a list of columns."""
         columns = [list(column) for column in zip(*records, strict=True)]
         return columns if self.vector or len(columns) > 1 else columns[0]
@@ -295,7 +295,7 @@ class Reading(ABC):
         return cls(**{name: _tuples(value) for name, value in state.items()})
 
     @staticmethod
-    def from_dict(state: Mapping[str, Any]) -> Reading:
+    def from_dict(state: Mapping[str, object]) -> Reading:
         """Read a reading from `to_dict`'s form."""
         remainder = mapping("reading", state)
         kind = READINGS[remainder.pop("reading", None)]
@@ -318,17 +318,17 @@ class Reading(ABC):
         return n, total
 
 
-def checked_n(n: Any) -> int:
+def checked_n(n: object) -> int:
     """Return the number of records, or raise `InvalidValue`."""
     return whole("n", n)
 
 
-def checked_size(n: Any) -> int | None:
+def checked_size(n: object) -> int | None:
     """Return the number of records, or None where it is a secret, or raise `InvalidValue`."""
     return None if n is None else checked_n(n)
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Return a value of a frozen dataclass for JSON."""
     if hasattr(value, "to_dict"):
         return value.to_dict()
@@ -337,5 +337,5 @@ def plain(value: Any) -> Any:
     return [plain(part) for part in value] if isinstance(value, tuple | list) else value
 
 
-def _tuples(value: Any) -> Any:
+def _tuples(value: object) -> Any:
     return tuple(_tuples(part) for part in value) if isinstance(value, list) else value

@@ -38,7 +38,7 @@ class CategoryCounts(Reading):
         """The number of categories."""
         return len(self.categories)
 
-    def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:
+    def read(self, records: object, missing: object = None, *, public: bool = False) -> Statistics:
         """Return n and the counts; a record of no category counts as `missing`, the first unless given."""
         categories = self.categories
         if missing is not None and missing not in categories:

@@ -102,7 +102,7 @@ class CellCounts(Reading):
         """The number of counts."""
         return self.cells + 1
 
-    def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:
+    def read(self, records: object, missing: object = None, *, public: bool = False) -> Statistics:
         """Return n and the counts of a list of columns, in order."""
         inside, cell = self.placed(records, missing, public=public)
         return self.gathered(inside.size, np.bincount(cell, minlength=self.cells), [])
@@ -120,18 +120,18 @@ class CellCounts(Reading):
         check_public(public, not bool(inside.all()))
         return inside, np.ravel_multi_index([code[inside] for code in codes], self.shape)
 
-    def _codes(self, place: int, column: Any) -> Any:
+    def _codes(self, place: int, column: object) -> Any:
         marks, other = self.marks[place], self.others[place]
         if not self.numeric[place]:
             return as_codes(column, marks, other)
         numbers = as_numbers(column)
         return np.where(np.isnan(numbers), other, np.searchsorted(np.array(marks, dtype=np.float64), numbers, "right"))
 
-    def gathered(self, n: int, counts: Any, sums: Any) -> Statistics:
+    def gathered(self, n: int, counts: object, sums: object) -> Statistics:
         """Return statistics from the counts of the cells."""
         return self.flat.gathered(n, counts, sums)
 
-    def split(self, total: Any) -> list[Any]:
+    def split(self, total: object) -> list[Any]:
         """Return the parts of a total: one."""
         return self.flat.split(total)
 

@@ -21,7 +21,7 @@ _PLAIN = "biuf"
 """Kinds of arrays that hold real numbers and nothing else."""
 
 
-def finite(values: Any) -> Floats:
+def finite(values: object) -> Floats:
     """Return numbers in double precision, NaN where they are infinite or too large for it.
 
     >>> finite(np.array([1, 2], dtype=np.int8)).tolist(), np.isnan(finite([np.inf, 1.0])).tolist()
@@ -38,7 +38,7 @@ def fill(values: Floats, missing: Any) -> Floats:
     return np.where(np.isfinite(values), values, missing)
 
 
-def table_of(X: Any, columns: int | None = None) -> Any:
+def table_of(X: object, columns: int | None = None) -> Any:
     """Return X as a table of numbers, one row a record; plain arrays of numbers come back as they are.
 
     A list may hold rows of several lengths: they are cut or padded to `columns`, or where that is None to the length
@@ -58,7 +58,7 @@ def table_of(X: Any, columns: int | None = None) -> Any:
     return array if array.dtype.kind in _PLAIN else _by_cell(array)
 
 
-def column_of(y: Any) -> Floats:
+def column_of(y: object) -> Floats:
     """Return y as a column of numbers, NaN where there is none.
 
     >>> column_of([1, "x", None, 2.5]).tolist()
@@ -68,7 +68,7 @@ def column_of(y: Any) -> Floats:
     return finite(column) if column.dtype.kind in _PLAIN else _by_cell(column)
 
 
-def cells_of(y: Any) -> NDArray[Any]:
+def cells_of(y: object) -> NDArray[Any]:
     """Return y as one cell a record, each as it was given."""
     if y is None:
         raise InvalidData("a fit requires y to be passed, but the target y is None")
@@ -86,7 +86,7 @@ def cells_of(y: Any) -> NDArray[Any]:
     return array
 
 
-def class_places(y: Any, classes: Sequence[Any]) -> NDArray[np.intp]:
+def class_places(y: object, classes: Sequence[object]) -> NDArray[np.intp]:
     """Return which of the public classes each label is; a label that is none of them counts as the first.
 
     A label is a class if the two are equal, read as the same number, or are written alike: whether one odd label
@@ -105,7 +105,7 @@ def class_places(y: Any, classes: Sequence[Any]) -> NDArray[np.intp]:
     return np.array([_place(value, names) for value in values], dtype=np.intp)[where.ravel()]
 
 
-def missing_values(missing: Any, columns: int) -> Any:
+def missing_values(missing: object, columns: int) -> Any:
     """Return the public number, or numbers, that stand for missing cells, or say what is wrong with them."""
     try:
         values = np.asarray(missing, dtype=np.float64)
@@ -116,7 +116,7 @@ def missing_values(missing: Any, columns: int) -> Any:
     return values
 
 
-def _array(name: str, values: Any) -> NDArray[Any]:
+def _array(name: str, values: object) -> NDArray[Any]:
     if hasattr(values, "tocsr"):  # a sparse matrix
         raise InvalidData(f"{name} is a sparse matrix, and sparse input is not supported; use {name}.toarray()")
     if not (hasattr(values, "__array__") or hasattr(values, "__array_interface__") or hasattr(values, "__dlpack__")):
@@ -128,7 +128,7 @@ def _array(name: str, values: Any) -> NDArray[Any]:
     return np.asarray(values)
 
 
-def _table_of_rows(rows: Sequence[Any], columns: int | None) -> Floats:
+def _table_of_rows(rows: Sequence[object], columns: int | None) -> Floats:
     cells = [_cells(row) for row in rows]
     if columns is None:
         lengths = Counter(len(row) for row in cells)
@@ -141,7 +141,7 @@ def _table_of_rows(rows: Sequence[Any], columns: int | None) -> Floats:
     return table
 
 
-def _cells(row: Any) -> Sequence[Any]:
+def _cells(row: object) -> Sequence[Any]:
     if isinstance(row, list | tuple):
         return row
     return row.tolist() if isinstance(row, np.ndarray) and row.ndim == 1 else ()
@@ -167,7 +167,7 @@ def number(cell: Any) -> float:
     return value if math.isfinite(value) else math.nan
 
 
-def _keys(label: Any) -> list[Any]:
+def _keys(label: object) -> list[Any]:
     """Return under which names a label goes: how it is written, then the number it is."""
     try:
         keys: list[Any] = [label.decode() if isinstance(label, bytes) else str(label)]
@@ -177,5 +177,5 @@ def _keys(label: Any) -> list[Any]:
     return keys if math.isnan(value) else [*keys, value]
 
 
-def _place(cell: Any, names: dict[Any, int]) -> int:
+def _place(cell: object, names: dict[Any, int]) -> int:
     return next((names[key] for key in _keys(cell) if key in names), 0)

@@ -87,7 +87,7 @@ class ClassMoments(Reading):
         """The cells of all tables, and two sums a class and number."""
         return self.counts.size + 2 * len(self.classes) * len(self.bounds)
 
-    def split(self, total: Any) -> tuple[list[Any], list[Any]]:
+    def split(self, total: object) -> tuple[list[Any], list[Any]]:
         """Return the tables (class, category) and each number's sums (class, 2) of a total."""
         counts, rows = self.counts, len(self.classes)
         ends = np.cumsum([*counts.sizes, *[2 * rows] * len(self.bounds)])[:-1]
@@ -194,7 +194,7 @@ def _with_missing(low: float, high: float, missing: float | None = None) -> tupl
     return float(low), float(high), float(filler)
 
 
-def centred(values: Any, low: float, high: float, missing: float) -> Floats:
+def centred(values: object, low: float, high: float, missing: float) -> Floats:
     """Return t in [-1, 1] of each value, clipped to the bounds; what is no number counts as `missing`."""
     x = as_numbers(values)
     x = np.clip(np.where(np.isnan(x), missing, x), low, high)

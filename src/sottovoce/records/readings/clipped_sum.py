@@ -64,7 +64,7 @@ class ClippedSum(Reading):
         """Whether records are whole numbers."""
         return self.integer
 
-    def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:
+    def read(self, records: object, missing: object = None, *, public: bool = False) -> Statistics:
         """Return n and the sum; what is no number counts as `missing`, 0 cut to the bounds unless given."""
         low, high = self.low, self.high
         default = min(max(0.0, low), high) if missing is None else missing

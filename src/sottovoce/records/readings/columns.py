@@ -23,7 +23,7 @@ __all__ = ["as_codes", "as_numbers", "as_rows", "check_public", "label_array"]
 Codes = NDArray[np.int64]
 
 
-def as_numbers(values: Any, what: str = "records") -> Floats:
+def as_numbers(values: object, what: str = "records") -> Floats:
     """Return one column as doubles; whatever is no number, or missing, is NaN.
 
     >>> as_numbers([1, None, "7", 10**400, 0.5])
@@ -53,7 +53,7 @@ def as_rows(values: Any, dimension: int) -> Floats:
     return _floats(array)
 
 
-def as_codes(values: Any, labels: Sequence[Hashable], other: int, what: str = "records") -> Codes:
+def as_codes(values: object, labels: Sequence[Hashable], other: int, what: str = "records") -> Codes:
     """Return the position of each value among `labels`; `other` where it is none of them.
 
     >>> as_codes(["b", "a", None, ["b"]], ("a", "b"), other=-1)
@@ -110,7 +110,7 @@ def _array(values: Any, what: str, *, typed: bool) -> NDArray[Any]:
     return array
 
 
-def _is_list(values: Any) -> bool:
+def _is_list(values: object) -> bool:
     """Say whether these are records that each have a type of their own: a list, or a sequence like one."""
     return isinstance(values, Sequence) and not isinstance(values, str | bytes | bytearray | memoryview | np.ndarray)
 
@@ -141,7 +141,7 @@ def _uniform(values: Any) -> NDArray[Any] | None:
     return _uniform_array(values) if all(map(_plain, set(map(type, values)))) else None
 
 
-def _uniform_array(values: Any) -> NDArray[Any] | None:
+def _uniform_array(values: object) -> NDArray[Any] | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -179,7 +179,7 @@ def _number(value: Any) -> float:
         return np.nan
 
 
-def _from_scalar(value: Any) -> float:
+def _from_scalar(value: object) -> float:
     """Return an array of no dimension as a number, or NaN."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -188,7 +188,7 @@ def _from_scalar(value: Any) -> float:
     return float(_floats(array[None])[0]) if number else np.nan
 
 
-def _row(value: Any, dimension: int) -> list[float]:
+def _row(value: object, dimension: int) -> list[float]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -201,7 +201,7 @@ def _row(value: Any, dimension: int) -> list[float]:
 def _looked_up(values: list[Any], labels: Sequence[Hashable], other: int) -> Codes:
     place = {label: i for i, label in enumerate(labels)}.get
 
-    def code(value: Any) -> int:
+    def code(value: object) -> int:
         try:
             return place(value, other)
         except Exception:  # what cannot be hashed or compared is no label

@@ -106,7 +106,7 @@ class RowReading(Reading):
         rows = [_values(fact) for fact in self.features] or [(0.0, c, -c, 0.3 * c, 1e150)] * self.inputs
         return (*rows, self.labels if self.label is None else _values(self.label))
 
-    def arranged(self, records: Sequence[tuple[Any, ...]]) -> Any:
+    def arranged(self, records: Sequence[tuple[object, ...]]) -> Any:
         """Return (X, y): the last cell of a record is its label."""
         return [list(record[:-1]) for record in records], [record[-1] for record in records]
 
@@ -122,7 +122,7 @@ class RowReading(Reading):
 
     # The public map, from columns of numbers (or places of categories) to rows and labels.
 
-    def records(self, records: Any, missing: Any) -> tuple[Floats, Floats]:
+    def records(self, records: object, missing: object) -> tuple[Floats, Floats]:
         """Return rows and labels of records in memory, given as (X, y): rows encoded but not yet clipped."""
         if missing is not None:
             raise InvalidValue("the facts of a feature say what a missing cell counts as; leave missing out")
@@ -141,7 +141,7 @@ class RowReading(Reading):
             raise InvalidData(f"every row has one label. Got {len(values[0])} rows and {len(labels)} labels")
         return self.encode(values), self.responses(labels)
 
-    def _columns(self, X: Any) -> list[Any]:
+    def _columns(self, X: object) -> list[Any]:
         if hasattr(X, "columns") and hasattr(X, "__getitem__"):  # a data frame, with a type a column
             columns = [X[name] for name in X.columns]
         elif isinstance(X, list | tuple):
@@ -153,7 +153,7 @@ class RowReading(Reading):
             raise InvalidData(f"X must have {self.inputs} columns. Got {len(columns)}")
         return columns
 
-    def entries(self, X: Any) -> Floats:
+    def entries(self, X: object) -> Floats:
         """Return columns, with facts, in units of their own: numbers within their bounds, a category's entries."""
         parts = []
         for fact, cells in zip(self.features, self._columns(X), strict=True):
@@ -182,7 +182,7 @@ class RowReading(Reading):
             return np.clip(fill(values, self.neutral), low, high)
         return np.clip(low + (scaled(self.label, values) + 1) * ((high - low) / 2), low, high)
 
-    def clip(self, rows: Any, dtype: Any = np.float64) -> Floats:
+    def clip(self, rows: object, dtype: object = np.float64) -> Floats:
         """Return rows scaled down to `data_norm` where they are longer, as `scale_down` does."""
         return scale_down(fill(finite(rows), 0.0), self.data_norm, dtype)
 
@@ -221,7 +221,7 @@ class ClippedRows(RowReading):
         """The entries of a row and its label."""
         return self.dimension + 1
 
-    def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Rows:  # type: ignore[override]
+    def read(self, records: object, missing: object = None, *, public: bool = False) -> Rows:  # type: ignore[override]
         """Return the rows and labels of records in memory, given as (X, y)."""
         del public  # what is odd in a public record is read as in a private one
         rows, labels = self.records(records, missing)
@@ -296,7 +296,7 @@ def width_of(column: Column) -> int:
     return len(column.categories) - 1 if isinstance(column, Category) else 1
 
 
-def number_or_place(column: Column, cells: Any) -> Floats:
+def number_or_place(column: Column, cells: object) -> Floats:
     """Return a column in memory as numbers, NaN where there is none; of categories the place of each."""
     if not isinstance(column, Category):
         return as_numbers(cells)

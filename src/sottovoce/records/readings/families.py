@@ -35,7 +35,7 @@ FAMILIES: dict[str, type[Any]] = {kind.word: kind for kind in _KINDS}
 
 
 def family_of(
-    word: Any, response: Column, cap: float = 0, extra: float = 0.0, centred: bool = True, beyond: float = 0.0
+    word: object, response: Column, cap: float = 0, extra: float = 0.0, centred: bool = True, beyond: float = 0.0
 ) -> Any:
     """Return a family by its word, or raise `InvalidValue`.
 

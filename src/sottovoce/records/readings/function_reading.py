@@ -78,7 +78,7 @@ class FunctionReading(Reading):
             raise InvalidData("columns of one table are of one length")
         return self.seen(values)
 
-    def seen(self, values: Sequence[Floats], kept: Any = None) -> Any:
+    def seen(self, values: Sequence[Floats], kept: object = None) -> Any:
         """Return what is seen of one array a column; a record outside of `kept` counts as missing."""
         if kept is not None:
             values = [_cut(fact, value, kept) for fact, value in zip(self.columns, values, strict=True)]
@@ -94,7 +94,7 @@ class FunctionReading(Reading):
         if not callable(self.function):
             raise InvalidValue(f"only the name of {self.name!r} is known here; build it with the function")
 
-    def evaluated(self, argument: Any) -> Floats | None:
+    def evaluated(self, argument: object) -> Floats | None:
         """Return what the function says, or None where it fails or says anything but its numbers."""
         try:
             answer = np.asarray(self.function(argument), dtype=np.float64).reshape(-1)
@@ -104,7 +104,7 @@ class FunctionReading(Reading):
             return None
         return np.clip(answer, self.low, self.high)
 
-    def answered(self, argument: Any) -> Floats:
+    def answered(self, argument: object) -> Floats:
         """Return what the function says, within its bounds; their middle where it says nothing."""
         answer = self.evaluated(argument)
         return self.middle() if answer is None else answer
@@ -149,7 +149,7 @@ class FunctionReading(Reading):
         del n
         return 1
 
-    def _at(self, n: int, steps: Any) -> Statistics:
+    def _at(self, n: int, steps: object) -> Statistics:
         return Statistics(n, self.from_steps(n, np.asarray(steps)))
 
     def from_steps(self, n: int, steps: Integers) -> Floats:
@@ -178,7 +178,7 @@ class FunctionReading(Reading):
         """Return the middle of the bounds."""
         return np.full(self.entries, self.low + (self.high - self.low) / 2)
 
-    def imagined(self, n: int, mean: Any) -> Statistics:
+    def imagined(self, n: int, mean: object) -> Statistics:
         """Return what would be seen if the function, or its mean, were this."""
         numbers = np.atleast_1d(np.asarray(mean, dtype=np.float64))
         fits, wanted = self._fits(numbers)

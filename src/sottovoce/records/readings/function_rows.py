@@ -43,7 +43,7 @@ class FunctionRows(FunctionSum):
         rows = [self._in_steps(self.answered(record)) for record in records]
         return ScoreRows(len(rows), np.array(rows, dtype=np.int64).reshape(len(rows), self.entries))
 
-    def check(self, rows: Any) -> Any:
+    def check(self, rows: object) -> Any:
         """Return rows that records can have, or raise `InvalidData`."""
         if not isinstance(rows, ScoreRows) or np.shape(rows.steps) != (rows.n, self.entries):
             raise InvalidData(f"expected a row of {self.entries} scores a record, as `read` makes them")
@@ -70,7 +70,7 @@ class FunctionRows(FunctionSum):
         """Raise unless the bounds suit the grid."""
         super().check_sums(max(n, 1))
 
-    def steps(self, statistics: Any) -> Integers:
+    def steps(self, statistics: object) -> Integers:
         """Refuse: rows have no total."""
         raise self._no_sum()
 

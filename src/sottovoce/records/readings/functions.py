@@ -86,7 +86,7 @@ class FunctionValue(FunctionReading):
         """Return the middle of the bounds, of whole numbers the whole one below."""
         return np.floor(super().middle()) if self.integer else super().middle()
 
-    def evaluated(self, argument: Any) -> Floats | None:
+    def evaluated(self, argument: object) -> Floats | None:
         """Return what the function says; of whole numbers, None where it says fractions."""
         answer = super().evaluated(argument)
         if self.integer and answer is not None and not np.array_equal(answer, np.floor(answer)):

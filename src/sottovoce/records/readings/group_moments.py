@@ -186,7 +186,7 @@ class GroupMoments(Reading):
         """The number of counts and sums."""
         return sum(self.sizes)
 
-    def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:
+    def read(self, records: object, missing: object = None, *, public: bool = False) -> Statistics:
         """Return n and the sums of a list of columns, in order: groups, the binned one, measures."""
         inside, codes, numbers = self.placed(records, missing, public=public)
         if self.edges:
@@ -244,7 +244,7 @@ class GroupMoments(Reading):
         """Return the reading for n records: where n is a secret, they are counted, so that it is noised too."""
         return self if n is not None or self.counted else replace(self, counted=True)
 
-    def split(self, total: Any) -> list[Any]:
+    def split(self, total: object) -> list[Any]:
         """Return the parts of a total: the counts (the records in no cell last), then each sum."""
         return np.split(np.asarray(total), np.cumsum(self.sizes)[:-1])
 

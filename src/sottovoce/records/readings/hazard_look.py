@@ -182,7 +182,7 @@ class HazardLook(LookRecords):
         missing: Any = getattr(self.columns[place], "missing", None)
         return None if missing is None else float(missing)
 
-    def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:
+    def read(self, records: object, missing: object = None, *, public: bool = False) -> Statistics:
         """Return n and the look at a list of columns, event and time last."""
         del public
         if missing is not None:

@@ -31,7 +31,7 @@ class HeldRecords(ReadableRecords):
         return reading.read(list(self.columns))
 
 
-def held(records: Any) -> Any:
+def held(records: object) -> Any:
     """Return the records themselves where somebody holds them for a mechanism."""
     inner = getattr(records, "records", None)
     return inner if isinstance(inner, HeldRecords) else records
@@ -54,7 +54,7 @@ def as_columns(columns: Sequence[Column], records: Any) -> list[Floats]:
     return values
 
 
-def _numbers(column: Column, given: Any) -> Floats:
+def _numbers(column: Column, given: object) -> Floats:
     if isinstance(column, Category):
         return as_codes(given, column.categories, -1).astype(np.float64)
     return as_numbers(given)

@@ -41,7 +41,7 @@ class Joint(Reading):
         """Whether all parts are whole."""
         return all(part.whole for part in self.parts)
 
-    def split(self, total: Any) -> list[Any]:
+    def split(self, total: object) -> list[Any]:
         """Return the coordinates of each part."""
         return np.split(np.asarray(total), np.cumsum([part.size for part in self.parts])[:-1])
 
@@ -128,7 +128,7 @@ class Joint(Reading):
         """Return the columns of every part."""
         return tuple(column for part in self.parts for column in part.typical())
 
-    def arranged(self, records: Sequence[tuple[Any, ...]]) -> Any:
+    def arranged(self, records: Sequence[tuple[object, ...]]) -> Any:
         """Return one item a part, of that part's columns."""
         ends = np.cumsum([0, *(len(part.typical()) for part in self.parts)])
         return [

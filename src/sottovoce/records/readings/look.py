@@ -244,7 +244,7 @@ class Look(LookMoves):
         """The columns to read, the response last."""
         return [*self.encoding.columns, self.response]
 
-    def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:
+    def read(self, records: object, missing: object = None, *, public: bool = False) -> Statistics:
         """Return n and the look at a list of columns, the response last."""
         del public
         if missing is not None:

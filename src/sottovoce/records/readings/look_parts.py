@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class LookParts:
         """The entries of all blocks."""
         return sum(self.sizes.values())
 
-    def split(self, total: Any) -> dict[str, Floats]:
+    def split(self, total: object) -> dict[str, Floats]:
         """Return each part of a total."""
         blocks = np.split(np.asarray(total), np.cumsum(list(self.sizes.values()))[:-1])
         pieces = dict(zip(self.sizes, blocks, strict=True))
@@ -101,7 +101,7 @@ class HazardParts:
         """The entries of all blocks."""
         return sum(self.sizes.values())
 
-    def split(self, total: Any) -> dict[str, Floats]:
+    def split(self, total: object) -> dict[str, Floats]:
         """Return each part of a total."""
         score, diagonal, off = np.split(np.asarray(total), np.cumsum(list(self.sizes.values()))[:-1])
         matrix = np.diag(diagonal)

@@ -103,7 +103,7 @@ class LookRecords(Reading):
         """The entries of all parts."""
         return self.layout.size
 
-    def split(self, total: Any) -> dict[str, Floats]:
+    def split(self, total: object) -> dict[str, Floats]:
         """Return each part of a total: the score as a vector, the others as symmetric matrices."""
         return self.layout.split(total)
 
@@ -141,7 +141,7 @@ class LookRecords(Reading):
         fits = mean.shape == (self.size,) and np.array_equal(self.project(1, mean), mean)
         return bool(fits), f"{self.size} sums of records within the bounds"
 
-    def neighbours(self, first: Any, second: Any, relation: Relation = REPLACE_ONE) -> bool:
+    def neighbours(self, first: object, second: object, relation: Relation = REPLACE_ONE) -> bool:
         """Say whether two data sets, or what is seen of them, can differ by one record replaced, or added."""
         first, second = held(first), held(second)
         if isinstance(first, HeldRecords) and isinstance(second, HeldRecords):
@@ -177,7 +177,7 @@ class LookRecords(Reading):
         remainder = [second] * (n - 1)
         return [(self._of([first, *remainder]), self._of([second, *remainder]))]
 
-    def _of(self, records: Sequence[tuple[Any, ...]]) -> Statistics:
+    def _of(self, records: Sequence[tuple[object, ...]]) -> Statistics:
         return self.read([list(column) for column in zip(*records, strict=True)])
 
     def typical(self) -> tuple[tuple[Any, ...], ...]:

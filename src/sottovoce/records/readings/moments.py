@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations_with_replacement
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -49,7 +49,7 @@ class Moments(RowReading):
         c, Y = self.data_norm, self.largest
         return c * c, c * Y, c, Y * Y
 
-    def split(self, total: Any) -> tuple[Floats, Floats, Floats, float]:
+    def split(self, total: object) -> tuple[Floats, Floats, Floats, float]:
         """Return X'X, X'y, X'1 and y'y."""
         d, total = self.dimension, np.asarray(total, dtype=np.float64)
         upper, moment, ones, square = np.split(total, np.cumsum([len(self.places), d, d]))
@@ -64,7 +64,7 @@ class Moments(RowReading):
         upper = np.array([gram[place] for place in self.places])
         return np.concatenate([upper, rows.T @ labels, rows.sum(axis=0), [labels @ labels]])
 
-    def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:
+    def read(self, records: object, missing: object = None, *, public: bool = False) -> Statistics:
         """Return n and the moments of records in memory, given as (X, y): the numbers that an engine would find."""
         del public
         rows, labels = self.records(records, missing)

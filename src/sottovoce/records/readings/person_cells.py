@@ -53,7 +53,7 @@ class PersonMoments(GroupMoments):
         """The inner edges of the bins, in steps."""
         return self.averaged[0].steps(np.array(self.edges[1:-1]))
 
-    def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:
+    def read(self, records: object, missing: object = None, *, public: bool = False) -> Statistics:
         """Return the number of persons and the sums of a list of columns: groups, numbers, the person last."""
         others, person, names = split_person(records, self.columns)
         inside, codes, numbers = self.placed(others, missing, public=public)
@@ -68,7 +68,7 @@ class PersonMoments(GroupMoments):
             cell = cell * bins + np.searchsorted(self.inner, steps.pop(0), side="right")
         return self.added(len(names), cell, steps)
 
-    def arranged(self, records: Sequence[tuple[Any, ...]]) -> Any:
+    def arranged(self, records: Sequence[tuple[object, ...]]) -> Any:
         """Return records, each of a person of its own."""
         return [*super().arranged(records), list(range(len(records)))]
 
@@ -88,7 +88,7 @@ class PersonPlaces(CellCounts):
         """How many places a person has."""
 
     @abstractmethod
-    def _taken(self, person: Any, cell: Any, names: Sequence[str]) -> Any:
+    def _taken(self, person: object, cell: object, names: Sequence[str]) -> Any:
         """Return how many places of each cell are taken, from rows that are in one."""
 
     @property
@@ -100,18 +100,18 @@ class PersonPlaces(CellCounts):
         """Return how many places n persons have."""
         return n * self.each
 
-    def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:
+    def read(self, records: object, missing: object = None, *, public: bool = False) -> Statistics:
         """Return the number of persons and the places taken, from a list of columns, the person last."""
         others, person, names = split_person(records, self.columns)
         inside, cell = self.placed(others, missing, public=public)
         counted = person[inside] >= 0
         return self.gathered(len(names), self._taken(person[inside][counted], cell[counted], names), [])
 
-    def arranged(self, records: Sequence[tuple[Any, ...]]) -> Any:
+    def arranged(self, records: Sequence[tuple[object, ...]]) -> Any:
         """Return records, each of a person of its own."""
         return [*super().arranged(records), list(range(len(records)))]
 
-    def gathered(self, n: int, counts: Any, sums: Any) -> Statistics:
+    def gathered(self, n: int, counts: object, sums: object) -> Statistics:
         """Return statistics from the places taken in each cell."""
         return Statistics(n, self.flat.gathered(self.places(n), counts, sums).total)
 

@@ -45,7 +45,7 @@ class PersonLook(Look):
     word: ClassVar[str] = "person look"
     persons: ClassVar[bool] = True
 
-    def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:
+    def read(self, records: object, missing: object = None, *, public: bool = False) -> Statistics:
         """Return the number of persons and the look at a list of columns, the response and then the person last."""
         del public
         if missing is not None:
@@ -110,14 +110,14 @@ class PersonLook(Look):
             result = result | {"information": result["information"] + 2 * self._matrix_rounding}
         return result
 
-    def arranged(self, records: Sequence[tuple[Any, ...]]) -> Any:
+    def arranged(self, records: Sequence[tuple[object, ...]]) -> Any:
         """Return records, each of a person of its own."""
         return [*super().arranged(records), list(range(len(records)))]
 
-    def _of(self, records: Sequence[tuple[Any, ...]]) -> Statistics:
+    def _of(self, records: Sequence[tuple[object, ...]]) -> Statistics:
         return self.read(self.arranged(records))
 
-    def neighbours(self, first: Any, second: Any, relation: Relation = REPLACE_ONE) -> bool:
+    def neighbours(self, first: object, second: object, relation: Relation = REPLACE_ONE) -> bool:
         """Say whether two data sets, or what is seen of them, can differ by one person replaced, or added."""
         first, second = held(first), held(second)
         if isinstance(first, HeldRecords) and isinstance(second, HeldRecords):

@@ -22,7 +22,7 @@ _LARGEST = 2.0**62
 _LONGEST = 1000
 
 
-def whose(identifiers: Any) -> tuple[Whole, list[str]]:
+def whose(identifiers: object) -> tuple[Whole, list[str]]:
     """Return a number for whom each row belongs to, -1 for nobody, and the identifiers as texts by that number.
 
     Who is called the same is the same person, in whatever types that comes (1, 1.0, "1"); what is missing, a fraction,
@@ -46,7 +46,7 @@ def _listed(identifiers: Any) -> Any:
         raise InvalidData("the persons must form a column, one a row") from None
 
 
-def _place(key: Any, known: dict[str, int]) -> int:
+def _place(key: object, known: dict[str, int]) -> int:
     try:
         if key is None or key != key:  # noqa: PLR0124 - NaN
             return -1

@@ -86,7 +86,7 @@ def _others(reading: FunctionReading, base: list[Floats], rng: np.random.Generat
             yield changed
 
 
-def _span(column: Any) -> tuple[float, float]:
+def _span(column: object) -> tuple[float, float]:
     if hasattr(column, "categories"):
         return 0.0, float(len(column.categories) - 1)
     return column.bounds if hasattr(column, "bounds") else (0.0, 1.0)

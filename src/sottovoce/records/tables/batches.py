@@ -55,7 +55,7 @@ def counted(dataset: Any, reading: Reading, names: Sequence[str]) -> QueryPlan |
     lists = [kind for kind in kinds if kind is not None]
     few = len(lists) == len(kinds) and math.prod(len(categories) + 1 for categories in lists) <= _FEW
 
-    def decode(batches: Iterator[Any]) -> Statistics:
+    def decode(batches: Iterator[object]) -> Statistics:
         n, total = 0, np.zeros(reading.size)
         for batch in (subset for full in batches for subset in _slices(full)):
             columns = [_column(batch.column(name), kind) for name, kind in zip(names, kinds, strict=True)]
@@ -187,5 +187,5 @@ def _places(values: Any, categories: tuple[Hashable, ...]) -> Any:
 
 
 @lru_cache
-def _known(categories: tuple[Hashable, ...], kind: Any) -> Any:
+def _known(categories: tuple[Hashable, ...], kind: object) -> Any:
     return pa.array([c if isinstance(c, str) else int(c) for c in categories], kind)  # type: ignore[call-overload]

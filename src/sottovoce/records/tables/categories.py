@@ -41,7 +41,7 @@ def _category(column: Any, category: Any) -> Any:
     raise InvalidData(f"the column holds numbers, so a category {category!r} cannot be found in it")
 
 
-def _text(category: Any) -> str:
+def _text(category: object) -> str:
     if not isinstance(category, str):
         raise InvalidData(
             f"the column holds text, so a category {category!r} cannot be found in it; say in the facts that it is a "

@@ -57,7 +57,9 @@ def measured(
     ]
 
 
-def placed_rows(asked: PlannedQuery, shape: Sequence[int], codes: list[Any], steps: list[Any], **carried: Any) -> Any:
+def placed_rows(
+    asked: PlannedQuery, shape: Sequence[int], codes: list[Any], steps: list[Any], **carried: object
+) -> Any:
     """Return a record's cell from its place in every column, -1 for none, and what it adds there (t0, t1 and so on)."""
     columns = {f"c{i}": code.cast("int64") for i, code in enumerate(codes)}
     columns |= {f"t{i}": step.cast("int64") for i, step in enumerate(steps)}
@@ -146,7 +148,7 @@ def _even(value: Any, inner: tuple[float, ...]) -> Any:
     return nearest - (value < edge).cast(kind) + value.isnan().cast(kind)
 
 
-def _halved(value: Any, inner: tuple[float, ...], first: int, last: int) -> Any:
+def _halved(value: object, inner: tuple[float, ...], first: int, last: int) -> Any:
     """Return the bin, halfway first, so that a record is compared with few of the edges."""
     if first == last:
         return ibis.literal(first).cast("int64")

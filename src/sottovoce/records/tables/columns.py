@@ -37,7 +37,7 @@ def field(table: Any, name: str) -> Any:
     raise InvalidData(f"there is no column {name!r} in the table; {hint}")
 
 
-def is_text(table: Any, name: str) -> bool:
+def is_text(table: object, name: str) -> bool:
     """Return whether a column holds text."""
     return bool(field(table, name).type().is_string())
 
@@ -53,7 +53,7 @@ def kind_in_words(kind: Any) -> str:
     return "numbers" if kind.is_numeric() else str(kind)
 
 
-def numeric(engine: Engine, table: Any, name: str) -> Any:
+def numeric(engine: Engine, table: object, name: str) -> Any:
     """Return a column as integers (whole numbers and truth values) or doubles, its missing values null.
 
     NaN stays as it is: whoever compares it must say what it means. Text of no given type is the number it reads as,
@@ -81,7 +81,7 @@ def numeric(engine: Engine, table: Any, name: str) -> Any:
     )
 
 
-def whole(engine: Engine, table: Any, name: str) -> Any:
+def whole(engine: Engine, table: object, name: str) -> Any:
     """Return a column of whole numbers, every digit of which counts, its missing values null; None of any other.
 
     They are integers, or decimals where 64 bits with a sign do not hold all of them: unsigned ones of 64 bits, which

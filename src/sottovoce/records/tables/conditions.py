@@ -35,7 +35,7 @@ from sottovoce.records.tables.date_conditions import days, is_day, written_days
 from sottovoce.records.tables.engine import Engine, number
 
 
-def condition(engine: Engine, table: Any, text: str) -> Any:
+def condition(engine: Engine, table: object, text: str) -> Any:
     """Return the boolean expression of a condition written as text; where it is null, it does not hold."""
     return _Translator(engine, table).translate(parse_predicate(text), settled=False)
 

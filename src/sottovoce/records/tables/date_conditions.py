@@ -17,12 +17,12 @@ from sottovoce.records.tables.columns import field, kind_in_words
 _WRITTEN = r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
 
 
-def is_day(value: Any) -> bool:
+def is_day(value: object) -> bool:
     """Say whether a literal is a text that is written as a day is."""
     return isinstance(value, str) and re.fullmatch(_WRITTEN, value) is not None
 
 
-def days(table: Any, sign: str, left: ColumnTerm, right: ColumnTerm | Literal) -> Any:
+def days(table: object, sign: str, left: ColumnTerm, right: ColumnTerm | Literal) -> Any:
     """Return the comparison of a column of days or moments with a written day, or with another such column."""
     column = field(table, left.name)
     if isinstance(right, ColumnTerm):
@@ -39,7 +39,7 @@ def days(table: Any, sign: str, left: ColumnTerm, right: ColumnTerm | Literal) -
     return _on_day(column, sign, day)
 
 
-def written_days(table: Any, sign: str, column: ColumnTerm, right: Literal) -> Any:
+def written_days(table: object, sign: str, column: ColumnTerm, right: Literal) -> Any:
     """Return the comparison of text with a written day: text that is written as days are has their order."""
     text = field(table, column.name)
     if not text.type().is_string():

@@ -121,7 +121,7 @@ class _Builder:
             else_=value,
         )
 
-    def _labelled(self, code: Any, labels: Sequence[Any]) -> Any:
+    def _labelled(self, code: object, labels: Sequence[object]) -> Any:
         texts = any(isinstance(label, str) for label in labels)
         kind = "string" if texts else "int64" if all(isinstance(label, int) for label in labels) else "float64"
         literals = [ibis.literal(label) if texts else ibis.literal(label).cast(kind) for label in labels]
@@ -160,7 +160,7 @@ class _Builder:
         assert isinstance(kind, Category)
         return self._moved(self.value(part), [column.categories.index(level) for level in kind.categories])
 
-    def _moved(self, code: Any, places: Sequence[int]) -> Any:
+    def _moved(self, code: object, places: Sequence[int]) -> Any:
         if list(places) == list(range(len(places))):
             return code
         each = ((code == old, ibis.literal(new).cast("int64")) for old, new in enumerate(places))

@@ -79,7 +79,7 @@ def frame_of(source: Any) -> Frame | None:
     return Frame(_streamed(source)) if hasattr(source, "__arrow_c_stream__") else None
 
 
-def _streamed(source: Any) -> pa.Table:
+def _streamed(source: object) -> pa.Table:
     """Return a stream of records as a table, its texts in the one form that every engine reads."""
     return plain_texts(pa.RecordBatchReader.from_stream(source).read_all())
 
@@ -116,7 +116,7 @@ def _of_objects(kind: Any) -> bool:
     return kind.name in ("object", "str") or kind.kind == "c"
 
 
-def _typed(values: Any) -> pa.Array:
+def _typed(values: object) -> pa.Array:
     """Return cells of a type of their own, moments in microseconds and UTC: in what unit pandas holds them follows from
     the records, and so does whether there is a zone.
     """
@@ -133,7 +133,7 @@ def _typed(values: Any) -> pa.Array:
     return pc.multiply(held, per).cast(pa.timestamp("us"))
 
 
-def _mixed(values: Any) -> bool:
+def _mixed(values: object) -> bool:
     from pandas.api.types import infer_dtype  # noqa: PLC0415 - there are frames, so pandas is there
 
     return infer_dtype(values, skipna=True) != "string"
@@ -143,7 +143,7 @@ def _numbered(values: Any) -> Any:
     return type(values)([_identifier(value) for value in values.astype(object)], dtype=object)
 
 
-def _identifier(value: Any) -> Any:
+def _identifier(value: object) -> Any:
     """Return a cell as it would say among numbers whose a row is; among doubles only whole ones of 62 bits do."""
     if isinstance(value, bool | np.bool_):
         return int(value)
@@ -162,7 +162,7 @@ def _text(values: Any) -> pa.Array:
         return pa.array([_word(value) for value in values], pa.string())
 
 
-def _word(value: Any) -> str | None:
+def _word(value: object) -> str | None:
     """Return a cell as text, and what Arrow takes for text as Arrow does: one cell must not change how others read."""
     try:
         if isinstance(value, bytes | bytearray | memoryview):

@@ -218,7 +218,7 @@ def _few(number: Any, low: float, high: float, filler: float | None) -> Key | No
     return Key(value, lambda found: found, first, last)
 
 
-def _key(asked: PlannedQuery, name: str, categories: tuple[Any, ...] | Bands, other: int) -> Key:
+def _key(asked: PlannedQuery, name: str, categories: tuple[object, ...] | Bands, other: int) -> Key:
     """Return the places of categories, or of bands."""
     if isinstance(categories, Bands):
         return _binned(asked, name, categories.edges, place_or_none(other))

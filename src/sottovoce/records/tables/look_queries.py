@@ -41,7 +41,7 @@ def looked(rows: SqlText, sums: Sequence[str], *, steps: bool = False) -> QueryP
     return QueryPlan(query, lambda row: Statistics(row[0], np.array(row[1:], dtype=np.float64)))
 
 
-def contributions(asked: PlannedQuery, reading: Look, *along: str, **carried: Any) -> SqlText:
+def contributions(asked: PlannedQuery, reading: Look, *along: str, **carried: object) -> SqlText:
     """Return whole steps of each record (see `_weighed`); what is carried goes along, and `known` if anything does.
 
     Of a record that is not `known` the factors are zero, and whatever else was made of it is multiplied by them.
@@ -75,7 +75,7 @@ def contributions(asked: PlannedQuery, reading: Look, *along: str, **carried: An
     return _weighed(rows, reading, (*z, *along), along if carried else ())
 
 
-def column_value(asked: PlannedQuery, name: str, column: Any, default: float | None) -> Any:
+def column_value(asked: PlannedQuery, name: str, column: object, default: float | None) -> Any:
     """Return a column as doubles, of categories the place of each, and what a missing one counts as in its place."""
     if isinstance(column, Category):
         code = category_code(asked.engine, asked.value(name, column.categories, cut=False), column.categories, -1)
@@ -87,7 +87,7 @@ def column_value(asked: PlannedQuery, name: str, column: Any, default: float | N
     return ibis.cases((value.isnan(), number(default)), (value.notnull(), value), else_=number(default))
 
 
-def entry_of(engine: Any, encoding: Encoding, entry: Sequence[tuple[int, int]]) -> str:
+def entry_of(engine: object, encoding: Encoding, entry: Sequence[tuple[int, int]]) -> str:
     """Return an entry of a row, a product of scaled numbers, functions of splines and indicators of levels."""
     factors = []
     for place, level in entry:
@@ -125,7 +125,7 @@ def _curved(engine: Any, part: str, spline: Spline, which: int) -> str:
     return cut(result, *spline.ends(which))
 
 
-def _outcome(engine: Any, value: str, reading: Look) -> str:
+def _outcome(engine: object, value: str, reading: Look) -> str:
     family: Any = reading.model
     if reading.family in ("logistic", "probit"):
         return case(f"{value} <> {_ZERO}", _ONE, _ZERO)

@@ -35,7 +35,7 @@ def _md5(text):  # type: ignore[no-untyped-def]
     """Return the hexadecimal digest, of the engine."""
 
 
-def person_of(records: Any, name: str) -> Any:
+def person_of(records: object, name: str) -> Any:
     """Return whose each row is: a text or a whole number, null for nobody."""
     column = field(records, name)
     kind = column.type()
@@ -110,7 +110,7 @@ def person_cells(asked: PlannedQuery, reading: PersonCells) -> QueryPlan:
     return _with_persons(reading, result, by)
 
 
-def _number(holds: Any) -> Any:
+def _number(holds: object) -> Any:
     """Return how many rows a condition holds for."""
     return ibis.cases((holds, 1), else_=0).sum().cast("int64")
 
@@ -176,7 +176,7 @@ def person_look(asked: PlannedQuery, reading: PersonLook) -> QueryPlan:
     return looked(each, sums_of(reading, lambda i, j: f"h{i}_{j}"))
 
 
-def _averages(asked: PlannedQuery, steps: list[Any], person: Any) -> Any:
+def _averages(asked: PlannedQuery, steps: list[Any], person: object) -> Any:
     """Return one row a person: the averages over their rows, in the one cell there is, or -1 where no row counts."""
     engine, names = asked.engine, [f"t{i}" for i in range(len(steps))]
     kept = {} if asked.kept is None else {"kept": asked.kept.fill_null(False)}

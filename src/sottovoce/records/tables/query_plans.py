@@ -84,11 +84,11 @@ class KeptPlans:
     def __len__(self) -> int:
         return len(self._plans)
 
-    def get(self, key: Any) -> QueryPlan | None:
+    def get(self, key: object) -> QueryPlan | None:
         """Return the plan that is kept for a key, if any."""
         return self._plans.get(key)
 
-    def keep(self, key: Any, plan: QueryPlan) -> None:
+    def keep(self, key: object, plan: QueryPlan) -> None:
         """Keep a plan in place of the oldest."""
         with self._one_at_a_time:
             while len(self._plans) >= self._most:
@@ -121,13 +121,13 @@ class PlannedQuery:
     missing: Any = None
     whole: Any = None
 
-    def one(self, categories: Sequence[Any] | None = None) -> Any:
+    def one(self, categories: Sequence[object] | None = None) -> Any:
         """Return the only column, a record outside of `kept` as missing."""
         if len(self.names) != 1:
             raise InvalidData(f"this reading takes one column. Got {len(self.names)}")
         return self.value(self.names[0], categories)
 
-    def value(self, name: str, categories: Sequence[Any] | None = None, *, cut: bool = True) -> Any:
+    def value(self, name: str, categories: Sequence[object] | None = None, *, cut: bool = True) -> Any:
         """Return a column as numbers, or as its categories are; a record outside of `kept` as missing where `cut`."""
         # A column of no given type is text where its categories are texts, and numbers where they are not.
         typed = name not in self.engine.loose or any(isinstance(category, str) for category in categories or ())

@@ -17,7 +17,7 @@ _PLAIN |= {pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string()
 """Types that every DuckDB holds, which none is asked about."""
 
 
-def readable(connection: Any, schema: pa.Schema, *, parquet: bool = False) -> pa.Schema:
+def readable(connection: object, schema: pa.Schema, *, parquet: bool = False) -> pa.Schema:
     """Return the fields whose types DuckDB can hold: a decimal of 50 digits, for one, it takes for another number."""
     distinct(schema.names, "the table")
     fields = [field for field in schema if _reads(field, parquet)]

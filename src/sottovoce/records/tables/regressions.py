@@ -178,7 +178,7 @@ def _response(asked: PlannedQuery, label: tuple[str, Any], reading: RowReading) 
     return _tamed(inside, reading)
 
 
-def _tamed(value: Any, reading: RowReading) -> Any:
+def _tamed(value: object, reading: RowReading) -> Any:
     low, high = (number(end) for end in reading.labels)
     inside = ibis.greatest(ibis.least(value, high), low)
     tiny = number(TINY * max(map(abs, reading.labels)))

@@ -63,7 +63,7 @@ def rows_a_person(asked: PlannedQuery, reading: CategoryCounts) -> QueryPlan:
     return _planned(asked, reading, each, None)
 
 
-def _planned(asked: PlannedQuery, reading: Reading, persons: Any, kept: Any) -> QueryPlan:
+def _planned(asked: PlannedQuery, reading: Reading, persons: object, kept: object) -> QueryPlan:
     """Plan a reading of a table that has a row a person; how many rows there were before says nothing of it."""
     plan: QueryPlan = PLANS[reading.word](replace(asked, records=persons, kept=kept, whole=None), reading)
     return plan

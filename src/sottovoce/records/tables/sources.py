@@ -100,7 +100,7 @@ def _memory() -> str:
     return said
 
 
-def open_table(source: Any, *, types: Mapping[str, str] | None = None, facts: Facts | None = None) -> Table:
+def open_table(source: object, *, types: Mapping[str, str] | None = None, facts: Facts | None = None) -> Table:
     """Open a table wherever it is; nothing but its schema is read until statistics are asked for.
 
     Parameters
@@ -223,7 +223,7 @@ def _or_close(close: Callable[[], None], work: Callable[[], T], complaint: str) 
 
 
 def _csv(
-    connection: Any,
+    connection: object,
     files: Sequence[str],
     types: Mapping[str, str],
     facts: Facts | None,
@@ -238,7 +238,7 @@ def _csv(
     return Found(records, untyped=frozenset(records.columns).difference(types))
 
 
-def _partitioned(paths: NamedFiles, schema: pa.Schema, kind: Any, filesystem: Any = None) -> Any:
+def _partitioned(paths: NamedFiles, schema: pa.Schema, kind: object, filesystem: object = None) -> Any:
     """Return a data set of files in folders that say what a column holds: as text, whatever it is that they say.
 
     A type read off the folders' names would be a type read off the records.
@@ -316,7 +316,7 @@ def _register(connection: Any, data: Any) -> Any:
     return connection.table("records")
 
 
-def _frame(source: Any) -> Table:
+def _frame(source: object) -> Table:
     kind = f"a {type(source).__module__.partition('.')[0]} {type(source).__name__}"
     # It may be a computation of the user's own, whose complaint may quote a record.
     failed = f"{kind} could not be computed or read as a frame with columns; compute it by itself to see why"
@@ -371,7 +371,7 @@ def _cloud(address: str, types: Mapping[str, str] | None, facts: Facts | None) -
     return Table(address, records, connection, close, untyped=result.untyped, origin=origin, link=link)
 
 
-def _cloud_parquet(connection: Any, files: CloudFiles) -> Found:
+def _cloud_parquet(connection: object, files: CloudFiles) -> Found:
     """Read all with Arrow, which asks a store for the columns of a question alone."""
     import pyarrow.dataset as ds  # noqa: PLC0415 - it brings pandas and 45 MB along
     import pyarrow.parquet as pq  # noqa: PLC0415

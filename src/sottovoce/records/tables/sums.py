@@ -83,7 +83,7 @@ def _within(column: Any, reading: ClippedSum, missing: Any) -> _Within:
     return _Within(grid, first, last, filler, counted, reading.integer)
 
 
-def clipped(engine: Engine, column: Any, reading: ClippedSum, missing: Any) -> tuple[Any, EngineGrid]:
+def clipped(engine: Engine, column: object, reading: ClippedSum, missing: object) -> tuple[Any, EngineGrid]:
     """Return the column clipped and counted in steps of a grid, a missing value counted as `missing`."""
     within = _within(column, reading, missing)
     return _steps(engine, column, within), within.grid

@@ -31,7 +31,7 @@ class _Lines(ds.Dataset):  # type: ignore[misc]
     def schema(self) -> pa.Schema:
         return _SCHEMA
 
-    def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **_: Any) -> _LineScan:
+    def scanner(self, columns: Sequence[str] | None = None, filter: object = None, **_: object) -> _LineScan:
         return _LineScan(lambda: line_batches(self._paths, self._longest, self._opened), columns, filter)
 
 
@@ -39,7 +39,7 @@ class _LineScan:
     """One pass over the files. DuckDB draws the batches itself: no thread of ours outlives an interrupted query."""
 
     def __init__(
-        self, lines: Callable[[], Iterator[pa.RecordBatch]], columns: Sequence[str] | None, condition: Any
+        self, lines: Callable[[], Iterator[pa.RecordBatch]], columns: Sequence[str] | None, condition: object
     ) -> None:
         self._lines, self._condition = lines, condition
         self._schema = _SCHEMA if columns is None else pa.schema([_SCHEMA.field(name) for name in columns])

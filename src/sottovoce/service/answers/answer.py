@@ -201,11 +201,11 @@ class Answer(PaperTable):
         notes = [line for note in self.notes for line in textwrap.wrap(note, 80)]
         return "\n".join([*lines, *notes, self._costing()])
 
-    def _sentence(self, row: Mapping[str, Any]) -> str:
+    def _sentence(self, row: Mapping[str, object]) -> str:
         ends = self.formatted(row)
         return f"{ends[0]} ({ends[1]} to {ends[2]})"
 
-    def formatted(self, row: Mapping[str, Any]) -> list[str]:
+    def formatted(self, row: Mapping[str, object]) -> list[str]:
         """Return estimate, low and high with as many digits as the interval bears out."""
         return formatted(row, counts=self._whole)
 
@@ -278,7 +278,7 @@ class Answer(PaperTable):
     def _repr_html_(self) -> str:
         return html_table(self.rows, self.question.describe(), self.footing(), counts=self._whole)
 
-    def draws(self, *label: Any) -> Floats:
+    def draws(self, *label: object) -> Floats:
         """Return the draws of one row, named by its group: its values in the order of the table's first columns.
 
         They are NaN where noise hides the row: they would be draws of what was believed beforehand.
@@ -296,7 +296,7 @@ class Answer(PaperTable):
         hidden = [row["estimate"] is None for row in self.rows]
         return np.where(hidden, math.nan, self._every_draw)
 
-    def difference(self, first: Any, second: Any) -> Comparison:
+    def difference(self, first: object, second: object) -> Comparison:
         """Return the first row less the second, from their joint posterior.
 
         A row of several groups is a tuple, or called as `summary` calls it, ``"A / 2024-01"``. Where noise hides one of
@@ -304,13 +304,13 @@ class Answer(PaperTable):
         """
         return self._compared(f"{row_name(first)} - {row_name(second)}", first, second, np.subtract)
 
-    def ratio(self, first: Any, second: Any) -> Comparison:
+    def ratio(self, first: object, second: object) -> Comparison:
         """Return the first row over the second, from their joint posterior."""
         if self.question.first_day is not None:
             raise InvalidValue("one day over another has no meaning; ask for their difference, in days")
         return self._compared(f"{row_name(first)} / {row_name(second)}", first, second, _over)
 
-    def compare(self, first: Any, second: Any, *, scale: float | None = None) -> RowContrast:
+    def compare(self, first: object, second: object, *, scale: float | None = None) -> RowContrast:
         """Return two rows beside each other: difference and ratio, which is higher, and a Bayes factor against none.
 
         The factor believes beforehand that there is no difference, or one that is Cauchy about zero: half of all are
@@ -320,7 +320,7 @@ class Answer(PaperTable):
         places = row_of(self.question, first), row_of(self.question, second)
         return contrast(self, places[0], places[1], scale)
 
-    def trend(self, value: Any = None, *, scale: float | None = None) -> Trend:
+    def trend(self, value: object = None, *, scale: float | None = None) -> Trend:
         """Return how rows go on over groups in their order: a straight line's slope, and a Bayes factor against none.
 
         Of a proportion of several values, `value` says of which. `scale` is as for `compare`, of first and last.
@@ -335,7 +335,7 @@ class Answer(PaperTable):
         """Return a number by its draws, with the intervals of this answer's level."""
         return Comparison(what, draws, self.level)
 
-    def _compared(self, what: str, first: Any, second: Any, made: Callable[[Any, Any], Any]) -> Comparison:
+    def _compared(self, what: str, first: object, second: object, made: Callable[[Any, Any], Any]) -> Comparison:
         rows = [row_of(self.question, item) for item in (first, second)]
         draws, places = self._every_draw[:, rows], [self.question.places[row] for row in rows]
 
@@ -347,7 +347,7 @@ class Answer(PaperTable):
         result = made(draws[:, 0], draws[:, 1]) if known else np.full(len(draws), math.nan)
         return Comparison(f"{self.question.describe()}, {what}", result, self.level, ends if rises else None, known)
 
-    def probability(self, claim: str, *group: Any) -> float:
+    def probability(self, claim: str, *group: object) -> float:
         """Return how likely a claim is, ``"A > B"`` or ``"A >= 0.3"``; NaN where noise hides a row that it names.
 
         Of quantiles ``"days > 30"`` is the share of records of which it holds, in one group where there are several:
@@ -365,7 +365,7 @@ class Answer(PaperTable):
             return math.nan
         return float(np.mean(_SIGNS[result["sign"]](left, right)))
 
-    def share_of(self, claim: str, *group: Any) -> tuple[float, float, float]:
+    def share_of(self, claim: str, *group: object) -> tuple[float, float, float]:
         """Return the share of records of which a claim about the column of quantiles holds, and its interval; free.
 
         The claim reads ``"days > 30"``; where there are groups, one is named: ``share_of("days > 30", "A")``.
@@ -389,7 +389,7 @@ class Answer(PaperTable):
                     return number
             raise
 
-    def ecdf(self, *group: Any) -> DistributionFunction:
+    def ecdf(self, *group: object) -> DistributionFunction:
         """Return the distribution of the column that quantiles were asked of, of one group where there are several.
 
         It has a `table` and a `plot`. It follows from the release, so it is free.
@@ -419,7 +419,7 @@ class Answer(PaperTable):
         """Return the total of what was released with a mean, a standard deviation or a rate of counts: free."""
         return replace(self, release=of_same_sums(self.release, "total"))
 
-    def plot(self, *, densities: bool = False, ax: Any = None) -> Any:
+    def plot(self, *, densities: bool = False, ax: object = None) -> Any:
         """Return a figure, or draw into the axes `ax`: an interval for every row, or its posterior density.
 
         Of groups that were pooled over time a line in a band, for every group of the other columns.
@@ -445,7 +445,7 @@ class Answer(PaperTable):
         titled(drawing, f"{self.question.describe()} ({percent(self.level)} intervals)", ax)
         return drawing
 
-    def _densities(self, names: Sequence[str], ax: Any = None) -> Any:
+    def _densities(self, names: Sequence[str], ax: object = None) -> Any:
         drawing, axes = figure(width=6.0, height=3.6, ax=ax)
         first = self.question.first_day
         start = 0.0 if first is None else dates(first)

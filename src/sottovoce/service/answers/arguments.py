@@ -83,7 +83,7 @@ class Argument:
             schema = {"title": self.label} | (item if self.kind == "column" else several)
         return schema
 
-    def checked(self, value: Any) -> Any:
+    def checked(self, value: object) -> Any:
         """Return a value of the right kind, or raise `InvalidValue`."""
         if self.kind == "flag" and isinstance(value, str) and value in self.choices:
             return value
@@ -94,11 +94,11 @@ class Argument:
         return tuple(value) if isinstance(value, list) else value
 
 
-def _text(value: Any) -> bool:
+def _text(value: object) -> bool:
     return isinstance(value, str) and len(value) <= _LONGEST
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     """Say whether a value is a number that a double holds: neither infinite nor NaN, nor of a thousand digits."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 

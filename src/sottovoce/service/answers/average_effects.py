@@ -34,7 +34,9 @@ _STEP = 1e-3
 """Half a step of a number, in parts of its public range."""
 
 
-def average_effects(posterior: Coefficients, column: str, over: Any, level: float, draws: int) -> list[dict[str, Any]]:
+def average_effects(
+    posterior: Coefficients, column: str, over: object, level: float, draws: int
+) -> list[dict[str, Any]]:
     """Return rows of what a column does: each value beside the first, or of a number the slope; see `Regression`."""
     encoding = posterior.formula.design
     if column not in encoding.names:
@@ -44,7 +46,7 @@ def average_effects(posterior: Coefficients, column: str, over: Any, level: floa
     people = _imagined(posterior) if over is None else _given(over, needed)
     place, wanted = encoding.names.index(column), checked_level(level)
 
-    def expected(values: Any) -> Floats:
+    def expected(values: object) -> Floats:
         """Return the draws of the mean response, classes last where there are several."""
         given = people | {column: values}
         return np.asarray(means_of(posterior, rows_of_frame(posterior, given), draws).mean(axis=1))

@@ -50,7 +50,7 @@ class BudgetAccount(ABC):
     _ledger: Ledger
 
     @abstractmethod
-    def answered(self, mechanism: Mechanism, column: str | Sequence[str] | None = None, **options: Any) -> Any:
+    def answered(self, mechanism: Mechanism, column: str | Sequence[str] | None = None, **options: object) -> Any:
         """Return a release with the number of its entry: paid for, made and recorded."""
 
     def charged_to(self, mechanism: Mechanism, where: str | None) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class Card:
 
 
 def card(
-    ledger: Ledger | Any,
+    ledger: Ledger | object,
     dataset: str | None = None,
     *,
     facts: Facts | None = None,

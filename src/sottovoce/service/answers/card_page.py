@@ -51,7 +51,7 @@ def page(content: Mapping[str, Any], fingerprint: str | None = None) -> str:
     return f"{head}<body>\n<main>\n{body}\n</main>\n{EMPTY_SIGNATURE}\n</body>\n</html>\n"
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return escape(str(value))
 
 
@@ -59,7 +59,7 @@ def _section(heading: str, body: str, name: str = "") -> str:
     return f'<section class="{name}"><h2>{_text(heading)}</h2>{body}</section>'
 
 
-def _list(items: Iterable[Any]) -> str:
+def _list(items: Iterable[object]) -> str:
     return "<ul>" + "".join(f"<li>{_text(item)}</li>" for item in items) + "</ul>"
 
 
@@ -75,7 +75,7 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], name: str) -> st
     return f'<table class="{name}"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
 
 
-def _header(content: Mapping[str, Any], card: Mapping[str, Any], title: str) -> str:
+def _header(content: Mapping[str, object], card: Mapping[str, object], title: str) -> str:
     by = f"{_text(content['issuer'])} · " if content["issuer"] else ""
     return (
         f'<header><p class="kind">{_text(card["heading"])}</p><h1>{title}</h1><p class="lead">{_text(card["lead"])}</p>'

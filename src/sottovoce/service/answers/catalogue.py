@@ -78,7 +78,7 @@ class Verb:
     composed: ClassVar[bool] = False
     """Whether it is several questions, each an entry of its own, under one price."""
 
-    def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def checked(self, given: Mapping[str, object]) -> dict[str, Any]:
         """Return the arguments that were given, each of the right kind; none is left out that is needed."""
         known = {argument.name: argument for argument in self.arguments}
         if unknown := [name for name in given if name not in known]:
@@ -102,7 +102,7 @@ class Verb:
         """Say whether one of the mechanisms that are allowed, by their short names, can answer this verb."""
         return allowed is None or any(name in allowed for name in NoisyCells.choices)
 
-    def question(self, facts: Facts, given: Mapping[str, Any]) -> Any:
+    def question(self, facts: Facts, given: Mapping[str, object]) -> Any:
         """Return what is asked: a value with `where`, `reading`, `columns`, `describe` and `to_dict`."""
         asked = self.checked(given)
         columns = asked.pop("columns", None) or asked.pop("column")
@@ -148,12 +148,12 @@ class Verb:
         """Return the answer of a release: a value with `rows`, `table`, `level`, `summary` and `to_dict`."""
         return answer_of(release, entry, share, level)
 
-    def check_rows(self, question: Any, rows: Sequence[Row]) -> None:
+    def check_rows(self, question: object, rows: Sequence[Row]) -> None:
         """Refuse rows to predict for that make no sense; of other verbs than regressions, any."""
         if rows:
             raise InvalidValue(f"a regression says what is expected of a row, and {self.word} does not")
 
-    def expected(self, answer: Any, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    def expected(self, answer: object, rows: Sequence[Row]) -> list[dict[str, Any]]:
         """Return what an answer expects of rows, as plain values; it follows from the release, so it is free."""
         del answer
         self.check_rows(None, rows)

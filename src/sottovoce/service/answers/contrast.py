@@ -181,7 +181,7 @@ def contrast(answer: Answer, first: int, second: int, scale: float | None = None
     return RowContrast(first_name, second_name, apart, factor, higher, hidden, bayes)
 
 
-def trend(answer: Answer, value: Any = None, scale: float | None = None) -> Trend:
+def trend(answer: Answer, value: object = None, scale: float | None = None) -> Trend:
     """Return how the rows of an answer go on over groups in the order of the facts; of a proportion, of one value.
 
     The straight line has steps of one from group to group. `scale` is of the difference between first and last.

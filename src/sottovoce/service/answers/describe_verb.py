@@ -60,7 +60,7 @@ class DescribeVerb(Verb):
 
     composed = True
 
-    def question(self, facts: Facts, given: Mapping[str, Any]) -> Any:
+    def question(self, facts: Facts, given: Mapping[str, object]) -> Any:
         """Return what is described, with the questions that it comes to."""
         asked = self.checked(given)
         columns, by = asked["columns"], asked.get("by") or ()

@@ -128,7 +128,9 @@ class Description:
             if answer.question.verb == verb and answer.question.columns_asked[-1] == name
         )
 
-    def _row(self, name: str, statistic: str, value: Any, group: tuple[Any, ...], ends: Mapping[str, Any]) -> Any:
+    def _row(
+        self, name: str, statistic: str, value: object, group: tuple[object, ...], ends: Mapping[str, object]
+    ) -> Any:
         said = {"column": name, "statistic": statistic, "value": value}
         numbers = {key: ends[key] for key in ("estimate", "low", "high")}
         return said | dict(zip(self._names, group, strict=True)) | numbers
@@ -236,7 +238,7 @@ class Description:
             return [True]
         return list(column.categories) if isinstance(column, Category) else [None]
 
-    def _apart(self, name: str, value: Any, group: tuple[Any, ...], other: tuple[Any, ...]) -> dict[str, Any]:
+    def _apart(self, name: str, value: object, group: tuple[object, ...], other: tuple[object, ...]) -> dict[str, Any]:
         if value is None:
             apart = self._answer("mean", name).difference(group, other)
             draws, known = apart.draws, apart.told
@@ -422,7 +424,7 @@ def _ends(draws: Floats, level: float) -> dict[str, Any]:
     return {"estimate": float(np.median(draws)), "low": low, "high": high}
 
 
-def _named(group: tuple[Any, ...]) -> str:
+def _named(group: tuple[object, ...]) -> str:
     return " / ".join(map(shown, group))
 
 

@@ -114,7 +114,7 @@ def _tick(value: float) -> str:
     return f"{value:,.0f}" if value == round(value) and 1e3 <= abs(value) < 1e6 else f"{value:.4g}"
 
 
-def scale_of(rows: Iterable[Mapping[str, Any]]) -> DisplayScale:
+def scale_of(rows: Iterable[Mapping[str, object]]) -> DisplayScale:
     """Return the scale that holds the interval of every row; zero is on it where that costs little room.
 
     Rows that noise hides are left out where there are others: all that there can be would leave these no room.
@@ -158,7 +158,7 @@ class PlacedRow:
     picture: str
 
 
-def finite_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def finite_rows(rows: Sequence[Mapping[str, object]]) -> list[dict[str, Any]]:
     """Return rows as JSON can say them: an interval without an end has None there.
 
     >>> finite_rows([{"estimate": None, "low": 0.0, "high": math.inf}])
@@ -167,7 +167,7 @@ def finite_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [dict(row) | {name: None for name in NUMBERS[1:] if not math.isfinite(placed(row[name]))} for row in rows]
 
 
-def _with_ends(row: Mapping[str, Any]) -> dict[str, Any]:
+def _with_ends(row: Mapping[str, object]) -> dict[str, Any]:
     """Return a row whose interval has an end on either side, even if it is infinite."""
     endless = zip(NUMBERS[1:], (-math.inf, math.inf), strict=True)
     return dict(row) | {name: end for name, end in endless if row.get(name) is None}
@@ -193,7 +193,7 @@ def drawn_rows(
 
 
 def picture(
-    row: Mapping[str, Any],
+    row: Mapping[str, object],
     scale: DisplayScale,
     noise: float | None = None,
     mark: float | None = None,
@@ -244,7 +244,7 @@ def plain_words(level: float, rows: int, *, noisy: bool = True) -> str:
 
 
 def html_table(
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[Mapping[str, object]],
     title: str,
     foot: str,
     *,

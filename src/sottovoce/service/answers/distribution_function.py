@@ -69,7 +69,7 @@ class DistributionFunction:
 
         return pd.DataFrame(self.rows).astype({} if self.first_day is None else {"value": "datetime64[s]"})
 
-    def below(self, value: Any) -> tuple[float, float, float]:
+    def below(self, value: object) -> tuple[float, float, float]:
         """Return the share of records below a value, or before a date, with its interval.
 
         Within a cell records may lie anywhere.
@@ -82,7 +82,7 @@ class DistributionFunction:
         share = float((1 - part) * self.estimate[place] + part * self.estimate[place + 1])
         return share, float(self.low[place]), float(self.high[place + (part > 0)])
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: object = None) -> Any:
         """Return a figure, or draw into the axes `ax`: the share below each value, and the band of its intervals."""
         drawing, axes = figure(width=6.0, height=3.6, ax=ax)
         values = self.values if self.first_day is None else self.values + dates(self.first_day)
@@ -107,7 +107,7 @@ def distribution_of(posterior: Any, group: tuple[Any, ...], level: float) -> Dis
     )
 
 
-def _place(names: Sequence[tuple[Any, ...]], group: tuple[Any, ...]) -> int:
+def _place(names: Sequence[tuple[object, ...]], group: tuple[object, ...]) -> int:
     """Return the place of a group, by its values or as they are shown; refuse one that is not there."""
     plain = [tuple(map(shown, name)) for name in names]
     if (wanted := tuple(map(shown, group))) in plain:
@@ -121,7 +121,7 @@ def _place(names: Sequence[tuple[Any, ...]], group: tuple[Any, ...]) -> int:
 
 
 def exceedance(
-    posterior: Any, claim: str, group: tuple[Any, ...] = (), level: float = 0.95
+    posterior: object, claim: str, group: tuple[object, ...] = (), level: float = 0.95
 ) -> tuple[float, float, float] | None:
     """Return the share of records in a group of which a claim holds, ``"days > 30"``, and its interval.
 
@@ -153,7 +153,7 @@ def at_other_quantiles(release: Release, at: Any) -> Release:
     return replace(release, value=replace(posterior, question=replace(posterior.question, at=at)))
 
 
-def _searched(posterior: Any) -> QuantilePosterior:
+def _searched(posterior: object) -> QuantilePosterior:
     if not isinstance(posterior, QuantilePosterior):
         raise InvalidValue(
             "only quantiles come with a distribution, and answers of even cells do not; ask for quantiles"

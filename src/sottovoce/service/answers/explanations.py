@@ -107,7 +107,7 @@ class Explanation:
 
 
 def explain(
-    what: Any, *, baseline: float = 0.01, language: str = "en", unit: str | None = None, dataset: str | None = None
+    what: object, *, baseline: float = 0.01, language: str = "en", unit: str | None = None, dataset: str | None = None
 ) -> Explanation:
     """Say what a promise, a profile, a release, an answer, a budget, a curator or a ledger means.
 

@@ -37,7 +37,7 @@ def forest(
     width: float,
     limits: tuple[float, float] | None = None,
     ratios: bool = False,
-    ax: Any = None,
+    ax: object = None,
 ) -> tuple[Any, Any]:
     """Return a figure and its axes with an interval for every row, the first on top.
 

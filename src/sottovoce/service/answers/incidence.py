@@ -43,7 +43,7 @@ class IncidenceAnswer(Answer):
         asked = self.posterior.question
         return [asked.groups.labels[place] for place in asked.kept]
 
-    def _group(self, label: Any) -> int:
+    def _group(self, label: object) -> int:
         """Return the place of a group by its values, or by their words as a row has them."""
         parts = label if isinstance(label, tuple) else () if label is None else (label,)
         every = self.posterior.question.groups.labels
@@ -74,7 +74,7 @@ class IncidenceAnswer(Answer):
 
         return pd.DataFrame(self.incidence_rows).astype({"estimate": float})
 
-    def incidence(self, kind: Any, *group: Any, at: float) -> Comparison:
+    def incidence(self, kind: object, *group: object, at: float) -> Comparison:
         """Return the share of a group who had one kind of event by a cut (Aalen and Johansen); the others rule it out.
 
         Not one less the curve of this kind alone, which would follow those on whom another event has befallen.
@@ -93,7 +93,7 @@ class IncidenceAnswer(Answer):
             return Comparison(what, draws, self.level)
         return Comparison(what, draws, self.level, lambda level: np.array([0.0, 1.0]), told=False)
 
-    def plot_incidence(self, *group: Any, ax: Any = None) -> Any:
+    def plot_incidence(self, *group: object, ax: object = None) -> Any:
         """Return a figure, or draw into the axes `ax`: the incidences of all kinds in a group, with their bands."""
         asked, place = self.posterior.question, self._group(group)
         drawing, axes = figure(ax=ax)
@@ -112,6 +112,6 @@ class IncidenceAnswer(Answer):
         return drawing
 
 
-def of_group(group: tuple[Any, ...]) -> str:
+def of_group(group: tuple[object, ...]) -> str:
     """Return which group a number is of, in words."""
     return f" of {' / '.join(map(shown, group))}" if group else ""

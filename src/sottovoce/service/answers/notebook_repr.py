@@ -30,7 +30,7 @@ def asked_in_words(request: Mapping[str, Any]) -> str:
     return text + (f" where {request['where']}" if request.get("where") else "")
 
 
-def _question(state: Mapping[str, Any]) -> str:
+def _question(state: Mapping[str, object]) -> str:
     from sottovoce.inference.cells.questions import Question  # noqa: PLC0415 - reads of it are rare
 
     return Question.from_dict(state).describe()

@@ -137,13 +137,13 @@ class PaidVerbs(Verbs, BudgetAccount):
 
     def fit(
         self,
-        estimator: Any,
+        estimator: object,
         features: Sequence[str],
         label: str | None = None,
         *,
         spend: Spend | None = None,
         part: Budget | None = None,
-        **options: Any,
+        **options: object,
     ) -> Any:
         """Fit an estimator to the table: one release of its mechanism, charged as every other is.
 

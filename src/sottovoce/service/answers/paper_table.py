@@ -95,7 +95,7 @@ class PaperTable:
 
         return pl.DataFrame(self.rows, infer_schema_length=None)
 
-    def __arrow_c_stream__(self: _Printed, requested_schema: Any = None) -> Any:
+    def __arrow_c_stream__(self: _Printed, requested_schema: object = None) -> Any:
         """Give the rows of `table` to whatever library speaks Arrow: ``pl.DataFrame(answer)``, ``pa.table(answer)``."""
         import pyarrow as pa  # noqa: PLC0415 - whoever asks for it has it
 

@@ -30,7 +30,7 @@ Row = str | Mapping[str, Any]
 _DRAWS = 2000
 
 
-def predict(posterior: Coefficients, frame: Any, level: float, draws: int = _DRAWS) -> Any:
+def predict(posterior: Coefficients, frame: object, level: float, draws: int = _DRAWS) -> Any:
     """Return the expected response of each row of a frame, see `Regression.predict`."""
     every, held = _rows(posterior, frame)
     rows, place = np.unique(every, axis=0, return_inverse=True)  # of most tables few rows differ
@@ -118,7 +118,7 @@ def means_of(posterior: Coefficients, rows: Floats, draws: int) -> Floats:
     return np.concatenate([1 - remainder.sum(axis=-1, keepdims=True), remainder], axis=-1)
 
 
-def rows_of_frame(posterior: Coefficients, frame: Any) -> Floats:
+def rows_of_frame(posterior: Coefficients, frame: object) -> Floats:
     """Return the rows that the columns of a frame make."""
     return _rows(posterior, frame)[0]
 
@@ -192,7 +192,7 @@ def _held(posterior: Coefficients, values: list[Floats]) -> list[str]:
     return [", ".join(row) for row in said]
 
 
-def effect(posterior: Coefficients, column: str, at: Mapping[str, Any], level: float) -> Any:
+def effect(posterior: Coefficients, column: str, at: Mapping[str, object], level: float) -> Any:
     """Return what one column does, see `Regression.effect`."""
     import pandas as pd  # noqa: PLC0415 - an extra
 
@@ -230,7 +230,7 @@ def _span(encoding: Any, name: str, column: Column) -> Scale:
     return scale_of(column, centred=True)
 
 
-def plot_effect(posterior: Coefficients, column: str, at: Mapping[str, Any], level: float, ax: Any = None) -> Any:
+def plot_effect(posterior: Coefficients, column: str, at: Mapping[str, object], level: float, ax: object = None) -> Any:
     """Return a figure of `effect`."""
     result = effect(posterior, column, at, level)
     response = posterior.formula.parsed.response

@@ -78,7 +78,7 @@ class Contrast:
         return self.sentence()
 
 
-def ratios_of(coefficients: Any) -> Floats:
+def ratios_of(coefficients: object) -> Floats:
     """Return e to the power of coefficients, those too far from zero held where it is a double still."""
     return np.exp(np.clip(np.asarray(coefficients, dtype=np.float64), -FAR, FAR))
 

@@ -32,7 +32,7 @@ class RegressVerb(Verb):
         """Say whether its mechanism is among those that are allowed."""
         return allowed is None or _LOOKS in allowed
 
-    def question(self, facts: Facts, given: Mapping[str, Any]) -> Any:
+    def question(self, facts: Facts, given: Mapping[str, object]) -> Any:
         """Return the formula, with the facts of the columns it names."""
         asked = self.checked(given)
         _check_size(asked["formula"], facts)

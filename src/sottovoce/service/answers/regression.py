@@ -239,7 +239,7 @@ class Regression(PaperTable):
 
         return pd.DataFrame(self.rows)
 
-    def formatted(self, row: Mapping[str, Any]) -> list[str]:
+    def formatted(self, row: Mapping[str, object]) -> list[str]:
         """Return estimate, sd, low and high with as many digits as the interval bears out."""
         return formatted(row, names=("estimate", "sd", "low", "high"))
 
@@ -364,7 +364,7 @@ class Regression(PaperTable):
 
     # What follows from the posterior.
 
-    def contrast(self, first: Any, second: Any = None) -> Contrast:
+    def contrast(self, first: object, second: object = None) -> Contrast:
         """Return a combination of coefficients: a term, a term less another, or weights by term, also in words.
 
         ``contrast("C(ward)[T.B]", "C(ward)[T.C]")`` compares two wards; ``contrast({"age": 10, "sex": 1})`` and
@@ -393,7 +393,7 @@ class Regression(PaperTable):
         up = self.posterior.probability_positive(row)
         return Contrast(what, median, sd, low, high, max(up, 1 - up), self.level, self.ratio)
 
-    def predict(self, frame: Any, *, level: float | None = None, draws: int = _DRAWS) -> Any:
+    def predict(self, frame: object, *, level: float | None = None, draws: int = _DRAWS) -> Any:
         """Return the expected response of each row of a frame, averaged over the posterior, with its interval.
 
         Of counts the estimate is the posterior's median: where little is known of a rate its mean would be decided by
@@ -420,20 +420,20 @@ class Regression(PaperTable):
 
         return pd.DataFrame(baseline_rows(self.posterior, self.level))
 
-    def survival(self, frame: Any, at: Sequence[float], *, draws: int = _DRAWS) -> Any:
+    def survival(self, frame: object, at: Sequence[float], *, draws: int = _DRAWS) -> Any:
         """Return the share still without the event of each row of a public frame at some times; of hazards, free."""
         import pandas as pd  # noqa: PLC0415 - an extra
 
         return pd.DataFrame(surviving_rows(self.posterior, frame, at, self.level, draws))
 
-    def effect(self, column: str, **at: Any) -> Any:
+    def effect(self, column: str, **at: object) -> Any:
         """Return what one column does, as a frame: the expected response over its public range, the others held.
 
         Numbers are held in the middle of their bounds and categories at their first value, unless `at` says otherwise.
         """
         return predictions.effect(self.posterior, column, at, self.level)
 
-    def average_effects(self, column: str, *, over: Any = None, draws: int = _DRAWS) -> Any:
+    def average_effects(self, column: str, *, over: object = None, draws: int = _DRAWS) -> Any:
         """Return what one column does to the expected response, averaged over a population, as a frame; free.
 
         Of a flag or category each value is set beside the first: a risk difference, or a difference of means. Of a
@@ -454,13 +454,13 @@ class Regression(PaperTable):
 
         return pd.DataFrame(average_effects(self.posterior, column, over, self.level, draws))
 
-    def plot_effect(self, column: str, *, ax: Any = None, **at: Any) -> Any:
+    def plot_effect(self, column: str, *, ax: object = None, **at: object) -> Any:
         """Return a figure of `effect`, or draw it into the axes `ax`: the response over the range of one column."""
         return predictions.plot_effect(self.posterior, column, at, self.level, ax)
 
     # Pictures and files.
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: object = None) -> Any:
         """Return a forest plot, or draw it into the axes `ax`: every coefficient but the intercept, or its ratio.
 
         The axis goes as far as what is known does. Of a term that noise hides, a ratio that nothing is told of or a

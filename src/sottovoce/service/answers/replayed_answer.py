@@ -66,7 +66,7 @@ def answer_again(entry: Entry, budget: Budget, level: float | str = 0.95) -> Any
     return verb.answer(Release.from_json(entry.release), entry.id, budget.share(entry.cost), wanted)
 
 
-def verb_of(request: Mapping[str, Any]) -> str | None:
+def verb_of(request: Mapping[str, object]) -> str | None:
     """Return the word of the verb that was asked; a server notes it, a curator's question says it itself."""
     if "verb" in request:
         return str(request["verb"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable
-from typing import Any
 
 from sottovoce.inference.cells.questions import Question
 from sottovoce.privacy.errors import InvalidValue
@@ -14,7 +13,7 @@ _NAMED = 12
 """So many rows are named to whoever names one that is not there."""
 
 
-def row_name(label: Any) -> str:
+def row_name(label: object) -> str:
     """Return what a row is called.
 
     >>> row_name(("A", True)), row_name("A")
@@ -23,7 +22,7 @@ def row_name(label: Any) -> str:
     return " / ".join(map(shown, _flat(label)))
 
 
-def row_of(question: Question, label: Any) -> int:
+def row_of(question: Question, label: object) -> int:
     """Return the place of the row that goes by a label: its groups in order, or as it is shown, ``"A / 2024-01"``.
 
     >>> from sottovoce.records.facts import Category, Facts, Flag
@@ -48,7 +47,7 @@ def row_of(question: Question, label: Any) -> int:
     raise InvalidValue(f"no row of this answer is called {row_name(label)!r}; there are {rows}{more}")
 
 
-def _flat(label: Any) -> tuple[Hashable, ...]:
+def _flat(label: object) -> tuple[Hashable, ...]:
     parts: list[Hashable] = []
     for part in label if isinstance(label, tuple | list) else (label,):
         parts.extend(_flat(part) if isinstance(part, tuple | list) else (part,))

@@ -17,7 +17,7 @@ _CHARACTERS = 80
 
 
 def series_plot(
-    labels: Sequence[tuple[Hashable, ...]], rows: Sequence[Mapping[str, Any]], *, ax: Any = None
+    labels: Sequence[tuple[Hashable, ...]], rows: Sequence[Mapping[str, object]], *, ax: object = None
 ) -> tuple[Any, Any]:
     """Return a figure and its axes with a line and a band for every series; the first label of a row is its time.
 

@@ -105,11 +105,11 @@ class SurvivalAnswer(IncidenceAnswer):
 
         return pd.DataFrame(self.rows_at(times)).astype({"estimate": float})
 
-    def median(self, *group: Any) -> Comparison:
+    def median(self, *group: object) -> Comparison:
         """Return the time by which half of a group has had the event; open above where curves do not fall so far."""
         return self.quantile(0.5, *group)
 
-    def quantile(self, share: float | str, *group: Any) -> Comparison:
+    def quantile(self, share: float | str, *group: object) -> Comparison:
         """Return the time by which a share of a group has had the event."""
         part = read_share("a share", share) if isinstance(share, str) else share
         if not 0 < real("share", part) < 1:
@@ -142,7 +142,7 @@ class SurvivalAnswer(IncidenceAnswer):
             math.isfinite(middle),
         )
 
-    def restricted_mean(self, *group: Any, until: float | None = None) -> Comparison:
+    def restricted_mean(self, *group: object, until: float | None = None) -> Comparison:
         """Return the mean time without the event up to a time, the last cut unless given: the area below the curve."""
         place, name = self._group(group), self.question.columns_asked[0]
         edges = self.posterior.question.edges
@@ -176,7 +176,7 @@ class SurvivalAnswer(IncidenceAnswer):
         steps = np.arange(_STEPS) / _STEPS
         return np.unique(np.append((stops[:-1, None] + np.diff(stops)[:, None] * steps).ravel(), stops[-1]))
 
-    def mean_difference(self, first: Any, second: Any, until: float | None = None) -> Comparison:
+    def mean_difference(self, first: object, second: object, until: float | None = None) -> Comparison:
         """Return the restricted mean of one group less that of another: the time gained up to a time."""
         sides = [
             self.restricted_mean(*(item if isinstance(item, tuple) else (item,)), until=until)
@@ -193,11 +193,11 @@ class SurvivalAnswer(IncidenceAnswer):
 
         return Comparison(what, np.full(len(draws), math.nan), self.level, between, told=False)
 
-    def difference(self, first: Any, second: Any, at: float | None = None) -> Comparison:
+    def difference(self, first: object, second: object, at: float | None = None) -> Comparison:
         """Return the share of one group less that of another at a time; of two rows where no time is given."""
         return super().difference(first, second) if at is None else self._groups_at(first, second, at, np.subtract, "-")
 
-    def ratio(self, first: Any, second: Any, at: float | None = None) -> Comparison:
+    def ratio(self, first: object, second: object, at: float | None = None) -> Comparison:
         """Return the share of one group over that of another at a time; of two rows where no time is given."""
         return super().ratio(first, second) if at is None else self._groups_at(first, second, at, _over, "/")
 
@@ -242,7 +242,7 @@ class SurvivalAnswer(IncidenceAnswer):
 
         return pd.DataFrame(self.at_risk_rows)
 
-    def plot(self, *, densities: bool = False, ax: Any = None) -> Any:
+    def plot(self, *, densities: bool = False, ax: object = None) -> Any:
         """Return a figure, or draw into the axes `ax`: the curve of every group with its band.
 
         A figure has below it how many are at risk, behind the noise. Where noise hides a curve the plane is hatched,
@@ -326,7 +326,7 @@ def answer_of(
     return kind(release, entry, share, level, earlier)
 
 
-def _times_of(times: Any) -> Floats:
+def _times_of(times: object) -> Floats:
     try:
         wanted = np.atleast_1d(np.asarray(times, dtype=np.float64))
     except (TypeError, ValueError):

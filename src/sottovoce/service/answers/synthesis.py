@@ -83,7 +83,7 @@ class KnownAnswer:
         return self.summary()
 
 
-def _ends(row: Mapping[str, Any]) -> str:
+def _ends(row: Mapping[str, object]) -> str:
     return f"{row['estimate']:.4g} ({row['low']:.4g} to {row['high']:.4g})"
 
 

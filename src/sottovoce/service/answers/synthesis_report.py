@@ -71,7 +71,7 @@ def _section(heading: str, body: str) -> str:
     return f"<section><h2>{escape(heading)}</h2>{body}</section>"
 
 
-def _list(items: Iterable[Any]) -> str:
+def _list(items: Iterable[object]) -> str:
     return "<ul>" + "".join(f"<li>{escape(str(item))}</li>" for item in items) + "</ul>"
 
 

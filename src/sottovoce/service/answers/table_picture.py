@@ -116,7 +116,7 @@ class TablePicture:
         }
 
     @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+    def from_dict(cls, state: Mapping[str, object]) -> Self:
         """Read a picture from `to_dict`'s form."""
         state = mapping("what was released", state)
         with restoring("what was released"):

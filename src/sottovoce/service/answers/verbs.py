@@ -312,7 +312,7 @@ class Verbs(ABC):
         spend: float | str = 0.2,
         part: Budget | None = None,
         level: float | str = 0.95,
-        **options: Any,
+        **options: object,
     ) -> Description:
         """Return Table 1 of some columns: numbers as mean (SD) and median [IQR], categories as n (%), missing ones.
 
@@ -439,7 +439,7 @@ class Verbs(ABC):
         asked = self.formula(formula, family=family, where=where, **said)
         return self.regression(asked, spend, part, **options)
 
-    def formula(self, text: str, **asked: Any) -> Formula:
+    def formula(self, text: str, **asked: object) -> Formula:
         """Return a regression of this table, made from its facts."""
         if self.facts is None:
             raise InvalidValue("a formula needs the facts of the table: Curator(data, facts=..., ...)")
@@ -478,7 +478,7 @@ class Verbs(ABC):
         level: float | str = 0.95,
         records: int | None = None,
         imagined: AssumedDistribution | Iterable[str] | None = None,
-        **options: Any,
+        **options: object,
     ) -> RegressionPlan | PricedOption | DescriptionPlan:
         """Return how wide the intervals of an answer will be: a forecast, free of cost; no record is looked at.
 
@@ -585,7 +585,7 @@ class Verbs(ABC):
         asked = parse_question(text)
         return self.question(asked.pop("verb"), asked.pop("columns"), **asked)
 
-    def question(self, verb: str, columns: Columns, **asked: Any) -> Question:
+    def question(self, verb: str, columns: Columns, **asked: object) -> Question:
         """Return a question about this table, made from its facts."""
         if self.facts is None:
             raise InvalidValue("a question needs the facts of the table: Curator(data, facts=..., ...)")
@@ -596,7 +596,9 @@ class Verbs(ABC):
 
 
 def check_options(
-    verb: Callable[..., Any], options: Mapping[str, Any], known: Collection[str] = tuple(AnswerOptions.__annotations__)
+    verb: Callable[..., Any],
+    options: Mapping[str, object],
+    known: Collection[str] = tuple(AnswerOptions.__annotations__),
 ) -> None:
     """Refuse an option that nobody takes, by its name, before anything is made or charged.
 

@@ -122,7 +122,7 @@ class Curator(ReleasePipeline, ReleasedPicture, RowsOfPersons):
 
     def __init__(
         self,
-        data: Any,
+        data: object,
         ledger: Ledger | str | os.PathLike[str],
         budget: Promise | str | None = None,
         *,

@@ -58,7 +58,7 @@ def other_budgets(origin: Any, ledger: Path | None) -> list[str]:
     return list(dict.fromkeys(str(path) for path, parts, _ in result if origin.shares(parts)))
 
 
-def copied_budgets(origin: Any, budget: Budget, ledger: Path | None) -> list[str]:
+def copied_budgets(origin: object, budget: Budget, ledger: Path | None) -> list[str]:
     """Return which other ledgers, where `other_budgets` looks, hold this very budget: no two draw the same salt."""
     if origin is None or budget.source is None:
         return []
@@ -104,7 +104,7 @@ class DataSource:
         known: dict[str, Any] = self.origin.fingerprint()
         return known
 
-    def print(self, salt: str, state: Mapping[str, Any] | None) -> str:
+    def print(self, salt: str, state: Mapping[str, object] | None) -> str:
         """Return the fingerprint of the data in a state, without a file's size.
 
         The size tells of the records: one that says "false" is a byte longer than one that says "true", and a person's

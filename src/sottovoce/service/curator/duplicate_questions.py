@@ -80,5 +80,5 @@ def entries_that_answer(entries: Iterable[Entry], question: AskedQuestion, data:
     ]
 
 
-def _without(state: Any, names: tuple[str, ...]) -> Any:
+def _without(state: object, names: tuple[str, ...]) -> Any:
     return {name: value for name, value in state.items() if name not in names} if isinstance(state, dict) else state

@@ -77,7 +77,7 @@ class TableLooks(ReadableRecords):
     def __init__(self, read: Callable[[Any], Aggregate], reach: Callable[[], bool] = lambda: False) -> None:
         self._read, self._reach, self._seen = read, reach, False
 
-    def look(self, reading: Any) -> Aggregate:
+    def look(self, reading: object) -> Aggregate:
         """Return what a reading makes of the table."""
         try:
             result = _patiently(lambda: self._read(reading), self._reach, seen=self._seen)
@@ -126,7 +126,7 @@ class ReleasePipeline(BudgetAccount):
         column: str | Sequence[str] | None = None,
         *,
         where: str | None = None,
-        missing: Any = None,
+        missing: object = None,
         draws: int = 1,
         rng: np.random.Generator | None = None,
         idempotency_key: str | None = None,
@@ -163,7 +163,7 @@ class ReleasePipeline(BudgetAccount):
         return self.answered(mechanism, column, **options).release
 
     def answered(
-        self, mechanism: Mechanism, column: str | Sequence[str] | None = None, **options: Any
+        self, mechanism: Mechanism, column: str | Sequence[str] | None = None, **options: object
     ) -> RecordedRelease:
         """Return a release with the number of its entry: paid for, made and recorded. The options are `reserve`'s."""
         built = self.draft(mechanism, column, **options)
@@ -222,13 +222,13 @@ class ReleasePipeline(BudgetAccount):
         column: str | Sequence[str] | None = None,
         *,
         where: str | None = None,
-        missing: Any = None,
+        missing: object = None,
         draws: int = 1,
         rng: np.random.Generator | None = None,
         accept_unproven: bool = False,
         purpose: str | None = None,
         part: Budget | None = None,
-        about: Mapping[str, Any] | None = None,
+        about: Mapping[str, object] | None = None,
         then: Callable[[Release], Release] | None = None,
     ) -> Quote:
         """Return a question with its price, or raise what is wrong with it. Reads no record and spends nothing."""
@@ -401,7 +401,7 @@ class ReleasePipeline(BudgetAccount):
         column: str | Sequence[str] | None = None,
         *,
         where: str | None = None,
-        missing: Any = None,
+        missing: object = None,
         rng: np.random.Generator | None = None,
     ) -> None:
         """Raise what `release` would raise of a question that makes no sense: nothing is read, nothing spent."""
@@ -459,7 +459,7 @@ class ReleasePipeline(BudgetAccount):
             built = self.make_all([paid])[0]
         return self.record(built)
 
-    def _check_derived(self, entry: int, mechanism: Mapping[str, Any]) -> None:
+    def _check_derived(self, entry: int, mechanism: Mapping[str, object]) -> None:
         """Refuse to finish a question of columns that are derived otherwise now, by the facts that its entry notes."""
         system = mechanism.get("system")
         noted = system.get("facts") if isinstance(system, Mapping) else None

@@ -66,7 +66,7 @@ def _stored(entry: Entry) -> Release:
     return Release.from_json(entry.release)
 
 
-def noted(about: Mapping[str, Any] | None, purpose: str | None) -> dict[str, Any]:
+def noted(about: Mapping[str, object] | None, purpose: str | None) -> dict[str, Any]:
     """Return what an entry notes of a question beside what is asked, if it can be written down.
 
     >>> noted({"verb": "mean"}, "The annual report")

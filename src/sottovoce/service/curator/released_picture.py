@@ -76,7 +76,7 @@ class ReleasedPicture(PaidVerbs):
         spend: Spend = 0,
         bins: int = BINS,
         part: Budget | None = None,
-        **options: Any,
+        **options: object,
     ) -> Synthesis:
         """Return synthetic tables of what was released of the data; unless `spend` is given, for nothing.
 
@@ -200,7 +200,7 @@ class ReleasedPicture(PaidVerbs):
             if value.question.where is None and value.question.groups.size == 1 and value.question.facts.person is None
         }
 
-    def _why_not(self, entry: Entry, value: Any) -> str | None:
+    def _why_not(self, entry: Entry, value: object) -> str | None:
         """Return why a release is no part of the picture of the data as they are now; None where it may be."""
         if not isinstance(value, CellsPosterior | NoisyMarginals | QuantilePosterior):
             return "it is no table of counts"

@@ -55,7 +55,7 @@ class UnopenedBudget(PaidVerbs):
         n = None if meant.relation.hides_n else records
         self.budget = Budget(0, dataset, meant, n, {}, purse.to_dict(), float(purse.limit), "", "")
 
-    def answered(self, mechanism: Mechanism, column: str | Sequence[str] | None = None, **options: Any) -> NoReturn:
+    def answered(self, mechanism: Mechanism, column: str | Sequence[str] | None = None, **options: object) -> NoReturn:
         """Refuse: there is no ledger to charge."""
         raise InvalidValue(f"the budget of {self.dataset} is not open yet")
 

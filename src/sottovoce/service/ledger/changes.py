@@ -58,7 +58,7 @@ class _Tokens:
 _TOKENS = _Tokens()
 
 
-def opening(dataset: str, facts: Mapping[str, Any], source: Mapping[str, Any] | None, who: str) -> Change:
+def opening(dataset: str, facts: Mapping[str, object], source: Mapping[str, object] | None, who: str) -> Change:
     """Open a data set's budget where it has none; its budget comes back."""
 
     def change(transaction: Transaction) -> Budget | None:
@@ -188,7 +188,7 @@ def leaving_unread(entry: int, note: str, who: str) -> Change:
     return change
 
 
-def committing(reservation: Reservation, release: Mapping[str, Any] | SealedText, *, keep: bool = True) -> About:
+def committing(reservation: Reservation, release: Mapping[str, object] | SealedText, *, keep: bool = True) -> About:
     """Record a release; the content of the event comes back."""
     value = release.text if isinstance(release, SealedText) else canonical(release)
     value_hash, at = digest(value), now()

@@ -84,7 +84,7 @@ class Charge(NamedTuple):
         budget: Budget,
         whole: Budget | None,
         profile: Profile,
-        request: Mapping[str, Any],
+        request: Mapping[str, object],
         periods: tuple[str, ...] | None = None,
         division: int | None = None,
     ) -> Charge:

@@ -73,7 +73,7 @@ class Checkpoints:
             return None
         return state
 
-    def write(self, state: Mapping[str, Any]) -> None:
+    def write(self, state: Mapping[str, object]) -> None:
         """Seal a state that was verified, and keep it; where that cannot be done, all is verified next time."""
         body = canonical({"checkpoint": _VERSION, "ledger": self._address, "state": state})
         try:

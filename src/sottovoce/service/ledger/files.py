@@ -104,7 +104,7 @@ class Files:
     def _beside(self) -> list[_Place | None]:
         return [_place(_look(log)) for log in self._logs]
 
-    def check(self, opened: Opened, cursor: Any = None, first: str = "", *, logs: bool = True) -> None:
+    def check(self, opened: Opened, cursor: object = None, first: str = "", *, logs: bool = True) -> None:
         """Refuse to go on where the path leads to other files, in a transaction that was begun with `first`, if any."""
         try:
             self._check(opened, logs=logs)

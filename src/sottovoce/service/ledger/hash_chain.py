@@ -156,7 +156,7 @@ def _event_layout(kind: str, names: tuple[str, ...]) -> tuple[str, Callable[[lis
     return f"{{{layout}}}", operator.itemgetter(*[place for place in in_order if names[place] != "kind"])
 
 
-def canonical_object(values: Mapping[str, Any]) -> str:
+def canonical_object(values: Mapping[str, object]) -> str:
     """Return `canonical` of an object, in which values may be `SealedText` already.
 
     >>> canonical_object({"b": SealedText('{"c":1}'), "a": None})

@@ -108,7 +108,7 @@ class Ledger(LedgerReading):
         order: Order | None = None,
         who: str = "",
         whole: Budget | None = None,
-        source: Mapping[str, Any] | None = None,
+        source: Mapping[str, object] | None = None,
     ) -> Budget:
         """Open a data set's only budget, or return it where it was opened with the very same facts.
 
@@ -176,7 +176,7 @@ class Ledger(LedgerReading):
         self,
         budget: Budget,
         profile: Profile,
-        request: Mapping[str, Any],
+        request: Mapping[str, object],
         *,
         who: str = "",
         key: str | None = None,
@@ -208,7 +208,7 @@ class Ledger(LedgerReading):
         self,
         budget: Budget,
         profile: Profile,
-        request: Mapping[str, Any],
+        request: Mapping[str, object],
         *,
         accept_unproven: bool = False,
         periods: Sequence[str] | None = None,
@@ -231,7 +231,7 @@ class Ledger(LedgerReading):
         self._check_known(asked.budget)
         return changes.reserving(asked, who=who, key=key, again=self._told_again)
 
-    def commit(self, reservation: Reservation, release: Mapping[str, Any], *, keep: bool = True) -> None:
+    def commit(self, reservation: Reservation, release: Mapping[str, object], *, keep: bool = True) -> None:
         """Record a release, durably, before anyone sees it; with `keep=False` only its hash."""
         self.write(changes.committing(reservation, release, keep=keep))
 

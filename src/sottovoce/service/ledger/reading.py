@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt
 from sottovoce.privacy.promises import Promise
@@ -263,7 +262,7 @@ class LedgerReading:
                 )
         return self._verified(None, since, forget=True), EMPTY
 
-    def _verified(self, state: Mapping[str, Any] | None, noted: Head, *, forget: bool = False) -> Replay:
+    def _verified(self, state: Mapping[str, object] | None, noted: Head, *, forget: bool = False) -> Replay:
         # Anchors are read first: the ledger can only have grown since.
         anchors = [self._kept.seen, noted, *(anchor.read() for anchor in self._anchors)]
         with self._store.transaction(write=False) as transaction:
@@ -277,7 +276,7 @@ class LedgerReading:
         return replay
 
 
-def check_name(what: str, name: Any) -> None:
+def check_name(what: str, name: object) -> None:
     """Refuse a name that the database would store as another one: its event would never verify again."""
     if not isinstance(name, str) or "\x00" in name or any("\ud800" <= sign <= "\udfff" for sign in name):
         raise InvalidValue(f"{what} is a text without NUL characters and surrogates. Got {name!r}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from sottovoce.privacy.errors import LedgerCorrupt
 from sottovoce.service.ledger import queries, schema
@@ -25,7 +24,7 @@ def replay_all(transaction: Transaction, anchors: Iterable[Head], *, forget: boo
     return _follow(transaction, Replay(forget=forget), anchors)
 
 
-def replay_since(transaction: Transaction, anchors: Iterable[Head], state: Mapping[str, Any]) -> Replay:
+def replay_since(transaction: Transaction, anchors: Iterable[Head], state: Mapping[str, object]) -> Replay:
     """Return the ledger's state from what it was at a checkpoint and the events since; raise `LedgerCorrupt` otherwise.
 
     The events before the checkpoint are not read again, but for those that later ones lean on, which must still say

@@ -63,7 +63,7 @@ class ConvexSet(ABC):
         return {"set": self.word} | {f.name: getattr(self, f.name) for f in fields(self) if f.init}
 
     @staticmethod
-    def from_dict(state: Mapping[str, Any]) -> ConvexSet:
+    def from_dict(state: Mapping[str, object]) -> ConvexSet:
         """Read a set from `to_dict`'s form."""
         given = dict(state)
         word = given.pop("set", None)

@@ -78,7 +78,7 @@ class IntervalLaw:
         """The constant."""
         return _integral(lambda y, analytic: self.log_density(y, analytic).exp(), self.low, self.high, self.kinks)
 
-    def share(self, low: Any, high: Any) -> Ball:
+    def share(self, low: object, high: object) -> Ball:
         """Return a ball of the probability between two points."""
         return _integral(lambda y, analytic: self.log_density(y, analytic).exp(), low, high, self.kinks) / self.total
 

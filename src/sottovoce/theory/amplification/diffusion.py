@@ -64,7 +64,7 @@ class BoundedMean:
         apart = self.sensitivity(n) * n
         return apart / 2 if self.reading.size == 1 or self.reading.vector else apart
 
-    def statistics(self, records: Any) -> Statistics:
+    def statistics(self, records: object) -> Statistics:
         """Return n and the sum."""
         return self.reading.read(records)
 
@@ -78,7 +78,7 @@ class BoundedMean:
         return {"system": self.word, "reading": self.reading.to_dict()}
 
     @staticmethod
-    def from_dict(state: Mapping[str, Any]) -> BoundedMean:
+    def from_dict(state: Mapping[str, object]) -> BoundedMean:
         """Read a system from `to_dict`'s form."""
         return BoundedMean(Reading.from_dict(mapping("bounded mean", state).get("reading") or {}))
 

@@ -91,7 +91,7 @@ class _IntervalKernel(Kernel):
         """Equal to the Dobrushin coefficient."""
         return self.dobrushin
 
-    def sample(self, inputs: Any, rng: np.random.Generator) -> Any:
+    def sample(self, inputs: object, rng: np.random.Generator) -> Any:
         """Return one random output for each input: the middle of its cell, never outside of the interval."""
         values = np.asarray(inputs, dtype=np.float64)
         if not np.all(np.isfinite(values)):

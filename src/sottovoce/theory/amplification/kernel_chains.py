@@ -91,7 +91,7 @@ class KernelChain(Kernel):
         high = np.array([min(local, earlier)])
         return float(decreasing_root(minus_tilted, np.array([-local]), np.zeros(1), high)[0])
 
-    def sample(self, inputs: Any, rng: np.random.Generator) -> Any:
+    def sample(self, inputs: object, rng: np.random.Generator) -> Any:
         """Return the outputs of the last kernel."""
         for part in self.parts:
             inputs = part.sample(inputs, rng)

@@ -78,7 +78,7 @@ class Kernel(ABC):
         """ε of the kernel's own local privacy, log 1/(1−γ) of ultra-mixing: any two inputs, not only neighbours."""
 
     @abstractmethod
-    def sample(self, inputs: Any, rng: np.random.Generator) -> Any:
+    def sample(self, inputs: object, rng: np.random.Generator) -> Any:
         """Return one random output for each input."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class Kernel(ABC):
         return {"kernel": self.word} | {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
 
     @staticmethod
-    def from_dict(state: Mapping[str, Any]) -> Kernel:
+    def from_dict(state: Mapping[str, object]) -> Kernel:
         """Read a kernel from `to_dict`'s form."""
         remainder = dict(state)
         word = remainder.pop("kernel", None)
@@ -178,7 +178,7 @@ class FiniteKernel(Kernel):
             result = float(np.max(np.where(np.isinf(above), np.log(high) - np.log(low), np.log1p(above))))
         return result * UP + self._off if result > 0 else 0.0
 
-    def sample(self, inputs: Any, rng: np.random.Generator) -> Any:
+    def sample(self, inputs: object, rng: np.random.Generator) -> Any:
         """Return a random column for each row number, with the very probabilities of its row, however small."""
         states = np.asarray(inputs)
         if states.size and not (

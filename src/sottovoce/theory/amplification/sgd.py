@@ -290,7 +290,7 @@ class NoisyProjectedSGD(RegressionMechanism):
         with jax.enable_x64(True):
             return self._iterate(rows, labels, order, rng, draws)
 
-    def run(self, X: Any, y: Any, rng: np.random.Generator, *, chains: int = 1) -> Floats:
+    def run(self, X: object, y: object, rng: np.random.Generator, *, chains: int = 1) -> Floats:
         """Return the last iterates of several independent runs, one row each, on rows of `dimension` entries.
 
         Showing k of them costs √k·μ.

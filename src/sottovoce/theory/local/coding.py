@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ __all__ = ["codes_of", "label_array", "positions_of"]
 Codes = NDArray[np.int64]
 
 
-def codes_of(what: str, values: Any, labels: tuple[Hashable, ...], *, released: bool = False) -> Codes:
+def codes_of(what: str, values: object, labels: tuple[Hashable, ...], *, released: bool = False) -> Codes:
     """Return the position of each value among `labels`; -1 where it is none of them.
 
     Records and their profiles are secret, so no value of theirs is refused, and none is ever quoted. What is
@@ -32,7 +31,7 @@ def codes_of(what: str, values: Any, labels: tuple[Hashable, ...], *, released: 
     return codes
 
 
-def positions_of(values: Any, size: int, what: str) -> Codes:
+def positions_of(values: object, size: int, what: str) -> Codes:
     """Return positions from 0 to size - 1 as they are, and -1 for whatever is none.
 
     >>> positions_of([1, 7, None, -2, 0.5], 3, "category")

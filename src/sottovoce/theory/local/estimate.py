@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import special
@@ -44,7 +43,7 @@ class CategoryEstimate:
 
 
 def estimate_categories(
-    mechanism: ProfileMechanism, released: Any, profiles: Iterable[Hashable] | None = None
+    mechanism: ProfileMechanism, released: object, profiles: Iterable[Hashable] | None = None
 ) -> CategoryEstimate:
     r"""Estimate the category distribution θ without bias, whatever it is.
 

@@ -191,7 +191,7 @@ class ProfileMechanism:
             out[part] = _draw(table, row * width, width, rng)
         return out
 
-    def release(self, records: Any, profiles: Any, rng: np.random.Generator | None = None) -> ProfileRelease:
+    def release(self, records: object, profiles: object, rng: np.random.Generator | None = None) -> ProfileRelease:
         """Release a column of records; `profiles` names each record's profile, or one profile for them all.
 
         Randomness is secure unless a generator is given. Release each record once: a second release of the same record

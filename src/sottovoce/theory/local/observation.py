@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -33,7 +32,7 @@ class Observation:
         return int(self.counts.sum())
 
 
-def observe(mechanism: ProfileMechanism, released: Any, profiles: Iterable[Hashable] | None = None) -> Observation:
+def observe(mechanism: ProfileMechanism, released: object, profiles: Iterable[Hashable] | None = None) -> Observation:
     """Return what `released` says: a column of outputs, or counts by output.
 
     `profiles` names those the records can have come from, where that much is public (one component, say); by

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -49,7 +48,7 @@ class CategoryPosterior:
 
 def posterior_categories(
     mechanism: ProfileMechanism,
-    released: Any,
+    released: object,
     profiles: Iterable[Hashable] | None = None,
     *,
     concentration: float = 1.0,

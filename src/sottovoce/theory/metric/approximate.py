@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from scipy import special
@@ -47,7 +46,7 @@ class ApproximateMetricDP:
             raise InvalidValue(f"largest must be > 0. Got {self.largest!r}")
         object.__setattr__(self, "largest", float(self.largest))
 
-    def between(self, x: Any, y: Any) -> ApproxDP:
+    def between(self, x: object, y: object) -> ApproxDP:
         """Return the promise that holds between two data sets."""
         return self.within(MetricDP(0.0, self.metric).distance(x, y))
 
@@ -98,7 +97,7 @@ def normal_mean_metric(
 
 
 def profile_within(
-    system: Any, n: int, distance: float, data_weight: float = 1.0, prior_weight: float = 1.0
+    system: object, n: int, distance: float, data_weight: float = 1.0, prior_weight: float = 1.0
 ) -> Profile:
     """Return what one posterior sample does to data sets that differ in one record, by at most `distance` there.
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import sys
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from scipy import special
@@ -173,7 +172,7 @@ def histogram_answers(total_variation: float, error: float) -> float:
     return math.inf if tv == 0 else float(math.floor(-3 * math.log(error) / tv**2) + 1)
 
 
-def theorem_three_answers(privacy: MetricDP, x: Any, y: Any, error: float) -> float:
+def theorem_three_answers(privacy: MetricDP, x: object, y: object, error: float) -> float:
     """Return 3 ln(1/error)/(4Lρ(x, y)), the number of answers of Theorem 3(i).
 
     The theorem says that with so many answers the adversary *can* tell x from y. Its proof says the reverse: with

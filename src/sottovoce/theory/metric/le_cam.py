@@ -21,7 +21,7 @@ class Hulls:
     total_variation: float
 
 
-def guess_error_of_sets(separation: float, first: Any, second: Any) -> tuple[float, Hulls]:
+def guess_error_of_sets(separation: float, first: object, second: object) -> tuple[float, Hulls]:
     r"""Return Le Cam's lower bound for two sets of data sets at least `separation` apart, and the mixtures behind it.
 
     Whatever is guessed from the answers, its expected distance from the truth is, for one of the data sets, at least

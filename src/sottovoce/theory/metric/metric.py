@@ -23,7 +23,7 @@ Metric = Callable[[Any, Any], float]
 """A pseudo-metric on data sets: symmetric, zero from a data set to itself, and with the triangle inequality."""
 
 
-def absolute_distance(x: Any, y: Any) -> float:
+def absolute_distance(x: object, y: object) -> float:
     """Return Σ|xᵢ - yᵢ|, rounded up.
 
     >>> absolute_distance([0.0, 2.0], [1.0, 5.0])
@@ -32,7 +32,7 @@ def absolute_distance(x: Any, y: Any) -> float:
     return ceil_float(sum((abs(a - b) for a, b in _different(x, y)), Fraction(0)))
 
 
-def hamming_distance(x: Any, y: Any) -> float:
+def hamming_distance(x: object, y: object) -> float:
     """Return how many records differ; a record may be a row.
 
     >>> hamming_distance([[0, 1], [2, 3]], [[0, 1], [2, 4]])
@@ -42,7 +42,7 @@ def hamming_distance(x: Any, y: Any) -> float:
     return float(np.sum((x != y).reshape(len(x), -1).any(axis=1))) if x.size else 0.0
 
 
-def squares_distance(x: Any, y: Any) -> float:
+def squares_distance(x: object, y: object) -> float:
     """Return Σ(|xᵢ² - yᵢ²| + 2|xᵢ - yᵢ|), the distance of the normal family (Lemma 6), rounded up.
 
     >>> squares_distance([0.0, 1.0], [0.0, 3.0])
@@ -51,13 +51,13 @@ def squares_distance(x: Any, y: Any) -> float:
     return ceil_float(sum((abs(a - b) * (abs(a + b) + 2) for a, b in _different(x, y)), Fraction(0)))
 
 
-def _different(x: Any, y: Any) -> Iterator[tuple[Fraction, Fraction]]:
+def _different(x: object, y: object) -> Iterator[tuple[Fraction, Fraction]]:
     """Yield the numbers that differ, as they are."""
     x, y = _both(x, y)
     return ((Fraction(a), Fraction(b)) for a, b in zip(x[x != y].tolist(), y[x != y].tolist(), strict=True))
 
 
-def _both(x: Any, y: Any) -> tuple[Floats, Floats]:
+def _both(x: object, y: object) -> tuple[Floats, Floats]:
     try:
         first, second = any_floats("x", x), any_floats("y", y)
     except (TypeError, ValueError):
@@ -116,7 +116,7 @@ class MetricDP:
         if not callable(self.metric):
             raise InvalidValue(f"metric must be a function of two data sets. Got {self.metric!r}")
 
-    def distance(self, x: Any, y: Any) -> float:
+    def distance(self, x: object, y: object) -> float:
         """Return ρ(x, y), checked to be a distance at all: a number >= 0, the same both ways."""
         there, back = float(self.metric(x, y)), float(self.metric(y, x))
         if not (math.isfinite(there) and there >= 0):
@@ -125,15 +125,15 @@ class MetricDP:
             raise InvalidValue(f"a distance must be the same both ways. Got {there} and {back}")
         return max(there, back)
 
-    def log_ratio_bound(self, x: Any, y: Any) -> float:
+    def log_ratio_bound(self, x: object, y: object) -> float:
         """Return 2Lρ(x, y): no event's probability moves by a larger factor than its exponential (Theorem 2(i))."""
         return product_up(2.0, self.lipschitz, self.distance(x, y))
 
-    def kl_bound(self, x: Any, y: Any) -> float:
+    def kl_bound(self, x: object, y: object) -> float:
         """Return a bound on the Kullback–Leibler divergence, at most Theorem 1(i)'s 2Lρ and at most L²ρ²/2."""
         return float(self.profile(x, y).renyi(1.0))
 
-    def profile(self, x: Any, y: Any) -> BoundedRangeProfile:
+    def profile(self, x: object, y: object) -> BoundedRangeProfile:
         """Return what one posterior sample does to this pair of data sets."""
         return BoundedRangeProfile(self.log_ratio_bound(x, y))
 

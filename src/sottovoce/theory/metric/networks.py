@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,12 +68,12 @@ class NetworkMetric:
             out[list(row), child] = 1.0
         return out
 
-    def __call__(self, x: Any, y: Any) -> float:
+    def __call__(self, x: object, y: object) -> float:
         """Return how many factors of the likelihood differ between two data sets, one row a record."""
         changed = self._changed(x, y)
         return float(np.count_nonzero(changed @ self._touches()))
 
-    def weighted(self, x: Any, y: Any) -> float:
+    def weighted(self, x: object, y: object) -> float:
         """Return the paper's distance: 1 + the number of its children for each changed variable of each record."""
         return float((self._changed(x, y) @ self._touches()).sum())
 
@@ -83,7 +82,7 @@ class NetworkMetric:
         """The largest distance that one record replaced can make: every factor of it."""
         return float(len(self.parents))
 
-    def _changed(self, x: Any, y: Any) -> NDArray[np.float64]:
+    def _changed(self, x: object, y: object) -> NDArray[np.float64]:
         first, second = np.asarray(x), np.asarray(y)
         if first.ndim != 2 or first.shape != second.shape or first.shape[1] != len(self.parents):
             raise InvalidData(

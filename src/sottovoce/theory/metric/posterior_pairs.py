@@ -29,18 +29,18 @@ class PosteriorPairs(ABC):
 
     metric: ClassVar[Metric]
 
-    def divergence(self, x: Any, y: Any, order: float = 1.0) -> float:
+    def divergence(self, x: object, y: object, order: float = 1.0) -> float:
         """Return the Rényi divergence of the posterior given x from the one given y; order 1 is Kullback–Leibler."""
         first, second = self._pair(x, y)
         value = float(self._renyi(first, second, as_floats("order", order, 1.0)))
         return max(value, 0.0)
 
     @abstractmethod
-    def max_log_ratio(self, x: Any, y: Any) -> float:
+    def max_log_ratio(self, x: object, y: object) -> float:
         """Return the largest log-ratio of the two densities, which is infinite where it is unbounded."""
 
     @abstractmethod
-    def total_variation(self, x: Any, y: Any) -> float:
+    def total_variation(self, x: object, y: object) -> float:
         """Return the total variation distance of the two posteriors."""
 
     @abstractmethod
@@ -55,14 +55,14 @@ class PosteriorPairs(ABC):
     def _renyi(self, first: Any, second: Any, order: Floats) -> Floats:
         """Return the divergence between two posteriors given by (n, statistic)."""
 
-    def _pair(self, x: Any, y: Any) -> tuple[tuple[int, Any], tuple[int, Any]]:
+    def _pair(self, x: object, y: object) -> tuple[tuple[int, Any], tuple[int, Any]]:
         first, second = _column(x), _column(y)
         if len(first) != len(second):
             raise InvalidData(f"both data sets must have n records: n is public. Got {len(first)} and {len(second)}")
         return (len(first), self._statistic(first)), (len(second), self._statistic(second))
 
 
-def _column(records: Any) -> Floats:
+def _column(records: object) -> Floats:
     column = np.asarray(records)
     if column.ndim != 1 or (column.size and not np.issubdtype(column.dtype, np.number) and column.dtype != bool):
         raise InvalidData(f"records must be one column of numbers. Got {column.dtype} of shape {column.shape}")
@@ -98,14 +98,14 @@ class _OneScalar(PosteriorPairs):
     def _pairs(self, n: int, low: Any, high: Any) -> Pairs:
         """Return the pair of posteriors with n records and these two statistics."""
 
-    def profile(self, x: Any, y: Any) -> Profile:
+    def profile(self, x: object, y: object) -> Profile:
         """Return the exact profile of the pair, both ways: what one posterior sample tells of x against y."""
         (n, first), (_, second) = self._pair(x, y)
         if first == second:
             return PureProfile(0.0, basis=Basis.EXACT)
         return LikelihoodRatioProfile((self._pairs(n, *sorted((first, second))),))
 
-    def total_variation(self, x: Any, y: Any) -> float:
+    def total_variation(self, x: object, y: object) -> float:
         """Return the total variation distance of the two posteriors, δ(0) of their profile."""
         return float(self.profile(x, y).delta(0.0))
 
@@ -128,7 +128,7 @@ class _GammaRate(_OneScalar):
             return np.zeros(np.shape(order))
         return rate_renyi(self._shape(first[0]), *self._rates(first[1], second[1]), order)
 
-    def max_log_ratio(self, x: Any, y: Any) -> float:
+    def max_log_ratio(self, x: object, y: object) -> float:
         """Return shape·ln(p/q) for rates p >= q; infinite the other way, where the density ratio grows with θ."""
         (n, first), (_, second) = self._pair(x, y)
         rate = Fraction(self.rate)
@@ -249,7 +249,7 @@ class BinomialProportion(_OneScalar):
         hits = log_gamma_gap(self.alpha + first[1], -step, order)
         return np.asarray(hits + log_gamma_gap(self.beta + total - first[1], step, order))
 
-    def max_log_ratio(self, x: Any, y: Any) -> float:
+    def max_log_ratio(self, x: object, y: object) -> float:
         """Return 0 for equal totals, else infinity: the ratio has a pole at θ = 0 or 1."""
         first, second = self._pair(x, y)
         return 0.0 if first == second else math.inf

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy import integrate, special
@@ -92,14 +92,14 @@ class NormalVariance(PosteriorPairs):
         total = self._log_z(n, mixed) - order * self._log_z(n, p) - (1 - order) * self._log_z(n, q)
         return np.asarray(total / (order - 1))
 
-    def max_log_ratio(self, x: Any, y: Any) -> float:
+    def max_log_ratio(self, x: object, y: object) -> float:
         """Return ln(Z_y/Z_x) where S_x >= S_y; infinite the other way, where the ratio grows as v falls to zero."""
         (n, first), (_, second) = self._pair(x, y)
         if first == second:
             return 0.0
         return math.inf if second > first else self._log_z(n, second) - self._log_z(n, first)
 
-    def total_variation(self, x: Any, y: Any) -> float:
+    def total_variation(self, x: object, y: object) -> float:
         """Return the total variation distance: the log-ratio crosses zero once, so one integral up to there."""
         (n, first), (_, second) = self._pair(x, y)
         if first == second:

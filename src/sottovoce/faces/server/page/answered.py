@@ -169,7 +169,7 @@ def _table(names: Sequence[str], means: Floats, interval: Floats | None) -> Mark
     return dots(rows, "The answer", ", ".join(f"{row[0]} {row[4]}" for row in rows))
 
 
-def _flat(values: Any) -> list[Any]:
+def _flat(values: object) -> list[Any]:
     return [item for value in values for item in _flat(value)] if isinstance(values, list) else [values]
 
 

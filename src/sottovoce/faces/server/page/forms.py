@@ -206,7 +206,7 @@ def prior_values(column: Mapping[str, Any] | None) -> dict[str, str]:
     return values
 
 
-def _written(value: Any) -> str:
+def _written(value: object) -> str:
     return ", ".join(f"{item:.6g}" for item in value) if isinstance(value, list) else f"{value:.6g}"
 
 

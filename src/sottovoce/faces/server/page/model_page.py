@@ -33,7 +33,7 @@ class ModelPage(DatasetPage):
     """What one caller sees of one data set when asking by system and mechanism."""
 
     async def values(
-        self, values: Mapping[str, str], outcome: Mapping[str, Any] | None = None, *, quick: bool = False
+        self, values: Mapping[str, str], outcome: Mapping[str, object] | None = None, *, quick: bool = False
     ) -> dict[str, Any]:
         """Return all that the page shows but the history; a quick plan leaves out what is slow to forecast.
 
@@ -67,7 +67,7 @@ class ModelPage(DatasetPage):
             **({"plan": None, "plan_error": None} if outcome else await self._plan(filled, remaining, quick=quick)),
         }
 
-    async def _plan(self, values: Mapping[str, str], remaining: Mapping[str, Any], *, quick: bool) -> dict[str, Any]:
+    async def _plan(self, values: Mapping[str, str], remaining: Mapping[str, object], *, quick: bool) -> dict[str, Any]:
         if "plan" not in self._caller.scopes:
             return {"plan": None, "plan_error": "Your token does not reach to plans."}
         try:
@@ -81,7 +81,7 @@ class ModelPage(DatasetPage):
             return {"plan": None, "plan_error": str(error)}
         return {"plan": view, "plan_error": None}
 
-    def _planned(self, question: ServerQuestion, mean: Any, only: set[str] | None, quick: bool) -> dict[str, Any]:
+    def _planned(self, question: ServerQuestion, mean: object, only: set[str] | None, quick: bool) -> dict[str, Any]:
         plan = self._service.plan(self._caller, self._facts["name"], question, mean, only)
         return plan_view(plan, question, self._config, quick)
 

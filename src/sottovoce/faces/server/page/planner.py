@@ -73,7 +73,7 @@ def _said(row: Mapping[str, Any] | None) -> str:
     return f"{row['name']}: interval {row['width']} wide, costs {percent(row['cost'])}, {answers} answers left."
 
 
-def _reason(choices: Sequence[Mapping[str, Any]], mechanism: str) -> str:
+def _reason(choices: Sequence[Mapping[str, object]], mechanism: str) -> str:
     result = next((choice for choice in choices if choice["name"] == mechanism), None)
     return f"{mechanism} is not offered here" if result is None else str(result["unreachable"])
 
@@ -145,7 +145,7 @@ def _widths(choices: Sequence[Mapping[str, Any]], kinds: Mapping[str, str]) -> M
     )
 
 
-def strengths(question: ServerQuestion, config: DatasetConfig, n: int | None, mean: Any, kind: str) -> Markup | None:
+def strengths(question: ServerQuestion, config: DatasetConfig, n: int | None, mean: object, kind: str) -> Markup | None:
     """Return the forecast width against the strength of the promise, for the chosen mechanism."""
     target = parse_promise(question.target)
     system = model_of(question.system, question.column, question.where, config).system

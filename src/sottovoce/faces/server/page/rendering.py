@@ -89,7 +89,7 @@ class Rendering:
             return self.refused(NotFound("There is no such file."))
         return Response(self._files[name], media_type=_STATIC[name], headers={"Cache-Control": "max-age=300"})
 
-    def page(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    def page(self, template: str, status: int = 200, **values: object) -> HTMLResponse:
         """Return a whole page."""
         values = {"office": self._office, "root": self._root, "analyst": None, "seal": ""} | values
         return HTMLResponse(self._templates.get_template(template).render(values), status)

@@ -45,7 +45,7 @@ _CURVES = 12
 class VerbPage(DatasetPage):
     """What one caller sees of one data set when asking by verb. No plan is made, so that none is waited for."""
 
-    async def values(self, values: Mapping[str, str], outcome: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    async def values(self, values: Mapping[str, str], outcome: Mapping[str, object] | None = None) -> dict[str, Any]:
         """Return all that the page shows but the history."""
         remaining = await self._remaining()
         yours = remaining["yours"]

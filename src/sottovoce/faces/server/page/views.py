@@ -99,12 +99,12 @@ _STATES = {
 }
 
 
-def _question(request: Mapping[str, Any]) -> str:
+def _question(request: Mapping[str, object]) -> str:
     query = request.get("query", "theta")
     return ("" if query == "theta" else f"{query}: ") + asked_in_words(request)
 
 
-def _short(release: Mapping[str, Any] | None) -> str:
+def _short(release: Mapping[str, object] | None) -> str:
     value = None if release is None else release["value"]
     if not isinstance(value, Mapping):
         return "not kept" if release is None else "a posterior"

@@ -129,7 +129,7 @@ class Distribution(ABC):
         return json.dumps(self.to_dict())
 
     @staticmethod
-    def from_dict(state: Mapping[str, Any]) -> Distribution:
+    def from_dict(state: Mapping[str, object]) -> Distribution:
         """Read a distribution from `to_dict`'s form."""
         if not isinstance(state, Mapping):
             raise InvalidValue(f"a distribution is read from a dictionary. Got {shown(state)}")
@@ -146,7 +146,7 @@ def _same(a: Any, b: Any) -> bool:
     return bool(a == b) if isinstance(a, Distribution) else bool(np.array_equal(a, b))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, Distribution):
         return value.to_dict()
     return value.tolist() if isinstance(value, np.ndarray) else value
@@ -212,7 +212,7 @@ def check_level(level: float) -> float:
     return number
 
 
-def check_size(size: Any) -> Any:
+def check_size(size: object) -> Any:
     """Return how many draws: None for one, a whole number, or several for an array; else raise `InvalidValue`."""
     if size is None:
         return None

@@ -176,7 +176,7 @@ class Tabulated(ScalarDistribution):
         return float(weights[kept] @ (mine[kept] - other.log_density(self._outside(at[kept]))))
 
 
-def _mean_exp(slope: Any) -> Floats:
+def _mean_exp(slope: object) -> Floats:
     """Return (1 - e^-|s|)/|s|, the mean over a piece of a density beside its higher end."""
     slope = np.abs(np.asarray(slope, dtype=np.float64))
     safe = np.where(slope < 1e-9, 1.0, slope)
