@@ -10,7 +10,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.inference.cells.questions import Question
-from sottovoce.inference.cells.time_series import walked
+from sottovoce.inference.cells.time_series import seasonal, walked
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
 
@@ -48,6 +48,57 @@ def test_draws_are_those_of_the_exact_posterior() -> None:
     )
     assert drawn.mean(axis=0) == pytest.approx(mean, abs=0.01)
     assert np.cov(drawn.T) == pytest.approx(spread, rel=0.08, abs=2e-3)
+
+
+def test_draws_with_a_season_are_those_of_the_exact_posterior() -> None:
+    """Beside a finer grid, and the joint law of level and effects written out as a linear model."""
+    rng = seeded_rng(4)
+    seasons, times = [0, 1, 0, 1, 0, 1], np.arange(6)
+    seen, variances = rng.normal(0.0, 0.3, (6, 1)), rng.uniform(0.01, 0.1, (6, 1))
+    drawn = seasonal(seen, variances, seasons, -1.0, 1.0, 200_000, rng)[:, :, 0]
+    design = np.hstack([np.ones((6, 1)), np.tril(np.ones((6, 6)))[:, 1:], np.eye(2)[seasons]])  # begin, steps, effects
+    log, means, covariances = [], [], []
+    for step in np.geomspace(1e-4, 1.0, 70):
+        for spread in np.geomspace(1e-4, 1.0, 70):
+            prior = np.diag([1.0, *[step**2] * 5, spread**2, spread**2])
+            precision = np.linalg.inv(prior) + design.T @ (design / variances)
+            total = design @ prior @ design.T + np.diag(variances[:, 0])
+            log.append(
+                -0.5 * (np.linalg.slogdet(total)[1] + seen[:, 0] @ np.linalg.solve(total, seen[:, 0]))
+                + np.log(step) - np.log1p(step**2) + np.log(spread) - np.log1p(spread**2)
+            )  # fmt: skip
+            known = np.linalg.inv(precision)
+            means.append(design @ known @ design.T @ (seen / variances)[:, 0])
+            covariances.append(design @ known @ design.T)
+    weights = np.exp(np.array(log) - max(log))
+    weights /= weights.sum()
+    mean = weights @ np.array(means)
+    spread = np.einsum("k,kij->ij", weights, np.array(covariances)) + np.cov(
+        np.array(means).T, aweights=weights, ddof=0
+    )
+    assert drawn.mean(axis=0) == pytest.approx(mean, abs=0.012)
+    assert np.cov(drawn.T) == pytest.approx(spread, rel=0.1, abs=3e-3)
+    assert times.size == 6
+
+
+@pytest.mark.parametrize("amplitude", [0.0, 0.15])
+def test_a_season_makes_intervals_narrower_and_where_there_is_none_little_is_lost(amplitude: float) -> None:
+    """Shares of 48 months, seen with errors: intervals hold, beside a walk that knows of no season."""
+    rng = seeded_rng(6)
+    months, held, widths = np.arange(48), [], []
+    for _ in range(40):
+        truth = 0.4 + amplitude * np.sin(2 * np.pi * months / 12) + np.cumsum(rng.normal(0, 0.004, 48))
+        seen, errors = truth + 0.06 * rng.standard_normal(48), np.full((48, 1), 0.06**2)
+        series = [
+            seasonal(seen[:, None], errors, list(months % 12), 0.0, 1.0, 400, rng),
+            walked(seen[:, None], errors, 0.0, 1.0, 400, rng),
+        ]
+        ends = [np.quantile(draws[:, :, 0], (0.025, 0.975), axis=0) for draws in series]
+        held.append(np.mean((ends[0][0] <= truth) & (truth <= ends[0][1])))
+        widths.append([float(np.mean(high - low)) for low, high in ends])
+    season, walk = np.mean(widths, axis=0)
+    assert 0.93 < np.mean(held) < (0.98 if amplitude else 0.995)  # a season may always be there, and is allowed for
+    assert season < (0.85 if amplitude else 1.3) * walk
 
 
 def test_a_walk_that_stands_still_and_one_that_leaps() -> None:
@@ -111,6 +162,25 @@ def test_a_series_is_drawn_and_told_in_words(tmp_path: Path) -> None:
         assert curator.ask("pooled proportion of smoker by month", spend=0.1).question.pool is True
 
 
+def test_months_of_several_years_are_pooled_over_seasons(tmp_path: Path) -> None:
+    """Said by the calendar, as periods are; told again alike, and drawn as a series."""
+    rng = np.random.default_rng(8)
+    days = np.datetime64("2021-01-01") + rng.integers(0, 3 * 365, 5000)
+    high = rng.random(5000) < 0.4 + 0.2 * np.sin(2 * np.pi * days.astype("datetime64[M]").astype(int) / 12)
+    facts = sv.Facts(seen=sv.Day("2021-01-01", "2023-12-31"), high=sv.Flag())
+    with sv.Curator(
+        pd.DataFrame({"seen": days, "high": high}), tmp_path / "ledger", sv.ApproxDP(1, 1e-6), facts=facts, dataset="t"
+    ) as curator:
+        answer = curator.proportion("high", by="seen: monthly", pool="season", spend=0.3)
+        assert answer.question.describe() == "pooled over seasons proportion of high by yearmonth(seen)"
+        assert curator.ask(answer.question.describe(), spend=0.1, again=True).entry == answer.entry
+        assert Question.from_dict(answer.question.to_dict()) == answer.question
+        assert curator.again(answer.entry).rows == answer.rows and len(answer.rows) == 36
+        assert len(answer.plot().axes[0].lines) == 1
+        with pytest.raises(InvalidValue, match="groups of days are seen: monthly, yearly"):
+            curator.proportion("high", by="seen: weekly", spend=0.1)
+
+
 @pytest.mark.parametrize(
     ("verb", "column", "asked", "said"),
     [
@@ -118,7 +188,9 @@ def test_a_series_is_drawn_and_told_in_words(tmp_path: Path) -> None:
         ("proportion", "smoker", {"by": "season"}, "three groups or more"),
         ("proportion", "ward", {"by": "month"}, "the share of a flag"),
         ("counts", "ward", {"by": "month"}, "the share of a flag"),
-        ("mean", "age", {"by": "month", "pool": "space"}, "pool= is True, False or 'time'"),
+        ("mean", "age", {"by": "month", "pool": "season"}, "months or quarters of more than one year"),
+        ("mean", "age", {"by": "ward", "pool": "season"}, "three groups or more"),
+        ("mean", "age", {"by": "month", "pool": "space"}, "pool= is True, False, 'time' or 'season'"),
     ],
 )
 def test_what_has_no_order_is_refused(verb: str, column: str, asked: dict[str, object], said: str) -> None:

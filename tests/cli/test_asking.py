@@ -36,6 +36,24 @@ def test_options_say_the_same_and_json_holds_the_answer(data: Path) -> None:
     assert [row["ward"] for row in told["table"]] == ["A", "B"]
 
 
+def test_months_of_several_years_are_asked_for_over_time_and_over_seasons(tmp_path: Path) -> None:
+    """By the calendar, as periods are; the options and the words are the same question."""
+    table, facts = tmp_path / "stays.csv", tmp_path / "facts.toml"
+    days = [f"{year}-{month:02}-{day:02}" for year in (2023, 2024) for month in range(1, 13) for day in range(1, 29)]
+    table.write_text("seen,high\n" + "".join(f"{day},{k % 3 == 0}\n" for k, day in enumerate(days)), encoding="utf-8")
+    facts.write_text(
+        '[high]\nkind = "flag"\n[seen]\nkind = "day"\nfirst = "2023-01-01"\nlast = "2024-12-31"\n', encoding="utf-8"
+    )
+    spent = ("--facts", str(facts), "--budget", "approx:1,1e-6", "--spend", "20%", "--json")
+    told = json.loads(ask(str(table), "proportion of high by seen: monthly", "--over-seasons", *spent))
+    assert told["question"] == "pooled over seasons proportion of high by yearmonth(seen)"
+    assert [row["yearmonth(seen)"] for row in told["table"]][::23] == ["2023-01", "2024-12"]
+    walk = json.loads(ask(str(table), "proportion of high by yearmonth(seen)", "--over-time", *spent))
+    assert walk["question"] == "pooled over time proportion of high by yearmonth(seen)"
+    with pytest.raises(InvalidValue, match="groups of days are seen: monthly, yearly"):
+        ask(str(table), "--verb", "proportion", "--column", "high", "--by", "seen: weekly", *spent)
+
+
 def test_levels_and_quantiles_are_said_in_percent_too(data: Path) -> None:
     spent = (str(data), "--budget", "approx:1,1e-6", "--spend", "10%", "--json")
     told = json.loads(ask(*spent, "quantiles 10%, 0.9 of sbp", "--level", "99.9%"))

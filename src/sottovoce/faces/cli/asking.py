@@ -46,6 +46,10 @@ def ask(
     over_time: Annotated[
         bool, typer.Option("--over-time", help="Let groups of the first --by lie near those before them, as months do.")
     ] = False,
+    seasons: Annotated[
+        bool,
+        typer.Option("--over-seasons", help="As --over-time, of months that are alike from year to year."),
+    ] = False,
     tails: Annotated[
         str | None, typer.Option(help="What a mean assumes of its tail: any (nothing), or smooth where bounds are far.")
     ] = None,
@@ -65,7 +69,7 @@ def ask(
         "event": event,
         "tails": tails,
     }
-    given["pool"] = "time" if over_time else pool
+    given["pool"] = "season" if seasons else "time" if over_time else pool
     asked = _parts_of(question, verb, column, {name: value for name, value in given.items() if value})
     paid, level = source.paid, output.checked(*source.places)
 

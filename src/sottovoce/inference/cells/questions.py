@@ -15,6 +15,7 @@ import numpy as np
 from sottovoce.inference.cells.groups import Groups
 from sottovoce.inference.cells.groups import shown as shown_value
 from sottovoce.inference.cells.quantile_search import ValueAxis
+from sottovoce.inference.cells.time_series import seasons_of
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import mapping, restoring
 from sottovoce.privacy.numbers import as_floats, shown
@@ -37,8 +38,12 @@ _OF_VERBS = Registry(
 TAILS = ("any", "smooth")
 """What may be assumed of the tails of a column whose mean is asked: ``any`` assumes nothing, ``smooth`` that what lies
 beyond where records were seen thins out as a generalized Pareto law does, but for a lump."""
-OVER_TIME = "time"
-"""What `pool` is where groups follow one another."""
+OVER_TIME, WITH_SEASON = "time", "season"
+"""What `pool` is where groups follow one another, and where they have a season moreover."""
+_SERIES: dict[Any, str] = {OVER_TIME: "pooled over time ", WITH_SEASON: "pooled over seasons "}
+"""How each is said."""
+_MOST_SEASONAL = 240
+"""The most times that have a season, twenty years of months: work rises by their cube."""
 _TAILED = ("mean", "rate")
 """Verbs that say what they assume of tails."""
 OF_RECORDS = ("total", "sd")
@@ -81,7 +86,8 @@ class Question:
         For quantiles that were released before they were searched for: into how many bins the column was cut.
     pool
         Whether groups share strength by a prior whose spread is learned from all of them; ``"time"`` where those of the
-        first column of `by` follow one another, each near that before it.
+        first column of `by` follow one another, each near that before it; ``"season"`` where months, or quarters, are
+        moreover alike from year to year.
     prior
         How many records the prior counts for in each group, shared by the values there are: of a yes-or-no share two
         is a flat prior and one is Jeffreys'; 1.5 lies between. Counts, means and quantiles use it for the sizes of
@@ -141,8 +147,8 @@ class Question:
 
     def _check_arguments(self) -> None:
         """Refuse what goes with another verb, and numbers out of their range."""
-        if not isinstance(self.pool, bool | str) or (isinstance(self.pool, str) and self.pool != OVER_TIME):
-            raise InvalidValue(f"pool= is True, False or {OVER_TIME!r}. Got {shown(self.pool)}")
+        if not isinstance(self.pool, bool) and (not isinstance(self.pool, str) or self.pool not in _SERIES):
+            raise InvalidValue(f"pool= is True, False, {OVER_TIME!r} or {WITH_SEASON!r}. Got {shown(self.pool)}")
         if self.exposure is not None and not isinstance(self.exposure, str):
             raise InvalidValue(f"exposure= names a column. Got {shown(self.exposure)}")
         if self.verb != "rate" and self.exposure is not None:
@@ -213,7 +219,7 @@ class Question:
             raise InvalidValue(
                 f"{self.verb} is told of at most {_MOST_GROUPS} groups, and these are {self.groups.size}; ask by fewer"
             )
-        if self.pool == OVER_TIME:
+        if self.is_series:
             self._check_over_time()
         if not self.kept:
             check_levels(self.where, self.facts)  # most likely a slip, which is better said as one
@@ -224,12 +230,27 @@ class Question:
         """Refuse what cannot follow in time: groups that have no order, and answers that are no single number."""
         single = self.verb in ("mean", "rate") or (self.verb == "proportion" and not self.each_value)
         if not single or self.exposure is not None:
-            raise InvalidValue(f"pool={OVER_TIME!r} is of the share of a flag, or of the mean of a number")
+            raise InvalidValue(f"pool={self.pool!r} is of the share of a flag, or of the mean of a number")
         if not self.by or self.groups.axes[0].size < 3:
             raise InvalidValue(
-                f"pool={OVER_TIME!r} takes three groups or more that follow one another: the first column of by=, such "
+                f"pool={self.pool!r} takes three groups or more that follow one another: the first column of by=, such "
                 "as months in their order"
             )
+        if self.pool == WITH_SEASON and (self.seasons is None or len(self.seasons) > _MOST_SEASONAL):
+            raise InvalidValue(
+                f"pool={WITH_SEASON!r} takes months or quarters of more than one year, at most {_MOST_SEASONAL}: "
+                "groups called such as 2024-01 or 2024-Q1, the first column of by=, such as by='yearmonth(admitted)'"
+            )
+
+    @property
+    def is_series(self) -> bool:
+        """Whether groups of the first column are pooled as times that follow one another."""
+        return self.pool in _SERIES
+
+    @property
+    def seasons(self) -> list[int] | None:
+        """Which season each group of the first column is of, as far as its labels say."""
+        return seasons_of(self.groups.axes[0].labels)
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
@@ -530,7 +551,7 @@ class Question:
         what = ", ".join(map(quoted, self.columns_asked))
         at = ", ".join(np.format_float_positional(p, trim="0") for p in self.at)
         verb = "median" if self.median else f"{self.verb} {at}".rstrip()
-        pooled = "pooled over time " if self.pool == OVER_TIME else "pooled " * bool(self.pool)
+        pooled = _SERIES.get(self.pool, "pooled " * bool(self.pool))
         text = pooled + "smooth " * (self.tails == "smooth") + f"{verb} of {what}"
         text += self._details
         groups = [split_group(item, self.facts) for item in self.by]

@@ -21,13 +21,15 @@ from sottovoce.records.facts.facts import Facts
 
 _MOST = 1000
 """The most bands of one column."""
+_OF_DAYS = {"monthly": "yearmonth", "yearly": "year"}
+"""Groups of days in words, as those of periods, and the function of a day that each is."""
 _LONGEST = 64_000
 """The most characters of them: as many as the most bands can need."""
 _DASH = "[-‐‑‒–—−]"  # as word processors write them, too
 _NUMBER = rf"(?:{_DASH}|\+)?(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][-+]?[0-9]++)?+"
 _BAND = rf"""(?:(?:under|below)\s++{_NUMBER}
     | {_NUMBER}(?:\s*+\+|\s++(?:and\s++over|or\s++more)\b|\s*+(?:{_DASH}|\bto\b(?:\s++under\b)?+)\s*+{_NUMBER})?+)"""
-BANDS = rf"(?>[0-9]{{1,9}}+\s++bands?\b|{_BAND}(?:\s*+,\s*+{_BAND})*+)"
+BANDS = rf"(?>[0-9]{{1,9}}+\s++bands?\b|(?:{'|'.join(_OF_DAYS)})\b|{_BAND}(?:\s*+,\s*+{_BAND})*+)"
 """How bands are written, for a pattern with spaces that do not count: it is read in one way, so it never goes back."""
 _EVEN = re.compile(r"([0-9]{1,9}+)\s++bands?", re.IGNORECASE)
 _ONE = re.compile(_BAND, re.VERBOSE | re.IGNORECASE)
@@ -88,13 +90,23 @@ def group_texts(given: tuple[str, ...] | Cells, facts: Facts) -> tuple[str, ...]
     ('age: under 18, 18 to under 65, 65 and over', 'ward')
     >>> group_texts(("`age` :  2 bands",), facts), group_texts(Cells(facts, {"age": 2}), facts)
     (('age: 2 bands',), ('age: 2 bands',))
+    >>> group_texts(("seen: monthly",), Facts(seen=Day("2024-01-01", "2024-12-31")))
+    ('yearmonth(seen)',)
     """
     if not isinstance(given, Cells):
-        split = (split_group(item, facts) for item in given)
-        return tuple(f"{name}: {' '.join(said.split())}" if said else name for name, said in split)
+        return tuple(_group_text(*split_group(item, facts), facts) for item in given)
     if given.missing != "out":
         raise InvalidValue("groups have no cell of missing values: by=Cells(facts, {...}), without missing='cell'")
     return tuple(_cut(given, axis) for axis in given.axes)
+
+
+def _group_text(name: str, said: str, facts: Facts) -> str:
+    """Return one group in the words it is kept in."""
+    if said and isinstance(facts[name], Day):
+        if (call := _OF_DAYS.get(said.strip())) is None:
+            raise InvalidValue(f"groups of days are {name}: {', '.join(_OF_DAYS)}, or quarter({name}). Got {said!r}")
+        return f"{call}({name if name.isidentifier() else f'`{name}`'})"
+    return f"{name}: {' '.join(said.split())}" if said else name
 
 
 def _cut(cells: Cells, axis: Axis) -> str:

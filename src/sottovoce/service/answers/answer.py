@@ -16,7 +16,7 @@ import numpy as np
 
 from sottovoce.inference.cells.cell_mechanisms import POSTERIORS, Posterior
 from sottovoce.inference.cells.intervals import central, compared
-from sottovoce.inference.cells.questions import OVER_TIME, Question
+from sottovoce.inference.cells.questions import Question
 from sottovoce.inference.cells.smooth_groups_posterior import SmoothGroupsPosterior
 from sottovoce.inference.cells.smooth_mean_posterior import SmoothMeanPosterior
 from sottovoce.inference.figures import COLOURS, dates, figure, titled, words
@@ -429,7 +429,7 @@ class Answer(PaperTable):
         if densities:
             return self._densities(names, ax)
         rows = self._numbers
-        if self.question.pool == OVER_TIME:
+        if self.question.is_series:
             drawing, axes = series_plot(self.question.labels, rows, ax=ax)
             axes.set_ylabel(words(self.question.parameter))
             titled(drawing, f"{self.question.describe()} ({percent(self.level)} intervals)", ax)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sottovoce.inference.cells.questions import OVER_TIME
+from sottovoce.inference.cells.questions import OVER_TIME, WITH_SEASON
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import shown
 from sottovoce.records.facts import Category, Column, Count, Flag, Number
@@ -144,7 +144,8 @@ POOL = Argument(
     "pool",
     "flag",
     "Let groups share strength",
-    "Small groups borrow from the others, as much as the groups are alike; or, 'time', from those before and after.",
-    choices=(OVER_TIME,),
+    "Small groups borrow from the others, as much as the groups are alike; or from those before and after ('time'), "
+    "and from the same months of other years ('season').",
+    choices=(OVER_TIME, WITH_SEASON),
 )
 PRIOR = Argument("prior", "number", "Records the prior counts for", "1.5, shared by the values, unless given.")

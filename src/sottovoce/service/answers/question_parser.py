@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from sottovoce.inference.cells.questions import VERBS
+from sottovoce.inference.cells.questions import OVER_TIME, VERBS, WITH_SEASON
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import shown
 from sottovoce.privacy.shares import read_share
@@ -19,7 +19,7 @@ _NEXT = r"(?:\s*+,\s*+|\s++and\s++)"
 _GROUPS = rf"{_GROUP}(?:{_NEXT}{_GROUP})*+"
 _NUMBER = r"(?>[0-9]++(?:\.[0-9]*+)?+(?:[eE][-+]?[0-9]++)?+)"
 _GRAMMAR = re.compile(
-    rf"""\s*+(?:(?P<pool>pooled(?:\s++over\s++time)?+|smooth)\s++)?+(?P<verb>\w++)\s*+(?P<at>[\d.]++%?+(?:\s*+,\s*+[\d.]++%?+)*+)?+\s*+(?:of\s++)?+
+    rf"""\s*+(?:(?P<pool>pooled(?:\s++over\s++(?:time|seasons))?+|smooth)\s++)?+(?P<verb>\w++)\s*+(?P<at>[\d.]++%?+(?:\s*+,\s*+[\d.]++%?+)*+)?+\s*+(?:of\s++)?+
     (?P<columns>{NAME}(?:{_NEXT}{NAME})*+)
     (?:\s*+\(\s*+event\s++(?P<event>{NAME})\s*+\))?+
     (?:\s++(?:at\s++(?P<times>{_NUMBER}(?:\s*+,\s*+{_NUMBER})*+)|in\s++(?P<cells>[0-9]{{1,9}}+)\s++cells?\b))?+
@@ -50,7 +50,7 @@ _SAME = {
 def parse_question(text: str) -> dict[str, Any]:
     """Return the verb, the columns and the rest of a question in words.
 
-    The grammar: ``[pooled [over time]|smooth] VERB [PROBABILITIES] of COLUMNS [(event FLAG)] [at TIMES]
+    The grammar: ``[pooled [over time|over seasons]|smooth] VERB [PROBABILITIES] of COLUMNS [(event FLAG)] [at TIMES]
     [per|to EXPOSURE] [by GROUPS] [where CONDITION]``; an event and times (or ``in 24 cells``) are those of survival. A
     name that is no identifier, or is ``and``, stands in quotes or backticks, which shells take for commands.
     A group is a column, or bands of one: ``age: under 18, 18-64, 65+``, ``age: 12 bands``. Of all verbs but a rate,
@@ -111,7 +111,8 @@ def parse_question(text: str) -> dict[str, Any]:
     if result["where"]:
         asked["where"] = result["where"].rstrip()
     if pooled := (result["pool"] or "").lower():
-        asked |= {"tails": "smooth"} if pooled == "smooth" else {"pool": "time" if pooled.endswith("time") else True}
+        over = {"time": OVER_TIME, "seasons": WITH_SEASON}.get(pooled.split()[-1], True)
+        asked |= {"tails": "smooth"} if pooled == "smooth" else {"pool": over}
     return asked
 
 

@@ -136,7 +136,8 @@ class Verbs(ABC):
             As for every verb.
         pool
             Let groups share strength: each group's shares lie around common ones, as closely as the groups say. Or
-            ``"time"``: the groups of the first column of `by` follow one another, each near that before it.
+            ``"time"``: the groups of the first column of `by` follow one another, each near that before it;
+            ``"season"``: months or quarters, moreover alike from year to year.
         prior
             How many records the prior counts for in each group, shared by the values; 1.5 unless given.
         options

@@ -168,7 +168,7 @@ def _value(argument: Argument, form: Mapping[str, str]) -> Any:
     if not text:
         return None
     if argument.kind == "flag":
-        return True
+        return text if text in argument.choices else True
     if argument.kind in ("number", "numbers", "whole"):
         numbers = [number_in(argument.label, part) for part in text.split(",")]
         if argument.kind == "whole" and numbers[0].is_integer():
