@@ -11,7 +11,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.inference.cells.questions import Question
-from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.records.facts import Category, Facts
 from sottovoce.service.answers import Answer
 from sottovoce.service.answers.display import drawn_rows, scale_of
@@ -117,3 +117,25 @@ def test_a_question_of_days_reads_a_derived_column_of_whole_days() -> None:
     assert question.columns == ["ward", "day - '2024-01-01'"] and question.whole
     assert (question.value_axis.low, question.value_axis.high) == (-0.5, 30.5)
     assert Question.from_dict(question.to_dict()) == question
+
+
+def test_days_that_are_text_are_read_or_refused_in_a_line_before_anything_is_charged(tmp_path: Path) -> None:
+    days = [(FIRST + datetime.timedelta(days=k % 300)).isoformat() for k in range(N)]
+    written = pd.DataFrame({"came in": days})
+    written.to_parquet(tmp_path / "stays.parquet")
+    written.to_csv(tmp_path / "stays.csv", index=False)
+    facts = Facts({"came in": sv.Day(FIRST, "2026-12-31")})
+    for k, source in enumerate((written, tmp_path / "stays.csv", tmp_path / "stays.parquet")):
+        options: dict[str, Any] = {"facts": facts, "budget": "approx:1,1e-6", "dataset": "stays"}
+        with sv.Curator(source, ledger=tmp_path / f"{k}.ledger", **options) as curator:
+            asked = (
+                lambda c=curator: c.quantiles("came in", spend=0.5),
+                lambda c=curator: c.counts("month(`came in`)"),
+            )
+            for ask in asked:
+                if k < 2:
+                    assert ask().rows[0]["estimate"] is not None
+                    continue
+                with pytest.raises(InvalidData, match=r"holds text, .* keep it as days; texts such as") as refused:
+                    ask()
+                assert "\n" not in str(refused.value) and not curator.history()

@@ -14,7 +14,7 @@ from scipy import special
 import sottovoce as sv
 from sottovoce.privacy.errors import BudgetExceeded, InvalidData, InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.service.answers import Regression
+from sottovoce.service.answers import Regression, predictions
 from support.side_by_side import released
 
 N = 6000
@@ -484,3 +484,17 @@ def test_a_formula_that_is_taken_to_be_right_is_said_to_be_so_and_to_seem_wrong_
     told = [answer.question.describe().partition(", ")[2] for answer in (usual, right, stated)]
     assert told == ["", "misses=0", "misses=0.05"]
     assert Regression.from_json(right.to_json()).footing() == right.footing()
+
+
+def test_rows_that_all_differ_are_summed_up_as_one_by_one(curator) -> None:
+    """The oracle: every draw of every row written out, and quantiles of these by NumPy."""
+    rng = np.random.default_rng(3)
+    people = pd.DataFrame({"age": rng.uniform(0, 110, 101), "sex": rng.random(101) < 0.5})
+    for formula, median in (("smoker ~ age + sex", False), ("visits ~ age + sex", True), ("state ~ age + sex", False)):
+        answer = curator.regress(formula, spend=0.1)
+        rows, _ = answer.question.encoding.rows([people[name].to_numpy(float) for name in ("age", "sex")])
+        drawn = predictions.means_of(answer.posterior, rows, 2000)
+        told = answer.predict(people)
+        low, middle, high = np.quantile(drawn, [0.025, 0.5, 0.975], axis=0)
+        assert np.allclose(told.low, low.ravel()) and np.allclose(told.high, high.ravel())
+        assert np.allclose(told.estimate, (middle if median else drawn.mean(axis=0)).ravel())

@@ -253,3 +253,33 @@ def test_a_look_of_another_norm_or_limit_is_the_same_elsewhere() -> None:
     assert look.of_norm(3.0) == replace(look, norm=3.0) and look.of_limit(2.0).bound == 2.0
     with pytest.raises(InvalidValue, match="constant²"):
         look.of_norm(1.0)
+
+
+def test_ratios_that_change_are_told_by_two_regressions_and_nothing_else_is_compared(tmp_path: Path) -> None:
+    rng, n = seeded_rng(4), 12_000
+    X, _, _ = subjects(HazardCell("even", "much", n, 1.0), rng)
+    old, exponential = X[:, 1] == 1, rng.exponential(1, n) * 400
+    days = np.where(exponential > 180, 180 + (exponential - 180) / np.exp(1.2 * old), exponential)  # from 180 on
+    ends = rng.uniform(100, 730, n)
+    wards = np.array(["A", "B", "C"])[(X[:, 2] + 2 * X[:, 3]).astype(int)]
+    data = {"age": X[:, 0], "frail": old, "ward": wards, "died": days <= ends, "days": np.minimum(days, ends)}
+    ledger = tmp_path / "stays.ledger"
+    with sv.Curator(pd.DataFrame(data), facts=FACTS, ledger=ledger, budget="approx:4,1e-6", dataset="stays") as curator:
+        early = curator.regress("days ~ frail", event="died", cuts=[60, 180], spend=0.3)
+        late = curator.regress("days ~ frail", event="died", cuts=[180, 365, 730], where="days > 180", spend=0.3)
+        whole = curator.regress("days ~ frail", event="died", cuts=[180, 365, 730], spend=0.1)
+        change = late.changed_since(early).iloc[0]
+        assert change["term"] == "frail" and change["low"] < 1.2 < change["high"] and change["low"] > 0.3
+        sd = math.hypot(early.posterior.sd[-1], late.posterior.sd[-1])
+        assert change["estimate"] == pytest.approx(late.posterior.mean[-1] - early.posterior.mean[-1], abs=0.05 * sd)
+        assert change["high"] - change["low"] == pytest.approx(2 * 1.96 * sd, rel=0.05)
+        assert change["times_low"] == pytest.approx(math.exp(change["low"]))
+        for wrong in (whole, early):  # the same events told twice
+            with pytest.raises(InvalidValue, match="later times begin where"):
+                wrong.changed_since(early)
+    told = CliRunner().invoke(
+        application("again"), ["again", str(ledger), str(late.entry), "--since", str(early.entry)]
+    )
+    assert told.exit_code == 0 and "times that of earlier times" in told.output, told.output
+    refused = CliRunner().invoke(application("again"), ["again", str(ledger), str(early.entry), "--since", "2"])
+    assert refused.exit_code != 0

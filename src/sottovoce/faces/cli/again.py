@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.faces.cli import shared
-from sottovoce.faces.cli.answer_output import ShownAnswer, of_regression, of_rows, show_with_files
+from sottovoce.faces.cli.answer_output import ShownAnswer, of_changes, of_regression, of_rows, show_with_files
 from sottovoce.faces.cli.option_groups import grouped
 from sottovoce.privacy.errors import InvalidValue
 
@@ -47,6 +47,12 @@ def again(
             metavar="COLUMN", help="Also average what a column of a regression does, over even records; repeat it."
         ),
     ] = None,
+    since: Annotated[
+        int | None,
+        typer.Option(
+            metavar="ENTRY", help="Also say how hazard ratios changed since that regression of earlier times: free."
+        ),
+    ] = None,
     anchor: Annotated[
         str | None, typer.Option(help="Also check the note kept there: a path, or the URL of another ledger.")
     ] = None,
@@ -63,6 +69,7 @@ def again(
     with Ledger(place, anchor=anchor) as ledger:
         result, budget = _found(ledger, entry, idempotency_key, dataset)
         others = [_found(ledger, number, None, budget.dataset) for number in also or ()]
+        before = None if since is None else answer_again(*_found(ledger, since, None, budget.dataset), certain)
     answer = told_together([(result, budget), *others], certain) if others else answer_again(result, budget, certain)
     if pool:
         if not hasattr(answer, "pooled"):
@@ -75,6 +82,11 @@ def again(
     said = {name: getattr(answer, name)().sentences() for name in wanted}
     lines = [*beside.lines, *(" ".join(sentences) for sentences in said.values())]
     beside = ShownAnswer(lines, beside.values | said)
+    if before is not None:
+        if not (hasattr(answer, "changed_since") and hasattr(before, "changed_since")):
+            raise InvalidValue("--since is for two regressions of hazards, and this is another answer")
+        changed = of_changes(answer, before)
+        beside = ShownAnswer([*beside.lines, *changed.lines], beside.values | changed.values)
     after = f"Asked of {budget.dataset} on {result.at[:10]}; told again, nothing was spent."
     show_with_files(answer, beside, {"dataset": budget.dataset}, after, output)
 

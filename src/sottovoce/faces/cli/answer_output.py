@@ -147,6 +147,19 @@ def of_regression(
     return ShownAnswer(lines, values | ({"contrasts": [item.to_dict() for item in combined]} if combined else {}))
 
 
+def of_changes(late: Any, early: Any) -> ShownAnswer:
+    """Return how hazard ratios changed since earlier times."""
+    from sottovoce.service.answers.digits import formatted, sure  # noqa: PLC0415 - numpy
+
+    rows, lines = late.changed_since(early).to_dict("records"), []
+    for row in rows:
+        times = dict(zip(("estimate", "low", "high"), (row["times"], row["times_low"], row["times_high"]), strict=True))
+        estimate, low, high = formatted(times)[:3]
+        lines.append(f"{row['term']}: hazard ratio {estimate} ({low} to {high}) times that of earlier times, P(sign) ")
+        lines[-1] += sure(row["probability"])
+    return ShownAnswer(lines, {"changed": rows})
+
+
 def _effect_line(row: Mapping[str, Any], response: str) -> str:
     from sottovoce.service.answers.digits import formatted, sure  # noqa: PLC0415 - numpy
 

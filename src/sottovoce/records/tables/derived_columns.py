@@ -196,7 +196,8 @@ def _day(column: Any, name: str, days: Day) -> Any:
         return ibis.cases(early, *over, else_=column.cast("date"))
     if not kind.is_date():
         held = "moments in a time zone" if kind.is_timestamp() else kind_in_words(kind)
-        raise InvalidData(f"column {name!r} holds {held}, of which nothing is derived by days; keep it as days")
+        hint = "; texts such as 2024-03-07 are read as days of CSV and of frames" if kind.is_string() else ""
+        raise InvalidData(f"column {name!r} holds {held}, of which nothing is derived by days; keep it as days{hint}")
     first, last = (ibis.date(day.isoformat()) for day in (days.first, days.last))
     return ibis.cases((column < first, first), (column > last, last), else_=column)
 

@@ -28,29 +28,48 @@ Row = str | Mapping[str, Any]
 """What to predict for, in words or by name."""
 
 _DRAWS = 2000
+_LOT = 16
+"""So many rows are predicted at a time: their draws, 16 × 2000 doubles, stay in a cache."""
 
 
 def predict(posterior: Coefficients, frame: object, level: float, draws: int = _DRAWS) -> Any:
     """Return the expected response of each row of a frame, see `Regression.predict`."""
     every, held = _rows(posterior, frame)
     rows, place = np.unique(every, axis=0, return_inverse=True)  # of most tables few rows differ
-    result = means_of(posterior, rows, draws)
+    summary = _summed_up(posterior, rows, checked_level(level), draws)[place.ravel()]
     import pandas as pd  # noqa: PLC0415 - an extra
 
-    wanted = checked_level(level)
-    ends = np.quantile(result, [(1 - wanted) / 2, (1 + wanted) / 2], axis=0)
-    middle = np.median if posterior.formula.model.boundless else np.mean
-    table = {"estimate": middle(result, axis=0), "low": ends[0], "high": ends[1]}
-    table = {name: value[place.ravel()] for name, value in table.items()}
+    table = dict(zip(("estimate", "low", "high"), np.moveaxis(summary, -1, 0), strict=True))
     note: dict[str, Any] = {"held": held} if any(held) else {}
-    if result.ndim == 2:
+    if summary.ndim == 2:
         return pd.DataFrame(table | note)
-    n, levels = len(every), result.shape[2]
+    n, levels = summary.shape[:2]
     names = posterior.formula.values
     assert names is not None
     which = {"row": np.repeat(np.arange(n), levels), posterior.formula.parsed.response: list(names) * n}
     note = {name: np.repeat(said, levels) for name, said in note.items()}
     return pd.DataFrame(which | {name: value.ravel() for name, value in table.items()} | note)
+
+
+def _summed_up(posterior: Coefficients, rows: Floats, level: float, draws: int) -> Floats:
+    """Return of each row, and class, the mean of what is expected, and the ends of its interval; where that has no
+    bounds the median in place of the mean.
+
+    Rows go in lots that stay near the processor, each row's draws side by side: there a sort takes less time than a
+    partition.
+    """
+    thetas, place, result = thetas_of(posterior, draws), [(1 - level) / 2, 0.5, (1 + level) / 2], []
+    for lot in np.split(rows, range(_LOT, len(rows), _LOT)):
+        drawn = np.ascontiguousarray(np.moveaxis(_means(posterior, thetas, lot), 0, -1))
+        middle = drawn.mean(axis=-1)
+        drawn.sort(axis=-1)
+        at, part = np.divmod(np.array(place) * (draws - 1), 1.0)
+        below = at.astype(np.intp)
+        low, median, high = np.moveaxis(
+            drawn[..., below] * (1 - part) + drawn[..., np.minimum(below + 1, draws - 1)] * part, -1, 0
+        )
+        result.append(np.stack([median if posterior.formula.model.boundless else middle, low, high], axis=-1))
+    return np.concatenate(result)
 
 
 def parse_rows(formula: Formula, rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -104,16 +123,21 @@ def sentence(response: str, level: float, said: Mapping[str, Any]) -> str:
 
 
 def means_of(posterior: Coefficients, rows: Floats, draws: int) -> Floats:
-    """Return the mean response: draws first, then rows, then classes where there are several.
+    """Return the mean response: draws first, then rows, then classes where there are several."""
+    return _means(posterior, thetas_of(posterior, draws), rows)
 
-    The draws are always the same, so that an answer does not flicker.
-    """
+
+def thetas_of(posterior: Coefficients, draws: int) -> Floats:
+    """Return draws of θ, always the same, so that an answer does not flicker."""
     A, b = posterior.formula.units
-    thetas = np.asarray(np.linalg.solve(A, (posterior.sample(draws, seeded_rng(0)) - b).T).T, dtype=np.float64)
+    return np.asarray(np.linalg.solve(A, (posterior.sample(draws, seeded_rng(0)) - b).T).T, dtype=np.float64)
+
+
+def _means(posterior: Coefficients, thetas: Floats, rows: Floats) -> Floats:
     family = posterior.formula.model
     if family.outputs == 1:
         return posterior.formula.expected(thetas, rows)
-    t = np.einsum("skd,nd->snk", thetas.reshape(len(thetas), family.outputs, -1), rows)
+    t = np.einsum("skd,nd->snk", thetas.reshape(len(thetas), family.outputs, -1), rows, optimize=True)
     remainder = family.mean(t)
     return np.concatenate([1 - remainder.sum(axis=-1, keepdims=True), remainder], axis=-1)
 
@@ -182,14 +206,15 @@ def _first(encoding: Any, values: list[Floats]) -> str:
 def _held(posterior: Coefficients, values: list[Floats]) -> list[str]:
     """Return for each row which columns are held at which bound: nothing, where none is."""
     encoding = posterior.formula.design
-    said: list[list[str]] = [[] for _ in values[0]]
+    said = [""] * len(values[0])
     for place, (name, column) in enumerate(zip(encoding.names, encoding.columns, strict=True)):
         if levels_of(column) is not None or name == posterior.formula.log_exposure:
             continue
         scale = encoding.scale(place)
         for row in np.flatnonzero((values[place] < scale.low) | (values[place] > scale.high)):
-            said[row].append(f"{name} at {scale.low if values[place][row] < scale.low else scale.high:g}")
-    return [", ".join(row) for row in said]
+            end = scale.low if values[place][row] < scale.low else scale.high
+            said[row] += f"{', ' if said[row] else ''}{name} at {end:g}"
+    return said
 
 
 def effect(posterior: Coefficients, column: str, at: Mapping[str, object], level: float) -> Any:

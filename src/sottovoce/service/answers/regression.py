@@ -29,7 +29,7 @@ from sottovoce.service.answers.contrast_parser import parse_contrast
 from sottovoce.service.answers.digits import formatted, sure
 from sottovoce.service.answers.display import PART, footing, privacy_part
 from sottovoce.service.answers.forest import forest, view
-from sottovoce.service.answers.hazards import baseline_rows, surviving_rows
+from sottovoce.service.answers.hazards import baseline_rows, changed_rows, surviving_rows
 from sottovoce.service.answers.out_of_bounds_levels import beyond_note
 from sottovoce.service.answers.paper_table import NOT_KNOWN, PaperTable, estimate_cells, interval_name
 from sottovoce.service.answers.period_words import charged_note
@@ -425,6 +425,17 @@ class Regression(PaperTable):
         import pandas as pd  # noqa: PLC0415 - an extra
 
         return pd.DataFrame(surviving_rows(self.posterior, frame, at, self.level, draws))
+
+    def changed_since(self, early: Regression, *, draws: int = 10 * _DRAWS) -> Any:
+        """Return by how much log hazard ratios differ from those of earlier times, as a frame; free.
+
+        A check of proportional hazards by two regressions, each of which was paid for: `early`, whose last cut is t,
+        and this one, asked ``where="days > t"`` with t among its cuts. ``times`` is by how many times the ratio
+        changed.
+        """
+        import pandas as pd  # noqa: PLC0415 - an extra
+
+        return pd.DataFrame(changed_rows(self.posterior, early.posterior, self.level, draws))
 
     def effect(self, column: str, **at: object) -> Any:
         """Return what one column does, as a frame: the expected response over its public range, the others held.
