@@ -238,7 +238,8 @@ class _Nested:
         hidden_entries = self._hidden_entries(u, near, axes)
         mixture = weights, means, covariances, self._plain(u)
         varied = self._dispersion(u, near, axes)
-        rows = LearnedRows.of(model, u, {axis.place: axis.median for axis in axes if axis.place is not None})
+        medians = {axis.place: axis.median for axis in axes if axis.place is not None}
+        rows = None if model.formula.family == "ordinal" else LearnedRows.of(model, u, medians)  # its plans simulate
         return JointPosterior(*mixture, hidden_entries, unlearned, misfit, full, explained, u, varied, rows)
 
     def _dispersion(self, u: Floats, near: Quadratic, axes: Sequence[_Axis]) -> tuple[float, float, float] | None:
