@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from markupsafe import Markup
+
 from sottovoce.faces.client.reach import LIMITED, reach
 from sottovoce.faces.server.budget_meaning import covered, regression_plan
 from sottovoce.faces.server.page.charts import curves, number
@@ -184,7 +186,7 @@ class VerbPage(DatasetPage):
         }
 
 
-def _curves(rows: Sequence[Mapping[str, Any]], names: Sequence[str], level: str) -> list[tuple[str, str]]:
+def _curves(rows: Sequence[Mapping[str, Any]], names: Sequence[str], level: str) -> list[tuple[str, Markup]]:
     """Return the curve of each group, unless there are more than a reader compares."""
     *by, time = names
     groups = {tuple(row[name] for name in by) for row in rows}
