@@ -28,7 +28,7 @@ _SMALLEST = 1e-3
 """The smallest step that is weighed, as a part of the least error: over any number of groups that is none."""
 
 
-_SEASONAL_STEPS, _SPREADS = 30, 20
+_SEASONAL_STEPS, _SEASONAL_SPREADS = 30, 20
 """Places of the grid of step sizes beside those of how far the effects of a season spread."""
 _DATE = re.compile(r"(?P<year>\d{4})-(?:(?P<month>\d\d)|Q(?P<quarter>\d)|W(?P<week>\d\d))")
 """A label that says a year and what of it."""
@@ -100,7 +100,7 @@ def seasonal(
     grid = [
         (step, spread)
         for step in np.geomspace(smallest, half, _SEASONAL_STEPS)
-        for spread in np.geomspace(smallest, half, _SPREADS)
+        for spread in np.geomspace(smallest, half, _SEASONAL_SPREADS)
     ]
     centred, series = seen - (low + high) / 2, range(seen.shape[1])
 
