@@ -58,6 +58,8 @@ _SKEWS, _LEANING = np.linspace(-3.5, 3.5, 9), 2.0
 """Places of the grid of how far residuals lean, in prior standard deviations, and where it is also begun."""
 _ODD = 3.0
 """So many standard deviations χ² may lie above its mean; beyond, the law is not that of the records."""
+_FALSE = 3.0
+"""Where χ² is so many times its mean, a mode is false: at true ones it was .5 to 1 times that, at false ones 4 to 8."""
 _REACHED = 0.1
 """Where more than this part of counts reaches their public bound, levels hang on the law of what would lie beyond."""
 _BEHIND, _FARTHEST = 2.5, 4.5
@@ -264,14 +266,16 @@ class _Nested:
         return u, near
 
     def _explained(self, near: Quadratic, full: float | None) -> bool:
-        """Say whether Pearson's χ² of what was released is no larger than it should be, where a law of residuals or
-        counts is supposed, and whether few counts reach their bound.
+        """Say whether Pearson's χ² of what was released is no larger than it should be where a law of residuals or
+        counts is supposed, and not many times that elsewhere, and whether few counts reach their bound.
         """
         model = self.model
         count = len(model.score) + len(model.matrices)
         if (full or 0.0) > _REACHED:
             return False
-        return not (model.linear or model.counts) or near.chi < count + _ODD * math.sqrt(2 * count)
+        if not (model.linear or model.counts):
+            return near.chi < _FALSE * count
+        return near.chi < count + _ODD * math.sqrt(2 * count)
 
     def _hidden_entries(self, u: Floats, near: Quadratic, axes: Sequence[_Axis]) -> NDArray[np.bool_]:
         """Return which entries have a number whose spread, or levels whose share, is not known."""

@@ -35,6 +35,8 @@ _NARROWEST = 1e-6
 _LEAST_VARIANCE, _LARGEST = 0.02, 0.98
 """The mode is sought from where no combination of standardised numbers varies less, and no partial correlation is
 larger."""
+_CURVE_NODES, _CURVE_PLACES = 15, 24
+"""Of a number that is a curve alone, so many places and spreads are tried to start from, each by so many nodes."""
 _TAIL_FREEDOM = 5
 """Rows with t₅ tails stand for what a misfit does to long rows."""
 
@@ -349,6 +351,8 @@ class RowLaw:
         alone = {place: entries.index(((place, -1),)) for place in self.numbers if ((place, -1),) in entries}
         for j, place in enumerate(self.numbers):
             if place not in alone:
+                if (curved := self._start_of_curve(place, mean, covariance)) is not None:
+                    u[self.blocks[j].start : self.blocks[j].start + 2] = curved
                 continue
             block, i, (slope, shift) = self.blocks[j], alone[place], self._scaled(place)
             m = float(np.clip((mean[i] - shift) / slope, -0.95, 0.95))
@@ -368,6 +372,27 @@ class RowLaw:
             # Exponential variables of mean one have these shares.
             u[first : first + count] = special.ndtri(np.clip(-np.expm1(-share * count * 0.7), 1e-6, 1 - 1e-6))
         return u
+
+    def _start_of_curve(self, place: int, mean: Floats, covariance: Floats) -> Floats | None:
+        """Return the parameters of a number that is in a row as a curve alone: of even places and spreads those whose
+        functions have means and mean squares nearest to what is seen. None where products alone have it.
+        """
+        curves = [
+            (k, entry[0][1]) for k, entry in enumerate(self.encoding.entries) if len(entry) == 1 if entry[0][0] == place
+        ]
+        if not curves:
+            return None
+        t, w = np.polynomial.hermite_e.hermegauss(_CURVE_NODES)
+        u = special.ndtri(np.linspace(0.0, 1.0, _CURVE_PLACES + 2)[1:-1])
+        places, spreads = (part.ravel() for part in np.meshgrid(u, u, indexing="ij"))
+        at = np.clip((2 * special.ndtr(places) - 1)[:, None] + self.spread(spreads)[0][:, None] * t, -1.0, 1.0)
+        away = np.zeros(len(places))
+        for k, level in curves:
+            values = np.asarray(self._factor(at.ravel(), place, level)).reshape(at.shape)
+            first, second = values @ w / w.sum(), values**2 @ w / w.sum()
+            away += (first - mean[k]) ** 2 + (second - covariance[k, k] - mean[k] ** 2) ** 2
+        best = int(np.argmin(away))
+        return np.array([places[best], spreads[best]])
 
     def _start_correlations(self, u: Floats, alone: list[int | None], covariance: Floats) -> None:
         """Begin with the correlations of the numbers that stand alone in a row, as far as they can be."""
