@@ -12,6 +12,7 @@ import itertools
 import json
 import math
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -22,6 +23,10 @@ warnings.filterwarnings("ignore")
 import jax  # noqa: E402 - its warnings are not for us
 
 jax.config.update("jax_enable_x64", True)
+# Most of the time goes into compiling anew for each model: what was compiled for another seed is kept.
+jax.config.update("jax_compilation_cache_dir", f"{tempfile.gettempdir()}/compiled-for-mbi")
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 import numpy as np  # noqa: E402
 from mbi import Dataset, Domain, LinearMeasurement, estimation, junction_tree  # noqa: E402

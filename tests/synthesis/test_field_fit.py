@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from scipy import optimize
 
+from sottovoce.inference.latent.junction_tree import BucketTree
+from sottovoce.inference.synthesis.consistency import OverlappingTables
 from sottovoce.inference.synthesis.field_fit import FieldFit
 from sottovoce.inference.synthesis.noisy_marginal import NoisyMarginal
 from sottovoce.privacy.errors import InvalidData, InvalidValue
@@ -138,3 +140,69 @@ def test_what_does_not_fit_is_refused():
         NoisyMarginal.of_table(("a",), [1, np.inf], 1.0)
     with pytest.raises(InvalidData, match="one of the counts"):
         NoisyMarginal(("a",), np.array([0, 2]), np.array([1.0, 2.0]), np.array([1.0, 1.0]))
+
+
+def test_a_sweep_gives_each_clique_its_law_under_all_changes_so_far():
+    """Beside sums over all assignments, of a field with a loop and a column by itself."""
+    rng, sizes, cliques = np.random.default_rng(8), (2, 3, 2, 2, 3), ((0, 1), (1, 2), (0, 2), (2, 3), (3,), (4,))
+    tree = BucketTree.of(sizes, cliques)
+    start = 3 * rng.normal(size=(2, sum(int(np.prod(s)) for s in tree.shapes)))
+    now, visited = start.copy(), []
+
+    def change(clique, law):
+        parts = tree.split(now)
+        for draw in range(2):
+            logs = sum(
+                part[draw].reshape([size if v in c else 1 for v, size in enumerate(sizes)])
+                for part, c in zip(parts, cliques, strict=True)
+            )
+            joint = np.exp(logs - logs.max()) / np.exp(logs - logs.max()).sum()
+            beside = tuple(v for v in range(len(sizes)) if v not in cliques[clique])
+            assert np.allclose(law[draw], joint.sum(axis=beside).ravel(), atol=1e-12)
+        # Each second change is so large that what was nothing becomes most of all.
+        added = rng.normal(size=law.shape) * (2000.0 if len(visited) % 2 else 1.0)
+        visited.append(clique)
+        parts[clique] += added.reshape(parts[clique].shape)  # a view of `now`
+        return added
+
+    after = tree.sweep(start, change)
+    assert sorted(visited) == list(range(len(cliques)))
+    assert np.allclose(after, now)
+
+
+def test_nearest_tables_are_those_of_a_quadratic_program():
+    """Beside a general solver, of tables far below zero that disagree and have another total."""
+    rng, shapes = np.random.default_rng(2), ((2, 3), (3, 2), (3,))
+    tables = OverlappingTables((("a", "b"), ("b", "c"), ("b",)), shapes, (0.01, 0.02, 0.005))
+    seen = [rng.normal(0.15, 0.25, (1, *shape)) for shape in shapes]
+    weights = np.repeat([1 / v for v in tables.variances], [6, 6, 3])
+    flat = np.concatenate([part.ravel() for part in seen])
+
+    def unlike(x):
+        first, second, third = x[:6].reshape(2, 3).sum(0), x[6:12].reshape(3, 2).sum(1), x[12:]
+        return np.concatenate([first - third, second - third, [third.sum() - 1]])
+
+    best = optimize.minimize(
+        lambda x: 0.5 * (weights * (x - flat) ** 2).sum(),
+        np.full(15, 1 / 6),
+        jac=lambda x: weights * (x - flat),
+        bounds=[(0, None)] * 15,
+        constraints={"type": "eq", "fun": unlike},
+        method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 500},
+    )
+    nearest = np.concatenate([part.ravel() for part in tables.non_negative(seen)])
+    assert flat.min() < -0.1
+    assert np.allclose(nearest, best.x, atol=1e-3)
+
+
+def test_tables_of_one_law_are_come_to_whatever_their_loops():
+    """Shares of one law with cells that nobody is in: sweeps end within the noise."""
+    rng, sizes = np.random.default_rng(5), {"a": 4, "b": 5, "c": 3}
+    law = rng.dirichlet(np.full(60, 0.3)).reshape(4, 5, 3)
+    law = np.where(law < 0.01, 0.0, law) / law[law >= 0.01].sum()
+    n, cliques = 20_000, {("a", "b"): 2, ("b", "c"): 0, ("a", "c"): 1}
+    tables = [NoisyMarginal.of_table(c, n * law.sum(axis=axis), 100.0) for c, axis in cliques.items()]
+    fit = FieldFit(sizes, n, tuple(tables))
+    off = np.abs(n * fit._sums @ fit.means[0] - np.concatenate([t.counts for t in tables]))
+    assert np.sqrt((off**2).mean()) < 10

@@ -12,6 +12,9 @@ import numpy as np
 
 from sottovoce.privacy.numbers import Floats
 
+_PROJECTIONS, _CLOSE = 200, 1e-3
+"""Projections at most, and how far below zero a share may be left, in standard deviations of its noise."""
+
 
 @dataclass(frozen=True, eq=False)
 class OverlappingTables:
@@ -41,18 +44,39 @@ class OverlappingTables:
 
     @cached_property
     def _shared(self) -> list[tuple[frozenset[str], list[int]]]:
-        """Every set of columns that several tables have, small ones first, and which tables."""
+        """Every set of columns that several tables have, small ones first and none at first, and which tables."""
         holders: dict[frozenset[str], list[int]] = {}
         for place, clique in enumerate(self.cliques):
             for size in range(len(clique) + 1):
                 for subset in itertools.combinations(clique, size):
                     holders.setdefault(frozenset(subset), []).append(place)
         return sorted(
-            ((s, p) for s, p in holders.items() if len(p) > 1), key=lambda item: (len(item[0]), sorted(item[0]))
+            ((s, p) for s, p in holders.items() if len(p) > 1 or not s),
+            key=lambda item: (len(item[0]), sorted(item[0])),
         )
 
-    def agreeing(self, tables: Sequence[Floats]) -> list[Floats]:
-        """Return the tables, (draws, categories ...), with the nearest counts that agree on every common margin."""
+    def non_negative(self, tables: Sequence[Floats]) -> list[Floats]:
+        """Return the nearest tables of shares, none below zero, that agree on every common margin and are one in total.
+
+        They are come to by alternating projections with corrections (Boyle and Dykstra 1986).
+        """
+        deviations = [math.sqrt(variance) for variance in self.variances]
+        result = self.agreeing(tables, total=1.0)
+        corrections = [np.zeros_like(table) for table in result]
+        for _ in range(_PROJECTIONS):
+            lifted = [table + more for table, more in zip(result, corrections, strict=True)]
+            clipped = [np.maximum(table, 0.0) for table in lifted]
+            corrections = [table - above for table, above in zip(lifted, clipped, strict=True)]
+            result = self.agreeing(clipped, total=1.0)
+            if all(np.all(table > -_CLOSE * s) for table, s in zip(result, deviations, strict=True)):
+                break
+        return [np.maximum(table, 0.0) for table in result]
+
+    def agreeing(self, tables: Sequence[Floats], total: float | None = None) -> list[Floats]:
+        """Return the tables, (draws, categories ...), with the nearest counts that agree on every common margin.
+
+        They agree on their totals too, and these are `total` where it is given.
+        """
         result = [np.array(table, dtype=np.float64) for table in tables]
         for subset, places in self._shared:
             order = [name for name in self.cliques[places[0]] if name in subset]
@@ -68,6 +92,8 @@ class OverlappingTables:
                 margins.append(margin)
                 weights.append(1 / (self.variances[place] * others))
             mean = sum(w * margin for w, margin in zip(weights, margins, strict=True)) / sum(weights)
+            if total is not None and not subset:
+                mean = np.full_like(mean, total)
             for place, margin in zip(places, margins, strict=True):
                 clique, shape = self.cliques[place], self.shapes[place]
                 kept = [name for name in clique if name in subset]

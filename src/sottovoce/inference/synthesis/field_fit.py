@@ -24,12 +24,15 @@ __all__ = ["FieldFit"]
 _SWEEPS = 60
 """Sweeps through all tables at most."""
 _CLOSE = 0.02
-"""A count that moves by less in a sweep, in standard deviations of its noise, is come to: far less than a posterior's
-own spread."""
+"""Counts that a sweep moves by less, root mean square, in standard deviations of their noise, are come to: far less
+than a posterior's own spread."""
+_FALLS = 0.98
+"""A sweep that moves counts by more than so much of what the last did brings little: no law has such tables."""
 _NEWTON, _EXACT = 100, 1e-12
 """Newton steps for the total of one table, at most, and how near one it is come to."""
-_HELD = 1 << 24
-"""Numbers that are held at once."""
+_HELD = 1 << 20
+"""Numbers that are held at once: what caches hold."""
+_LEAST_SHARE = np.finfo(float).tiny
 _LEAST_VARIANCE = 1e-2
 """No count is known better than this, in records squared: counts that agree by construction may differ by rounding."""
 
@@ -150,10 +153,26 @@ class FieldFit:
         return [at for at, _ in even], OverlappingTables(tuple(item.clique for _, item in even), shapes, variances)
 
     def agreeing(self, seen: Floats) -> Floats:
-        """Return counts of which whole tables agree: the estimate is the same, and far quicker to come to."""
+        """Return counts of which whole tables agree, (draws, counts)."""
         places, tables = self._tables
+        return self._with(seen, tables.agreeing(self._of_tables(seen)), places)
+
+    def nearest(self, seen: Floats) -> Floats:
+        """Return shares of which whole tables agree and none is below zero, (draws, counts).
+
+        The estimate is the same where these are tables of one law, and it is come to in few sweeps: towards tables that
+        no law has multipliers grow without end.
+        """
+        places, tables = self._tables
+        return self._with(seen, tables.non_negative(self._of_tables(seen)), places)
+
+    def _of_tables(self, seen: Floats) -> list[Floats]:
+        places, tables = self._tables
+        return [seen[:, at].reshape(-1, *shape) for at, shape in zip(places, tables.shapes, strict=True)]
+
+    @staticmethod
+    def _with(seen: Floats, parts: Sequence[Floats], places: Sequence[slice]) -> Floats:
         result = seen.copy()
-        parts = tables.agreeing([seen[:, at].reshape(-1, *s) for at, s in zip(places, tables.shapes, strict=True)])
         for at, part in zip(places, parts, strict=True):
             result[:, at] = part.reshape(len(seen), -1)
         return result
@@ -164,7 +183,7 @@ class FieldFit:
 
     def _solved(self, seen: Floats, start: Floats) -> Floats:
         """Return the multipliers given counts seen, (draws, counts), beginning at `start`."""
-        seen = self.agreeing(seen)
+        seen = self.nearest(seen)
         block = max(_HELD // max(self.tree.total_cells, self._seen.size, 1), 1)
         parts = [slice(k, k + block) for k in range(0, len(seen), block)]
         return np.concatenate([self._swept(seen[part], start[part]) for part in parts])
@@ -172,32 +191,41 @@ class FieldFit:
     def _swept(self, seen: Floats, start: Floats) -> Floats:
         """Return the multipliers by block coordinate ascent: each table in turn is fitted given all others.
 
-        It is iterative proportional fitting with noise: without any, each turn sets a table's law to what was seen. The
-        small tables come last, so that the sums that are known best are kept wherever the sweeps end.
+        It is iterative proportional fitting with noise: without any, each turn sets a table's law to what was seen.
         """
         duals = start.copy()
-        potentials, before = self.potentials(duals), np.full_like(duals, np.inf)
-        after = np.empty_like(duals)
-        for _ in range(_SWEEPS):
-            for at, sums in self._turns:
-                mean = self.tree.marginals(potentials)[0] @ sums.T
-                variance = self._variance[at]
-                after[:, at] = _fitted(np.asarray(mean), seen[:, at], duals[:, at], variance)
+        before, after = np.empty_like(duals), np.empty_like(duals)
+
+        def change(clique: int, law: Floats) -> Floats:
+            added = np.zeros_like(law)
+            for at, sums in self._turns[clique]:
+                variance, before[:, at] = self._variance[at], law @ sums.T
+                after[:, at] = _fitted(before[:, at], seen[:, at], duals[:, at], variance)
                 new = (seen[:, at] - after[:, at]) / variance
-                potentials += (new - duals[:, at]) @ sums
+                more = (new - duals[:, at]) @ sums
                 duals[:, at] = new
-            if np.all(np.abs(after - before) <= self.close * np.sqrt(self._variance)):
+                added += more
+                law = special.softmax(np.log(np.maximum(law, _LEAST_SHARE)) + more, axis=1)
+            return added
+
+        potentials, off = self.potentials(duals), np.full(len(duals), np.inf)
+        for _ in range(_SWEEPS):
+            potentials = self.tree.sweep(potentials, change)
+            last, off = off, np.sqrt(((after - before) ** 2 / self._variance).mean(axis=1))
+            if np.all((off <= self.close) | (off > _FALLS * last)):
                 break
-            before = after.copy()
         return duals
 
     @cached_property
-    def _turns(self) -> list[tuple[slice, sparse.csr_matrix]]:
-        """The counts of each table and which cells they are of, the largest table first."""
+    def _turns(self) -> list[list[tuple[slice, sparse.csr_matrix]]]:
+        """For each clique the counts of its tables, and which of its cells each is of."""
         ends = np.cumsum([0, *(item.counts.size for item in self.marginals)]).tolist()
-        spans = [slice(first, last) for first, last in itertools.pairwise(ends)]
-        order = sorted(spans, key=lambda at: (at.start - at.stop, -at.start))
-        return [(at, self._sums[at]) for at in order]
+        cells = np.cumsum([0, *(int(np.prod(shape)) for shape in self.tree.shapes)]).tolist()
+        result: list[list[tuple[slice, sparse.csr_matrix]]] = [[] for _ in self.cliques]
+        for at, item in zip(itertools.starmap(slice, itertools.pairwise(ends)), self.marginals, strict=True):
+            place = self.cliques.index(item.clique)
+            result[place].append((at, self._sums[at, cells[place] : cells[place + 1]]))
+        return result
 
     @cached_property
     def duals(self) -> Floats:
@@ -236,7 +264,7 @@ def _fitted(mean: Floats, seen: Floats, duals: Floats, variance: Floats) -> Floa
     """
     beside = np.maximum(1 - mean.sum(axis=1), 0.0)
     beside[beside < _EXACT] = 0.0
-    base = np.log(np.maximum(mean, np.finfo(float).tiny)) + seen / variance - duals - np.log(variance)
+    base = np.log(np.maximum(mean, _LEAST_SHARE)) + seen / variance - duals - np.log(variance)
     logs = np.where(beside > 0, np.log(np.where(beside > 0, beside, 1.0)), -np.inf)
     shift = np.maximum(base.max(axis=1), logs)  # the total is below one or not far above
     for _ in range(_NEWTON):
