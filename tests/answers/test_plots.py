@@ -190,7 +190,8 @@ def test_an_effect(curator: Any, family: str, spend: float) -> None:
         assert axes.get_yscale() == "linear"
         for k, part in enumerate(parts):
             estimates = part["estimate"].to_numpy()
-            curves = [one for one in axes.lines if np.allclose(one.get_ydata(), estimates)]
+            along = "get_ydata" if column == "age" else "get_xdata"  # levels have a row each
+            curves = [one for one in axes.lines if np.allclose(getattr(one, along)(), estimates)]
             assert curves, k
             if column == "age":
                 (band,) = [
@@ -203,9 +204,9 @@ def test_an_effect(curator: Any, family: str, spend: float) -> None:
                     at = corners[np.isclose(corners[:, 0], x), 1]
                     assert at.min() <= low * (1 + 1e-9) + 1e-12 and at.max() >= high * (1 - 1e-9) - 1e-12
         if column == "smoker":
-            bars = [path[:, 1] for held in axes.collections for path in held.get_segments()]
+            bars = [path[:, 0] for held in axes.collections for path in held.get_segments()]
             assert np.allclose(sorted(map(tuple, bars)), sorted(zip(found["low"], found["high"], strict=True)))
-        bottom, top = axes.get_ylim()
+        bottom, top = axes.get_ylim() if column == "age" else axes.get_xlim()
         assert bottom <= found["low"].min() and found["high"].max() <= top
 
 
@@ -492,3 +493,98 @@ def test_plots_go_into_axes_that_are_given(tmp_path: Path) -> None:
         assert ax.get_title(loc="left")
         assert ax.lines or ax.collections
     ours.savefig(tmp_path / "all.png")
+
+
+def labels(figure: Figure) -> list[tuple[str, Any]]:
+    """Return every text that a figure shows, with its box: tick labels within the view, titles, legends and notes."""
+    figure.draw_without_rendering()
+    renderer, result = figure._get_renderer(), []
+    for axes in figure.axes:
+        if axes.axison:
+            ticks = [tick for axis in (axes.xaxis, axes.yaxis) for tick in axis._update_ticks()]
+            result += [label for tick in ticks for label in (tick.label1, tick.label2)]
+            result += [axes.xaxis.label, axes.yaxis.label]
+        result += [axes.title, axes._left_title, axes._right_title, *axes.texts]
+        result += axes.get_legend().get_texts() if axes.get_legend() else []
+    result += [*figure.texts, *([figure._suptitle] if figure._suptitle else [])]
+    shown = {id(text): text for text in result if text.get_visible() and text.get_text().strip()}
+    return [(text.get_text(), text.get_window_extent(renderer)) for text in shown.values()]
+
+
+def apart(figure: Figure) -> None:
+    """Say that no text lies on another, and none beyond the figure."""
+    boxes = labels(figure)
+    assert len(boxes) > 3
+    for (name, box), (other, its) in itertools.combinations(boxes, 2):
+        assert not box.shrunk(0.98, 0.9).overlaps(its.shrunk(0.98, 0.9)), (name, other)
+    for name, box in boxes:
+        assert box.x0 > -1 and box.y0 > -1 and box.x1 < figure.bbox.width + 1 and box.y1 < figure.bbox.height + 1, name
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A table of 52 departments with long names, six years of months and ordered outcomes."""
+    rng, n = np.random.default_rng(1), 4000
+    departments = [f"Department of {first}{last}" for first in "AB" for last in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"]
+    pain = ["none", "mild", "moderate", "severe", "the worst imaginable"]
+    facts = sv.Facts(
+        department=sv.Category(departments),
+        sex=sv.Category(["female", "male"]),
+        age=sv.Number(18, 100),
+        days=sv.Number(0, 730),
+        kind=sv.Category(["censored", "relapse", "death without a relapse"]),
+        smoker=sv.Flag(),
+        pain=sv.Category(pain),
+        admitted=sv.Day("2018-01-01", "2023-12-31"),
+    )
+    records = pa.table(
+        {
+            "department": rng.choice(departments, n),
+            "sex": rng.choice(["female", "male"], n),
+            "age": rng.normal(60, 12, n).clip(18, 100),
+            "days": rng.exponential(300, n).clip(0, 730),
+            "kind": rng.choice(["censored", "relapse", "death without a relapse"], n),
+            "smoker": rng.random(n) < 0.3,
+            "pain": rng.choice(pain, n),
+            "admitted": np.datetime64("2018-01-01") + rng.integers(0, 2190, n),
+        }
+    )
+    folder = tmp_path_factory.mktemp("large")
+    with sv.Curator(records, folder / "l", sv.ApproxDP(8.0, 1e-6), facts=facts, dataset="large") as opened:
+        yield opened
+
+
+LARGE: dict[str, Callable[[Any], list[Figure]]] = {
+    "52 terms": lambda c: [
+        (fit := c.regress("smoker ~ age + C(department)", spend=0.05)).plot(),
+        fit.plot_effect("department"),
+        fit.plot_effect("age"),
+    ],
+    "52 rows": lambda c: [c.proportion("smoker", by="department", spend=0.02).plot()],
+    "104 rows": lambda c: [c.counts(["department", "sex"], spend=0.02).plot()],
+    "72 months": lambda c: [c.mean("age", by="yearmonth(admitted)", spend=0.02).plot()],
+    "a trend": lambda c: [c.mean("age", by="yearmonth(admitted)", pool="time", spend=0.02).plot()],
+    "survival": lambda c: [
+        (s := c.survival("days", event="kind", by="sex", spend=0.02)).plot(),
+        s.plot_incidence("male"),
+    ],
+    "a distribution": lambda c: [c.quantiles("age", spend=0.02).ecdf().plot()],
+    "ordered outcomes": lambda c: [
+        (fit := c.regress("pain ~ age + C(sex)", family="ordinal", spend=0.05)).plot(),
+        fit.plot_effect("sex"),
+        fit.plot_effect("age"),
+    ],
+}
+
+
+@pytest.mark.parametrize("what", LARGE)
+def test_no_label_lies_on_another_and_none_beyond_the_figure(large: Any, what: str) -> None:
+    for each in LARGE[what](large):
+        apart(each)
+
+
+def test_labels_that_lie_on_one_another_are_seen() -> None:
+    crowded, axes = figure(width=2.0)
+    axes.set_xticks(range(9), [f"Department {k}" for k in range(9)])
+    with pytest.raises(AssertionError):
+        apart(crowded)

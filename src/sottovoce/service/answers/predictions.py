@@ -28,6 +28,8 @@ Row = str | Mapping[str, Any]
 """What to predict for, in words or by name."""
 
 _DRAWS = 2000
+_ROW, _BESIDE, _LEGEND = 0.32, 0.16, 1.6
+"""Inches of a row of a figure, of one beside it for another class, and of what says which is which."""
 _LOT = 16
 """So many rows are predicted at a time: their draws, 16 × 2000 doubles, stay in a cache."""
 
@@ -256,25 +258,33 @@ def _span(encoding: Any, name: str, column: Column) -> Scale:
 
 
 def plot_effect(posterior: Coefficients, column: str, at: Mapping[str, object], level: float, ax: object = None) -> Any:
-    """Return a figure of `effect`."""
+    """Return a figure of `effect`: a curve over the range of a number, and a row for each level of other columns."""
     result = effect(posterior, column, at, level)
-    response = posterior.formula.parsed.response
-    drawing, axes = figure(width=5.6, height=3.6, ax=ax)
+    response, named = posterior.formula.parsed.response, f"expected {words(posterior.formula.predicted)}"
     groups = [(None, result)] if response not in result else list(result.groupby(response, sort=False))
-    numbers = not isinstance(posterior.formula.facts[column], Category | Flag)
+    numbers, levels = not isinstance(posterior.formula.facts[column], Category | Flag), len(groups[0][1])
+    row = _ROW + _BESIDE * (len(groups) - 1)
+    wide = 5.6 + _LEGEND * (len(groups) > 1)
+    drawing, axes = figure(width=wide, height=3.6 if numbers else max(2.0, 1.0 + row * levels), ax=ax)
     for k, (name, part) in enumerate(groups):
-        x = part[column].to_numpy(dtype=float) if numbers else np.arange(len(part)) + 0.08 * k
         colour = COLOURS[k % len(COLOURS)]
         if numbers:
+            x = part[column].to_numpy(dtype=float)
             axes.fill_between(x, part["low"], part["high"], color=colour, alpha=0.2)
             axes.plot(x, part["estimate"], color=colour, label=words(name))
         else:
             off = np.maximum([part["estimate"] - part["low"], part["high"] - part["estimate"]], 0)
-            axes.errorbar(x, part["estimate"], yerr=off, fmt="o", color=colour, capsize=3, label=words(name))
-            axes.set_xticks(np.arange(len(part)), [words(value) for value in part[column]])
-    if len(groups) > 1:
-        axes.legend(title=words(response))
-    axes.set_xlabel(words(column))
-    axes.set_ylabel(f"expected {words(posterior.formula.predicted)}")
+            places = np.arange(levels)[::-1] - (k - (len(groups) - 1) / 2) * _BESIDE / row
+            axes.errorbar(part["estimate"], places, xerr=off, fmt="o", color=colour, capsize=3, label=words(name))
+    if len(groups) > 1:  # beside the axes, where it hides nothing
+        axes.legend(title=words(response), loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    if numbers:
+        axes.set_xlabel(words(column))
+        axes.set_ylabel(named)
+    else:
+        axes.set_yticks(np.arange(levels)[::-1], [words(value) for value in groups[0][1][column]])
+        axes.set_ylim(-0.7, levels - 0.3)
+        axes.set_xlabel(named)
+        axes.set_ylabel(words(column))
     titled(drawing, f"{posterior.formula.describe()} ({percent(level)} intervals)", ax)
     return drawing
