@@ -410,7 +410,8 @@ class JointLikelihood:
         scaled = moments.matrix_slopes / sds[:, None]
         off, away = self._away(moments, root, sds)
         gradient = u - turned.T @ off - scaled.T @ away
-        metric = turned.T @ turned + scaled.T @ scaled + np.eye(self.size)
+        metric = _gram(np.vstack([turned, scaled]))
+        metric[np.diag_indices(self.size)] += 1.0
         chi = float(off @ off + away @ away)
         height = (chi + float(u @ u)) / 2
         logs = -np.log(np.diag(root)).sum() - np.log(sds).sum()
@@ -420,3 +421,9 @@ class JointLikelihood:
         """Return how far what was released lies from what is expected, in standard deviations."""
         off = linalg.solve_triangular(root, self.score - moments.scores, lower=True, check_finite=False)
         return np.asarray(off), (self.matrices - moments.matrices) / sds
+
+
+def _gram(values: Floats) -> Floats:
+    """Return V'V, of which BLAS computes one half."""
+    upper = linalg.blas.dsyrk(1.0, np.asarray(values, order="C").T)
+    return np.asarray(np.triu(upper) + np.triu(upper, 1).T)

@@ -76,6 +76,9 @@ of their posterior deviations (root mean square); where rows are laid anew after
 _DAMPING, _FAILURES, _LITTLE = 0.03, 3, 1.0
 """The least damping after a step that gained nothing; and after how many of them in a row the search ends, where a step
 promises to gain less than this in log density: from far away it takes more damping to gain anything."""
+_AS_FORESEEN = 0.75
+"""Damping is lowered where a step gains this part of what it promised (Nocedal & Wright, *Numerical Optimization*, ch.
+4) and more: else every other step would fail."""
 _NOTHING = -6.0
 """The log of a weight that is as good as none."""
 _BESIDE_MODE = 0.5
@@ -209,6 +212,7 @@ class _Nested:
         self.long = model.d > LONG
         self.held = tuple(range(model.law.size)) if self.long else ()
         """Of long rows their law, which hardly moves with what lies on the grids of residuals, counts and groups."""
+        self.combinations = max(care.combinations // (2 if self.long else 1), 1)
 
     def tau(self, u: float) -> float:
         """Return how far the formula misses, from a parameter that is standard normal before anything is seen."""
@@ -318,8 +322,11 @@ class _Nested:
                 there = self.near(u + step, tau, fixed)
             except linalg.LinAlgError:
                 there = None
-            if there is not None and there.height - there.logs < here.height - here.logs:
-                u, here, damping, failed = u + step, there, damping / 10 if damping > 1e-3 else 0.0, 0
+            gained = -math.inf if there is None else here.height - here.logs - there.height + there.logs
+            if there is not None and gained > 0:
+                u, here, failed = u + step, there, 0
+                if gained > _AS_FORESEEN * gain:
+                    damping = damping / 10 if damping > 1e-3 else 0.0
             else:
                 damping, failed = max(10 * damping, _DAMPING), failed + 1
             if gain < little or (failed > _FAILURES and gain < max(_LITTLE, little)):
@@ -339,7 +346,7 @@ class _Nested:
         metric, gradient = near.metric[np.ix_(free, free)], near.gradient[free]
         if moved:
             gradient = gradient + near.metric[free, fixed[0]] * moved
-        part = -linalg.solve(metric + damping * np.diag(np.diag(metric)), gradient, assume_a="pos")
+        part = -linalg.cho_solve(_factor(metric, damping), gradient)
         step = np.zeros(self.model.size)
         if moved:
             step[fixed[0]] = moved
@@ -349,8 +356,8 @@ class _Nested:
     def evidence(self, near: Quadratic, fixed: Sequence[int]) -> float:
         """Return the log of the Laplace approximation of the density of the latents that are held."""
         free = np.setdiff1d(np.arange(self.model.size), fixed)
-        _, log = np.linalg.slogdet(near.metric[np.ix_(free, free)])
-        return near.logs - near.height - float(log) / 2
+        root, _ = _factor(near.metric[np.ix_(free, free)])
+        return near.logs - near.height - float(np.log(np.diag(root)).sum())
 
     def _misfits(self, u: Floats) -> _Axis:
         """Return the grid of how far the formula misses, with θ one step from the mode; the rows' law hardly moves."""
@@ -466,10 +473,10 @@ class _Nested:
             weights = axes[0].weights
             picked: NDArray[np.intp] = np.arange(len(weights))[:, None]
         else:
-            even = stats.qmc.Sobol(len(axes), seed=3).random(self.care.combinations)
+            even = stats.qmc.Sobol(len(axes), seed=3).random(self.combinations)
             picked = np.stack([axis.at(column) for axis, column in zip(axes, even.T, strict=True)], axis=1)
             picked, counts = np.unique(picked, axis=0, return_counts=True)
-            weights = counts / self.care.combinations
+            weights = counts / self.combinations
         means, covariances, etas, spreads = [], [], [], []
         kept = weights > 1e-5
         for row in picked[kept]:
@@ -495,9 +502,13 @@ class _Nested:
     def _spread_of(self, near: Quadratic, fixed: Sequence[int]) -> tuple[Floats, Floats]:
         """Return the covariance of θ, some latents held; and the variance of η, in which θ is whitened."""
         free = np.setdiff1d(np.arange(self.model.size), fixed)
-        covariance = np.linalg.inv(near.metric[np.ix_(free, free)])
-        slopes, eta = near.theta_slopes[:, free], np.isin(free, np.arange(self.model.size)[self.model.eta])
-        return np.asarray(slopes @ covariance @ slopes.T), np.diag(covariance)[eta]
+        root, _ = _factor(near.metric[np.ix_(free, free)])
+        eta = np.isin(free, np.arange(self.model.size)[self.model.eta])
+        turned, alone = (
+            linalg.solve_triangular(root, part, lower=True, check_finite=False)
+            for part in (near.theta_slopes[:, free].T, np.eye(len(free))[:, eta])
+        )
+        return np.asarray(turned.T @ turned), np.asarray((alone**2).sum(axis=0))
 
     def _plain(self, u: Floats) -> Floats:
         """Return the covariance of θ that as many records without noise would leave."""
@@ -561,6 +572,13 @@ class _Nested:
         theta = (look.look.predictors @ look.look.matrix).ravel() - model.coefficients.mean
         u[model.eta] = np.clip(np.linalg.solve(root, theta.reshape(-1, model.d).T).T.ravel(), -3, 3)
         return u
+
+
+def _factor(metric: Floats, damping: float = 0.0) -> tuple[Floats, bool]:
+    """Return the Cholesky factor of a metric whose diagonal is damped."""
+    damped = np.array(metric)
+    damped[np.diag_indices(len(damped))] *= 1 + damping
+    return linalg.cho_factor(damped, lower=True, overwrite_a=True)
 
 
 @dataclass(frozen=True, eq=False)

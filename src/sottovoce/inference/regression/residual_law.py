@@ -118,8 +118,10 @@ class ResidualLaw:
             residual = off[:, None] + noise
             cut = np.clip(residual, -cap, cap) if cap else residual
             pulls.append(cut - np.clip(cut, -beyond, beyond) if beyond else cut)
-        pulls = [pull - (pull @ law)[:, None] for pull in pulls]
-        return np.array([[(a * b) @ law for b in pulls] for a in pulls])
+        # (rows, looks, nodes), in single precision: variances need two digits.
+        centred = np.stack([pull - (pull @ law)[:, None] for pull in pulls], axis=1).astype(np.float32)
+        together = (centred * law.astype(np.float32)) @ np.swapaxes(centred, 1, 2)
+        return np.moveaxis(together.astype(np.float64), 0, -1)
 
 
 def _log_normal_parts(skew: float) -> tuple[Floats, Floats]:

@@ -46,7 +46,7 @@ class SumDerivatives:
     pseudo
         The rows.
     upper
-        Which products are taken: row and column indices.
+        Which products are taken: row and column indices of an upper triangle, row by row.
     theta
         dθ/du, (outputs, d, latents).
     missing, by_missing
@@ -71,11 +71,16 @@ class SumDerivatives:
         """Return the derivatives of the upper triangle of Σ weights·k·zz', (pairs, latents), weights going as the
         `power` of the look's.
         """
-        derived, pseudo, (i, j) = self._of(products, weights, kernel, moving, power), self.pseudo, self.upper
+        derived, pseudo = self._of(products, weights, kernel, moving, power), self.pseudo
+        latents = len(pseudo.drawn)
         for entries, slopes in pseudo.entered:
-            moved = moving.z.T @ pseudo.moved(weights * kernel.value * slopes).T
-            turned = moving.matrix[:, pseudo.owned(entries)]
-            derived[:, : len(pseudo.drawn)] += turned[i] * moved[j] + turned[j] * moved[i]
+            moved = _sums(moving.z, pseudo.moved(weights * kernel.value * slopes))
+            turned, start = moving.matrix[:, pseudo.owned(entries)], 0
+            for i in range(len(moved)):  # a row of the triangle at a time
+                part = derived[start : start + len(moved) - i, :latents]
+                part += turned[i] * moved[i:]
+                part += turned[i:] * moved[i]
+                start += len(part)
         return derived
 
     def _of(self, values: Floats, weights: Floats, kernel: SumKernel, moving: Moving, power: int) -> Floats:
@@ -92,7 +97,7 @@ class SumDerivatives:
         columns += [(weights * by)[None] for by in kernel.by_law]
         columns += [pseudo.rows.T * (weights * kernel.by_truth[:, k]) for k in moved]
         places = np.cumsum([len(part) for part in columns])
-        sums = values.T @ np.concatenate(columns).T
+        sums = _sums(values, np.concatenate(columns))
         derived = np.zeros((len(sums), self.theta.shape[2]))
         derived[:, : places[1]] = sums[:, : places[1]]
         derived[:, self.missing] = self.by_missing * sums[:, places[1]]
@@ -101,3 +106,10 @@ class SumDerivatives:
         for k, part in zip(moved, np.split(sums[:, places[2] + laws :], max(len(moved), 1), axis=1), strict=False):
             derived += part @ self.theta[k]
         return derived
+
+
+def _sums(values: Floats, columns: Floats) -> Floats:
+    """Return (values, columns) summed over rows, in single precision: derivatives say where to look for the mode, and
+    how wide it is, not where it lies.
+    """
+    return (values.T.astype(np.float32) @ columns.T.astype(np.float32)).astype(np.float64)
