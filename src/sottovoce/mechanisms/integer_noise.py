@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -109,6 +109,26 @@ class IntegerNoise:
 
     def _add_secure(self, counts: Integers) -> Integers:
         return np.array(_measurement(threading.get_ident(), self)(counts.tolist()), dtype=np.int64)
+
+
+def noise_log_ratio(
+    noises: Sequence[IntegerNoise], first: Sequence[Any], second: Sequence[Any]
+) -> Callable[[object], Floats]:
+    """Return log of the probability of noisy numbers, each with its noise, about the first centres over the second.
+
+    Each of the centres is a number or an array of them; what is noisy has all of them in a row, last axis.
+
+    >>> noise_log_ratio([IntegerNoise("laplace", 2.0)], [1], [0])([[1.0], [0.0]]).tolist()
+    [0.5, -0.5]
+    """
+    ends = np.cumsum([np.size(centre) for centre in first])[:-1]
+
+    def weight(noisy: object, centres: Sequence[Any]) -> Floats:
+        parts = np.split(np.asarray(noisy), ends, axis=-1)
+        each = zip(noises, parts, centres, strict=True)
+        return np.asarray(sum(noise.log_weight(np.rint(x - c)).sum(axis=-1) for noise, x, c in each))
+
+    return lambda noisy: np.asarray(weight(noisy, first) - weight(noisy, second))
 
 
 @functools.lru_cache(maxsize=256)

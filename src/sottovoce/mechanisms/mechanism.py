@@ -93,6 +93,8 @@ class Mechanism(ABC):
     """Numbers that `to_dict` shows and that follow from the others."""
     hides_n: ClassVar[bool] = False
     """Whether it does without knowing how many records there are."""
+    free_samples: ClassVar[bool] = False
+    """Whether a release holds a posterior of which any number of samples is free."""
     one_moment: ClassVar[bool] = False
     """Whether what it claims supposes that no record is corrected between one look and the next."""
     system: Any
@@ -196,7 +198,7 @@ class Mechanism(ABC):
 
     def cost(self, draws: int = 1) -> Profile:
         """Return what a release of `draws` samples provably costs."""
-        return self.profile if check_draws(draws) == 1 else draws * self.profile
+        return self.profile if self.free_samples or check_draws(draws) == 1 else draws * self.profile
 
     def release(
         self,

@@ -204,11 +204,6 @@ class NoisyStatistics(Mechanism):
             raise reasons[0]
         return min(result, key=lambda m: _loudness(m) * (1.0 if price is None else price(m.profile)))
 
-    def cost(self, draws: int = 1) -> Profile:
-        """Return the profile: any number of samples of the released posterior is free."""
-        del draws
-        return self.profile
-
     def _outputs(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
         """Return the noisy statistics of which releases are made."""
         return self.noisy_totals(seen, rng, draws)

@@ -21,12 +21,13 @@ from sottovoce.inference.cells.pooling import pooled_counts, pooled_means, poole
 from sottovoce.inference.cells.questions import OF_RECORDS, WITH_SEASON, Question
 from sottovoce.inference.cells.ratio_posterior import NoisyRatio, ratio_range
 from sottovoce.inference.cells.record_sums import sum_draws, total_limits, variance_limits, variances
-from sottovoce.inference.cells.time_series import seasonal, walked
+from sottovoce.inference.cells.row_draws import RowDraws
+from sottovoce.inference.cells.time_series import walked
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.intervals import reaching
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.json_values import restoring
-from sottovoce.privacy.numbers import Floats, Integers, whole
+from sottovoce.privacy.numbers import Floats, Integers
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.registry import Registry
 from sottovoce.records.readings.group_moments import STEPS
@@ -66,7 +67,7 @@ _VARY = 1.0
 
 
 @dataclass(frozen=True, eq=False)
-class CellsPosterior:
+class CellsPosterior(RowDraws):
     """Noisy cells of a question, and the posterior of its rows that knows of the noise: free post-processing.
 
     Attributes
@@ -399,16 +400,6 @@ class CellsPosterior:
 
     # What every posterior has.
 
-    @property
-    def mean(self) -> Floats:
-        """The posterior mean of every row."""
-        return np.asarray(self.draws.mean(axis=0))
-
-    @property
-    def sd(self) -> Floats:
-        """The posterior standard deviation of every row."""
-        return np.asarray(self.draws.std(axis=0))
-
     def interval(self, level: float = 0.95) -> Floats:
         """Return the interval of every row that holds `level`, with as many draws below as above, (low, high) last.
 
@@ -538,11 +529,6 @@ class CellsPosterior:
             return low * most, high * most
         return (low * most if low < 0 else 0.0), (high * most if high > 0 else 0.0)
 
-    def sample(self, draws: int = 1, rng: np.random.Generator | None = None) -> Floats:
-        """Return draws of every row, (draws, rows)."""
-        rng = np.random.default_rng() if rng is None else rng
-        return self.draws[rng.integers(0, len(self.draws), whole("draws", draws))]
-
     def summary(self) -> str:
         """Return the posterior in one line."""
         return f"{self.question.describe()}: {self.draws.shape[1]} rows, {self.noise} noise of scale {self.scale:.4g}"
@@ -560,11 +546,6 @@ class CellsPosterior:
             cells = np.asarray(state["cells"], dtype=np.int64)
             n = None if state["n"] is None else int(state["n"])
             return cells_posterior(question, n, state["noise"], float(state["scale"]), cells)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, CellsPosterior) and self.to_dict() == other.to_dict()
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 def cells_posterior(

@@ -12,10 +12,11 @@ import numpy as np
 
 from sottovoce.inference.cells.cell_noise import KINDS, cell_noises, cell_profile
 from sottovoce.inference.cells.cells_posterior import CellsPosterior, cells_posterior
+from sottovoce.inference.cells.question_mechanism import MOST, QuestionMechanism
 from sottovoce.inference.cells.questions import Question
 from sottovoce.mechanisms.calibrate import largest_keeping, quietest
-from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
-from sottovoce.mechanisms.mechanism import Choices, Mechanism
+from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind, noise_log_ratio
+from sottovoce.mechanisms.mechanism import Choices
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.laplace import DiscreteLaplaceProfile
@@ -27,9 +28,6 @@ from sottovoce.records.facts import Category, Facts, Number
 from sottovoce.records.readings import CellCounts, GroupMoments, Statistics
 from sottovoce.records.readings.base import checked_size
 from sottovoce.records.readings.group_moments import STEPS
-
-_MOST = 2.0**29
-"""The most noise, beside one record: sums and noise together stay far inside 64 bits."""
 
 
 @lru_cache(maxsize=1024)  # public values only, and the same whenever such cells are asked for
@@ -45,11 +43,11 @@ def _scale(
             return DiscreteLaplaceProfile(1 / inverse, 2, basis=Basis.BOUND, relation=relation)
         return cell_profile(reading, kind, 1 / inverse, relation)
 
-    return 1 / largest_keeping(profile, target, high=100.0, low=1 / _MOST, name="1/scale")
+    return 1 / largest_keeping(profile, target, high=100.0, low=1 / MOST, name="1/scale")
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyCells(Mechanism):
+class NoisyCells(QuestionMechanism):
     r"""Release what `GroupMoments` counts and adds, every number once, with discrete noise.
 
     The counts carry noise of scale s/a, the sums of t of scale s/b, the sums of t² of scale s/c, where a, b and c are
@@ -86,7 +84,6 @@ class NoisyCells(Mechanism):
         "laplace": {"noise": "laplace"},
         "gaussian": {"noise": "gaussian"},
     }
-    forecasts: ClassVar[bool] = False
     hides_n: ClassVar[bool] = True
     noise: NoiseKind
     scale: float
@@ -97,9 +94,6 @@ class NoisyCells(Mechanism):
             raise InvalidValue(f"noisy cells answer a Question. Got a {type(self.system).__name__}")
         if self.noise not in KINDS:
             raise InvalidValue(f"noise must be 'laplace' or 'gaussian'. Got {self.noise!r}")
-        object.__setattr__(self, "scale", float(self.scale))
-        if not 0 < self.scale <= _MOST:
-            raise InvalidValue(f"scale must be > 0 and at most 2**29. Got {self.scale!r}")
 
     @cached_property
     def reading(self) -> GroupMoments | CellCounts:
@@ -165,11 +159,6 @@ class NoisyCells(Mechanism):
         place, unit = (-self.reading.moments, STEPS) if self.reading.measures else (0, self.reading.fine)
         return self.noises[place].variance / unit**2
 
-    def cost(self, draws: int = 1) -> Profile:
-        """Return the profile: whatever is drawn from the released cells is free."""
-        del draws
-        return self.profile
-
     def _value(self, statistics: Statistics, rng: np.random.Generator, draws: int) -> CellsPosterior:
         del draws
         return cells_posterior(self.system, self.n, self.noise, self.scale, self._noisy(statistics, rng))
@@ -196,14 +185,5 @@ class NoisyCells(Mechanism):
 
     def log_ratio(self, pair: tuple[Statistics, Statistics]) -> Callable[[Any], Floats]:
         """Return log of the probability of noisy cells under the first of a pair over that under the second."""
-        splits = np.cumsum(self.reading.sizes)[:-1]
-
-        def weight(outputs: object, centre: Floats) -> Floats:
-            parts = np.split(np.rint(np.asarray(outputs) - centre), splits, axis=-1)
-            sums = [noise.log_weight(part).sum(axis=-1) for noise, part in zip(self.noises, parts, strict=True)]
-            return np.asarray(np.sum(sums, axis=0))
-
-        return lambda outputs: weight(outputs, pair[0].total) - weight(outputs, pair[1].total)
-
-    def _parameters(self) -> dict[str, Any]:
-        return {"noise": self.noise, "scale": self.scale}
+        first, second = (self.reading.split(seen.total) for seen in pair)
+        return noise_log_ratio(self.noises, first, second)

@@ -13,11 +13,12 @@ import numpy as np
 from sottovoce.inference.cells.bin_quantiles import whole_values
 from sottovoce.inference.cells.cumulative_counts import CumulativeCounts, RoundCounts
 from sottovoce.inference.cells.questions import Question
+from sottovoce.inference.cells.row_draws import RowDraws
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.intervals import checked_level
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.json_values import mapping, restoring
-from sottovoce.privacy.numbers import Floats, whole
+from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.readings import GroupMoments
 
@@ -62,7 +63,7 @@ class SearchRound:
 
 
 @dataclass(frozen=True, eq=False)
-class QuantilePosterior:
+class QuantilePosterior(RowDraws):
     """Noisy histograms of adaptive cells, and what they tell of the quantiles of every group.
 
     Attributes
@@ -138,16 +139,6 @@ class QuantilePosterior:
         return np.asarray(np.sqrt(parts) * self.sd)
 
     @property
-    def mean(self) -> Floats:
-        """The posterior mean of every row."""
-        return np.asarray(self.draws.mean(axis=0))
-
-    @property
-    def sd(self) -> Floats:
-        """The posterior standard deviation of every row."""
-        return np.asarray(self.draws.std(axis=0))
-
-    @property
     def public_range(self) -> tuple[float, float]:
         """The public ends of what every row may be."""
         axis = self.question.value_axis
@@ -161,11 +152,6 @@ class QuantilePosterior:
         first = self.rounds[0]
         noisy = np.concatenate([*first.counts, [first.outside]]).astype(np.float64)
         return noisy, IntegerNoise(self.noise, first.scale), self.n
-
-    def sample(self, draws: int = 1, rng: np.random.Generator | None = None) -> Floats:
-        """Return draws of every row, (draws, rows)."""
-        rng = np.random.default_rng() if rng is None else rng
-        return self.draws[rng.integers(0, len(self.draws), whole("draws", draws))]
 
     def summary(self) -> str:
         """Return the posterior in one line."""
@@ -184,8 +170,3 @@ class QuantilePosterior:
             n = None if state["n"] is None else int(state["n"])
             rounds = tuple(map(SearchRound.from_dict, state["rounds"]))
             return QuantilePosterior(Question.from_dict(state["question"]), n, state["noise"], rounds)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, QuantilePosterior) and self.to_dict() == other.to_dict()
-
-    __hash__ = None  # type: ignore[assignment]

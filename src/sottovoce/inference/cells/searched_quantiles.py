@@ -14,13 +14,14 @@ import numpy as np
 from sottovoce.inference.cells.cell_noise import KINDS
 from sottovoce.inference.cells.quantile_posterior import QuantilePosterior, SearchRound
 from sottovoce.inference.cells.quantile_search import first_edges, limited, merged, next_edges, round_shares, union_of
+from sottovoce.inference.cells.question_mechanism import IMAGINED, MOST, AdaptiveQuestion
 from sottovoce.inference.cells.questions import Question
 from sottovoce.mechanisms.calibrate import largest_keeping, quietest
-from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
-from sottovoce.mechanisms.mechanism import Choices, Mechanism
+from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind, noise_log_ratio
+from sottovoce.mechanisms.mechanism import Choices
 from sottovoce.privacy.composition import compose
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
-from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.lattice import lattice_mu
 from sottovoce.privacy.numbers import Floats, as_floats, ceil_float
@@ -30,15 +31,11 @@ from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE, Relation
 from sottovoce.records.facts import Category, Facts, Number
-from sottovoce.records.readings import GroupMoments, HeldRecords, ReadableRecords, Statistics
+from sottovoce.records.readings import GroupMoments, HeldRecords
 from sottovoce.records.readings.base import checked_size
 
 __all__ = ["SearchedQuantiles"]
 
-_MOST = 2.0**29
-"""The most noise, beside one record: counts and noise together stay far inside 64 bits."""
-_IMAGINED = 8
-"""Records of an imagined table where n is a secret."""
 _SLACK = 1 + 1e-9
 """More than the rounding of the few operations that make up a sensitivity."""
 
@@ -47,7 +44,7 @@ Counted = Callable[[Edges, float], SearchRound]
 
 
 @dataclass(frozen=True, eq=False)
-class SearchedQuantiles(Mechanism):
+class SearchedQuantiles(AdaptiveQuestion):
     r"""Count the records of every group between public edges, cut where quantiles lie, count again.
 
     Round k releases one histogram with noise of scale s/√wₖ (discrete Gaussian) or s/wₖ (discrete Laplace), Σwₖ = 1.
@@ -82,7 +79,6 @@ class SearchedQuantiles(Mechanism):
         "laplace": {"noise": "laplace"},
         "gaussian": {"noise": "gaussian"},
     }
-    forecasts: ClassVar[bool] = False
     hides_n: ClassVar[bool] = True
     system: Question
     noise: NoiseKind
@@ -95,9 +91,6 @@ class SearchedQuantiles(Mechanism):
             raise InvalidValue("a search is for a Question of quantiles")
         if self.noise not in KINDS:
             raise InvalidValue(f"noise must be 'laplace' or 'gaussian'. Got {self.noise!r}")
-        object.__setattr__(self, "scale", float(self.scale))
-        if not 0 < self.scale <= _MOST:
-            raise InvalidValue(f"scale must be > 0 and at most 2**29. Got {self.scale!r}")
         shares = self.shares or round_shares(self.noise, self.system.value_axis).tolist()
         shares = as_floats("shares", list(shares), 0.0)
         if not (shares.ndim == 1 and np.all(shares > 0) and abs(float(shares.sum()) - 1) < 1e-9):
@@ -129,11 +122,6 @@ class SearchedQuantiles(Mechanism):
         if self.n == 0:  # no record, no neighbour
             return ZeroConcentratedProfile(0.0).about(self.relation)
         return _profile(self.noise, self.scales, self.relation)
-
-    def cost(self, draws: int = 1) -> Profile:
-        """Return the profile: whatever is drawn from the released counts is free."""
-        del draws
-        return self.profile
 
     @classmethod
     def calibrate(
@@ -168,7 +156,7 @@ class SearchedQuantiles(Mechanism):
         def profile(inverse: float) -> Profile:
             return _profile(kind, [scale / inverse for scale in loud.scales], relation)
 
-        return cls(system, n, kind, 1 / largest_keeping(profile, target, high=100.0, low=1 / _MOST, name="1/scale"))
+        return cls(system, n, kind, 1 / largest_keeping(profile, target, high=100.0, low=1 / MOST, name="1/scale"))
 
     @property
     def variance(self) -> float:
@@ -182,22 +170,6 @@ class SearchedQuantiles(Mechanism):
         return cls(Question("quantiles", ("stay",), facts, by=("ward",), at=(0.5,)), 5, "gaussian", 4.0)
 
     # The release.
-
-    def see(self, records: Any) -> Any:
-        """Return records that can be counted again, or raise `InvalidData`."""
-        if isinstance(records, _RecordsOfN):
-            return records
-        if isinstance(records, ReadableRecords):
-            return _RecordsOfN(records, self.n)
-        if self.system.where is not None:
-            raise InvalidValue("a condition is read in a table; ask it through a curator")
-        if self.system.facts.person is not None and not self.reading.persons:
-            raise InvalidValue("one row a person is chosen in a table; ask through a curator")
-        try:
-            columns = tuple(records[name] for name in self.system.columns)
-        except (KeyError, TypeError, IndexError, ValueError):
-            raise InvalidData(f"this search reads the columns {', '.join(self.system.columns)}") from None
-        return _RecordsOfN(HeldRecords(columns), self.n)
 
     def _value(self, seen: Any, rng: np.random.Generator, draws: int) -> QuantilePosterior:
         del draws
@@ -237,8 +209,8 @@ class SearchedQuantiles(Mechanism):
     @cached_property
     def path(self) -> tuple[tuple[Edges, float], ...]:
         """The rounds, each with its noise, that an imagined table of typical records led to once."""
-        records = list(zip(*(values * _IMAGINED for values in self.reading.typical()), strict=False))
-        count = _IMAGINED if self.n is None else self.n
+        records = list(zip(*(values * IMAGINED for values in self.reading.typical()), strict=False))
+        count = IMAGINED if self.n is None else self.n
         seen = self.see(HeldRecords(tuple(self.reading.arranged([records[k % len(records)] for k in range(count)]))))
         rng, rounds = seeded_rng(0), []
 
@@ -263,11 +235,7 @@ class SearchedQuantiles(Mechanism):
         *groups, values = self.reading.typical()[: len(self.system.groups.names) + 1]
         first = (*(values_[0] for values_ in groups), values[0])
         other = (*(values_[0] for values_ in groups), values[1])
-        others = [other] * (_IMAGINED if self.n is None else max(self.n - 1, 0))
-        arranged = self.reading.arranged
-        both = ([first, *others], others if self.n is None else [other, *others])
-        pair = [HeldRecords(tuple(arranged(records))) for records in both]
-        return pair[0], pair[1]
+        return self._with_and_without(first, other)
 
     def worst_pair(self) -> tuple[Any, Any]:
         """Return two data sets whose first records are at either end of the column: in two cells of every round."""
@@ -276,18 +244,12 @@ class SearchedQuantiles(Mechanism):
     def log_ratio(self, pair: tuple[Any, Any]) -> Callable[[Any], Floats]:
         """Return log of the probability of noisy counts along the path under the first of a pair over the second."""
         moved = [[self._counts(self.see(side), edges) for edges, _ in self.path] for side in pair]
-        splits = np.cumsum([part.size for part in moved[0]])[:-1]
         noises = [IntegerNoise(self.noise, scale) for _, scale in self.path]
 
-        def weight(outputs: Any, centres: Any) -> Floats:
-            parts = np.split(np.asarray(outputs), splits, axis=-1)
-            each = zip(noises, parts, centres, strict=True)
-            return np.asarray(sum(noise.log_weight(np.rint(p - c)).sum(axis=-1) for noise, p, c in each))
-
-        return lambda outputs: np.asarray(weight(outputs, moved[0]) - weight(outputs, moved[1]))
+        return noise_log_ratio(noises, *moved)
 
     def _parameters(self) -> dict[str, Any]:
-        return {"noise": self.noise, "scale": self.scale, "shares": list(self.shares)}
+        return super()._parameters() | {"shares": list(self.shares)}
 
     @classmethod
     def _renewed(cls, state: dict[str, Any]) -> dict[str, Any]:
@@ -306,18 +268,3 @@ def _profile(noise: NoiseKind, scales: Sequence[float], relation: Relation) -> P
         return compose([GaussianProfile(mu, basis=Basis.BOUND, relation=relation) for mu in each])
     rho = ceil_float(sum((Fraction(moved) / (2 * Fraction(scale) ** 2) for scale in scales), Fraction()))
     return ZeroConcentratedProfile(rho, relation=relation)
-
-
-@dataclass(frozen=True, eq=False)
-class _RecordsOfN(ReadableRecords):
-    """Records of which there must be n, unless that is a secret."""
-
-    records: ReadableRecords
-    n: int | None
-
-    def look(self, reading: object) -> Statistics:
-        """Return what a reading makes of them."""
-        seen = self.records.look(reading)
-        if not isinstance(seen, Statistics) or (self.n is not None and seen.n != self.n):
-            raise InvalidData(f"this mechanism is for n={self.n} records; build one for your n. Got {seen.n}")
-        return seen

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 
 from sottovoce.inference.cells.quantile_search import merged, union_of
+from sottovoce.inference.cells.question_mechanism import MOST, AdaptiveQuestion
 from sottovoce.inference.cells.questions import Question
 from sottovoce.inference.cells.smooth_groups_posterior import SmoothGroupsPosterior
 from sottovoce.inference.cells.smooth_mean_posterior import SmoothMeanPosterior, TailCounts, WindowSums
@@ -21,7 +22,6 @@ from sottovoce.inference.cells.smooth_means import (
     FEW_OCTAVES,
     GATE,
     MANY,
-    MOST,
     OCTAVE_COUNTS,
     ROUNDED,
     SLACK,
@@ -31,10 +31,10 @@ from sottovoce.inference.cells.smooth_means import (
 )
 from sottovoce.inference.cells.tail_windows import CELLS, FAR, FREE, POSITION_APART
 from sottovoce.mechanisms.calibrate import largest_keeping
-from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
-from sottovoce.mechanisms.mechanism import Choices, Mechanism
+from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind, noise_log_ratio
+from sottovoce.mechanisms.mechanism import Choices
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
-from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.lattice import lattice_mu
 from sottovoce.privacy.numbers import Floats, ceil_float
@@ -42,12 +42,10 @@ from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE, Relation
 from sottovoce.records.facts import Category, Facts, Number
-from sottovoce.records.readings import GroupMoments, HeldRecords, ReadableRecords, Statistics
+from sottovoce.records.readings import GroupMoments, HeldRecords, ReadableRecords
 from sottovoce.records.readings.base import checked_size
 from sottovoce.records.readings.group_moments import STEPS
 
-_IMAGINED = 8
-"""Records of an imagined table where n is a secret."""
 _NUMBERS = 8
 """At most so many numbers of a look move: the sum, the squares, a position and the count of two groups."""
 
@@ -63,7 +61,7 @@ class _Seen(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class SmoothGroupMeans(Mechanism):
+class SmoothGroupMeans(AdaptiveQuestion):
     r"""Search every group for its tail as `SmoothMeans` does, and add up within a window of its own.
 
     A group's size is no public number, so a record that is not in it adds nothing to any look. With a = y - ½ the place
@@ -95,10 +93,8 @@ class SmoothGroupMeans(Mechanism):
 
     word: ClassVar[str] = "smooth group means"
     choices: ClassVar[Choices] = {"gaussian": {"noise": "gaussian"}}
-    forecasts: ClassVar[bool] = False
     hides_n: ClassVar[bool] = True
     noise: ClassVar[NoiseKind] = "gaussian"
-    one_moment: ClassVar[bool] = True
     system: Question
     scale: float
 
@@ -106,9 +102,6 @@ class SmoothGroupMeans(Mechanism):
         super().__post_init__()
         if not isinstance(self.system, Question) or self.system.tails != "smooth":
             raise InvalidValue('this is for a Question of means with tails="smooth"')
-        object.__setattr__(self, "scale", float(self.scale))
-        if not 0 < self.scale <= MOST:
-            raise InvalidValue(f"scale must be > 0 and at most 2**29. Got {self.scale!r}")
 
     @cached_property
     def reading(self) -> GroupMoments:
@@ -121,11 +114,6 @@ class SmoothGroupMeans(Mechanism):
         if self.n == 0:
             return ZeroConcentratedProfile(0.0).about(self.relation)
         return _profile(self.scale, self.relation)
-
-    def cost(self, draws: int = 1) -> Profile:
-        """Return the profile: whatever is drawn from what was released is free."""
-        del draws
-        return self.profile
 
     @classmethod
     def calibrate(
@@ -154,18 +142,6 @@ class SmoothGroupMeans(Mechanism):
         return cls(Question("mean", ("stay",), facts, by=("ward",), tails="smooth"), 5, 4.0)
 
     # The release.
-
-    def see(self, records: Any) -> Any:
-        """Return records that can be looked at again, or raise `InvalidData`."""
-        if isinstance(records, ReadableRecords):
-            return records
-        if self.system.where is not None or self.system.facts.person is not None:
-            raise InvalidValue("a condition, or one row a person, is read in a table; ask it through a curator")
-        try:
-            columns = tuple(records[name] for name in self.system.columns)
-        except (KeyError, TypeError, IndexError, ValueError):
-            raise InvalidData(f"these means read the columns {', '.join(self.system.columns)}") from None
-        return HeldRecords(columns)
 
     def _value(self, seen: Any, rng: np.random.Generator, draws: int) -> SmoothGroupsPosterior:
         del draws
@@ -273,12 +249,7 @@ class SmoothGroupMeans(Mechanism):
     def _pair(self) -> tuple[HeldRecords, HeldRecords]:
         low, high = self.system.value_bounds
         labels = [values[0] for values in self.reading.typical()[: len(self.system.groups.names)]]
-        count = _IMAGINED if self.n is None else max(self.n - 1, 0)
-        others = [(*labels, low)] * count
-        first = [(*labels, high), *others]
-        second = others if self.n is None else [(*labels, low), *others]
-        pair = [HeldRecords(tuple(self.reading.arranged(records))) for records in (first, second)]
-        return pair[0], pair[1]
+        return self._with_and_without((*labels, high), (*labels, low))
 
     def worst_pair(self) -> tuple[Any, Any]:
         """Return two data sets whose first records are at either bound of one group."""
@@ -301,15 +272,7 @@ class SmoothGroupMeans(Mechanism):
         moved = [np.concatenate(self.sums(parts, _Table(self, self.see(side)))) for side in pair]
         noises = [IntegerNoise("gaussian", s) for part in parts for s in self.sum_scales(part, self.scale)]
 
-        def weight(outputs: Any, centres: Any) -> Floats:
-            columns = np.asarray(outputs).T[..., None]
-            each = zip(noises, columns, centres, strict=True)
-            return np.asarray(sum(noise.log_weight(np.rint(x - c)).sum(axis=-1) for noise, x, c in each))
-
-        return lambda outputs: np.asarray(weight(outputs, moved[0]) - weight(outputs, moved[1]))
-
-    def _parameters(self) -> dict[str, Any]:
-        return {"scale": self.scale}
+        return noise_log_ratio(noises, *moved)
 
 
 def _of(
@@ -327,11 +290,8 @@ class _Table:
     records: ReadableRecords
 
     def _look(self, reading: GroupMoments) -> Any:
-        reading, n = reading.for_size(self.mechanism.n), self.mechanism.n
-        totals = self.records.look(reading)
-        if not isinstance(totals, Statistics) or (n is not None and totals.n != n):
-            raise InvalidData(f"this mechanism is for n={n} records; build one for your n")
-        return reading.steps(reading.check(totals))
+        reading = reading.for_size(self.mechanism.n)
+        return reading.steps(reading.check(self.records.look(reading)))
 
     def counts(self, edges: Sequence[Floats]) -> list[Any]:
         every = union_of(edges)

@@ -12,12 +12,13 @@ import numpy as np
 
 from sottovoce.inference.cells.hidden_tails import assumption_of
 from sottovoce.inference.cells.questions import Question
+from sottovoce.inference.cells.row_draws import RowDraws
 from sottovoce.inference.cells.smooth_mean_posterior import SmoothMeanPosterior
 from sottovoce.inference.cells.tail_windows import POSITION_APART
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.json_values import mapping, restoring
-from sottovoce.privacy.numbers import Floats, whole
+from sottovoce.privacy.numbers import Floats
 from sottovoce.records.readings import GroupMoments
 
 _PARTS = ("final", "looks", "sums")
@@ -25,7 +26,7 @@ _PARTS = ("final", "looks", "sums")
 
 
 @dataclass(frozen=True, eq=False)
-class SmoothGroupsPosterior:
+class SmoothGroupsPosterior(RowDraws):
     """What was released of means of groups, none of whose sizes is known, and what it tells.
 
     Attributes
@@ -70,16 +71,6 @@ class SmoothGroupsPosterior:
         return np.concatenate([part.draws for part in self.parts], axis=1)
 
     @property
-    def mean(self) -> Floats:
-        """The posterior mean of every row."""
-        return np.asarray(self.draws.mean(axis=0))
-
-    @property
-    def sd(self) -> Floats:
-        """The posterior standard deviation of every row."""
-        return np.asarray(self.draws.std(axis=0))
-
-    @property
     def plain_sd(self) -> Floats:
         """About how uncertain each mean would be without noise."""
         return np.concatenate([part.plain_sd for part in self.parts])
@@ -97,11 +88,6 @@ class SmoothGroupsPosterior:
         noise = IntegerNoise("gaussian", scale / math.sqrt(POSITION_APART[1]))
         outside = 0.0 if self.n is None else self.n - float(inside.sum())
         return np.append(inside, outside), noise, None
-
-    def sample(self, draws: int = 1, rng: np.random.Generator | None = None) -> Floats:
-        """Return draws of every mean, (draws, groups)."""
-        rng = np.random.default_rng() if rng is None else rng
-        return self.draws[rng.integers(0, len(self.draws), whole("draws", draws))]
 
     def summary(self) -> str:
         """Return the posterior in one line."""
@@ -121,8 +107,3 @@ class SmoothGroupsPosterior:
             given = [mapping("group", part) for part in state["parts"]]
             parts = tuple(SmoothMeanPosterior.of_group(question, place, part) for place, part in enumerate(given))
             return SmoothGroupsPosterior(question, n, parts)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SmoothGroupsPosterior) and self.to_dict() == other.to_dict()
-
-    __hash__ = None  # type: ignore[assignment]

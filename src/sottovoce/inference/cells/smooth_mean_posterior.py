@@ -16,6 +16,7 @@ from sottovoce.inference.cells.intervals import around, central, checked_level, 
 from sottovoce.inference.cells.mean_limits import mean_limits
 from sottovoce.inference.cells.moments import mean_draws
 from sottovoce.inference.cells.questions import Question
+from sottovoce.inference.cells.row_draws import RowDraws
 from sottovoce.inference.cells.tail_windows import (
     FAR,
     FREE,
@@ -31,7 +32,7 @@ from sottovoce.inference.cells.tail_windows import (
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.json_values import mapping, restoring
-from sottovoce.privacy.numbers import Floats, whole
+from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.readings import GroupMoments
 from sottovoce.records.readings.group_moments import STEPS
@@ -88,7 +89,7 @@ class WindowSums:
 
 
 @dataclass(frozen=True, eq=False)
-class SmoothMeanPosterior:
+class SmoothMeanPosterior(RowDraws):
     """What was released of a mean with ``tails="smooth"``, and what it tells.
 
     Attributes
@@ -299,16 +300,6 @@ class SmoothMeanPosterior:
         return np.asarray(np.clip([[low, high]], *self.bounds))
 
     @property
-    def mean(self) -> Floats:
-        """The posterior mean."""
-        return np.asarray(self.draws.mean(axis=0))
-
-    @property
-    def sd(self) -> Floats:
-        """The posterior standard deviation."""
-        return np.asarray(self.draws.std(axis=0))
-
-    @property
     def plain_sd(self) -> Floats:
         """About how uncertain the mean would be without noise."""
         return np.asarray(np.minimum(self._told[2], self.sd))
@@ -345,11 +336,6 @@ class SmoothMeanPosterior:
         noise = IntegerNoise("gaussian", 1.0 if sums is None else sums.scale / math.sqrt(self._free[1]))
         return np.array([self.n - outside, outside]), noise, self.n
 
-    def sample(self, draws: int = 1, rng: np.random.Generator | None = None) -> Floats:
-        """Return draws of the mean, (draws, 1)."""
-        rng = np.random.default_rng() if rng is None else rng
-        return self.draws[rng.integers(0, len(self.draws), whole("draws", draws))]
-
     def summary(self) -> str:
         """Return the posterior in one line."""
         return f"{self.question.describe()}: {len(self.looks)} looks, then sums between {self.window.ends}"
@@ -371,11 +357,6 @@ class SmoothMeanPosterior:
     def of_group(question: Question, place: int, state: Mapping[str, object]) -> SmoothMeanPosterior:
         """Read what was released of one group among several."""
         return SmoothMeanPosterior(question, 0, *_released(state), apart=True, seed=place)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SmoothMeanPosterior) and self.to_dict() == other.to_dict()
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 def _released(state: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[TailCounts, ...], WindowSums]:

@@ -12,14 +12,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sottovoce.inference.cells.question_mechanism import MOST, AdaptiveQuestion
 from sottovoce.inference.cells.questions import Question
 from sottovoce.inference.cells.smooth_mean_posterior import SmoothMeanPosterior, TailCounts, WindowSums
 from sottovoce.inference.cells.tail_windows import CELLS, FAR, FREE, POSITION
 from sottovoce.mechanisms.calibrate import largest_keeping
-from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
-from sottovoce.mechanisms.mechanism import Choices, Mechanism
+from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind, noise_log_ratio
+from sottovoce.mechanisms.mechanism import Choices
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
-from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.lattice import lattice_mu
 from sottovoce.privacy.numbers import Floats, ceil_float
@@ -27,12 +28,10 @@ from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import Promise, PureDP
 from sottovoce.privacy.relation import REPLACE_ONE, Relation
 from sottovoce.records.facts import Facts, Number
-from sottovoce.records.readings import GroupMoments, HeldRecords, ReadableRecords, Statistics
+from sottovoce.records.readings import GroupMoments, HeldRecords
 from sottovoce.records.readings.base import checked_size
 from sottovoce.records.readings.group_moments import STEPS
 
-MOST = 2.0**29
-"""The most noise, beside one record."""
 GATE, EVEN, OCTAVE_COUNTS = 0.03, 0.06, 0.15
 """What parts of ρ count the records far from where the tail would begin, search for the bulk, and count octaves.
 
@@ -55,7 +54,7 @@ SLACK = 1 + 2.0**-14
 
 
 @dataclass(frozen=True, eq=False)
-class SmoothMeans(Mechanism):
+class SmoothMeans(AdaptiveQuestion):
     r"""Count octaves of a column, choose a window by what was counted, add up within it and beyond.
 
     With y ∈ [0, 1] the place of a record in the window the last look releases
@@ -86,7 +85,6 @@ class SmoothMeans(Mechanism):
 
     word: ClassVar[str] = "smooth means"
     choices: ClassVar[Choices] = {"gaussian": {"noise": "gaussian"}}
-    forecasts: ClassVar[bool] = False
     system: Question
     scale: float
 
@@ -94,12 +92,8 @@ class SmoothMeans(Mechanism):
         super().__post_init__()
         if not isinstance(self.system, Question) or self.system.tails != "smooth":
             raise InvalidValue('this is for a Question of a mean with tails="smooth"')
-        object.__setattr__(self, "scale", float(self.scale))
-        if not 0 < self.scale <= MOST:
-            raise InvalidValue(f"scale must be > 0 and at most 2**29. Got {self.scale!r}")
 
     noise: ClassVar[NoiseKind] = "gaussian"
-    one_moment: ClassVar[bool] = True
 
     @cached_property
     def reading(self) -> GroupMoments:
@@ -124,11 +118,6 @@ class SmoothMeans(Mechanism):
         if self.n == 0:
             return ZeroConcentratedProfile(0.0).about(self.relation)
         return _profile(self.scale, self.relation)
-
-    def cost(self, draws: int = 1) -> Profile:
-        """Return the profile: whatever is drawn from what was released is free."""
-        del draws
-        return self.profile
 
     @classmethod
     def calibrate(
@@ -158,18 +147,6 @@ class SmoothMeans(Mechanism):
         return cls(Question("mean", ("stay",), Facts(stay=Number(0, 1000)), tails="smooth"), 5, 4.0)
 
     # The release.
-
-    def see(self, records: Any) -> Any:
-        """Return records that can be looked at again, or raise `InvalidData`."""
-        if isinstance(records, ReadableRecords):
-            return records
-        if self.system.where is not None:
-            raise InvalidValue("a condition is read in a table; ask it through a curator")
-        try:
-            columns = tuple(records[name] for name in self.system.columns)
-        except (KeyError, TypeError, IndexError, ValueError):
-            raise InvalidData(f"this mean reads the columns {', '.join(self.system.columns)}") from None
-        return HeldRecords(columns)
 
     def _value(self, seen: Any, rng: np.random.Generator, draws: int) -> SmoothMeanPosterior:
         del draws
@@ -222,10 +199,7 @@ class SmoothMeans(Mechanism):
         return self._look(seen, self.system.cut_at(edges.tolist()))
 
     def _look(self, seen: Any, reading: GroupMoments) -> Any:
-        totals = seen.look(reading)
-        if not isinstance(totals, Statistics) or totals.n != self.n:
-            raise InvalidData(f"this mechanism is for n={self.n} records; build one for your n")
-        return reading.steps(reading.check(totals))
+        return reading.steps(reading.check(seen.look(reading)))
 
     def sums(self, known: SmoothMeanPosterior, seen: object) -> list[int]:
         """Return the last look's sums, in whole steps: of t, of t², of positions by octave, and n₀."""
@@ -274,15 +248,7 @@ class SmoothMeans(Mechanism):
         moved = [self.sums(self.path, self.see(side)) for side in pair]
         noises = [IntegerNoise("gaussian", s) for s in self.sum_scales(self.path, self.scale)]
 
-        def weight(outputs: object, centres: list[int]) -> Floats:
-            columns = np.asarray(outputs).T[..., None]
-            each = zip(noises, columns, centres, strict=True)
-            return np.asarray(sum(noise.log_weight(np.rint(x - c)).sum(axis=-1) for noise, x, c in each))
-
-        return lambda outputs: np.asarray(weight(outputs, moved[0]) - weight(outputs, moved[1]))
-
-    def _parameters(self) -> dict[str, Any]:
-        return {"scale": self.scale}
+        return noise_log_ratio(noises, *moved)
 
 
 def check_gaussian(noise: NoiseKind | None, target: Promise) -> None:

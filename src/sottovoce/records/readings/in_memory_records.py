@@ -11,7 +11,7 @@ import numpy as np
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.facts.columns import Category, Column, Flag, Number
-from sottovoce.records.readings.base import ReadableRecords
+from sottovoce.records.readings.base import ReadableRecords, Statistics
 from sottovoce.records.readings.columns import as_codes, as_numbers
 
 
@@ -20,6 +20,19 @@ class HeldRecords(ReadableRecords):
     """Records in memory, one list a column, that may be looked at again."""
 
     columns: tuple[Any, ...]
+
+    @staticmethod
+    def named(records: Any, names: Sequence[str]) -> HeldRecords:
+        """Return the columns of these names, or raise `InvalidData`.
+
+        >>> HeldRecords.named({"age": [1, 2]}, ["sbp"])
+        Traceback (most recent call last):
+        sottovoce.privacy.errors.InvalidData: what is asked here reads the columns sbp
+        """
+        try:
+            return HeldRecords(tuple(records[name] for name in names))
+        except (KeyError, TypeError, IndexError, ValueError):
+            raise InvalidData(f"what is asked here reads the columns {', '.join(names)}") from None
 
     @property
     def n(self) -> int:
@@ -31,7 +44,22 @@ class HeldRecords(ReadableRecords):
         return reading.read(list(self.columns))
 
 
-def held(records: object) -> Any:
+@dataclass(frozen=True, eq=False)
+class RecordsOfN(ReadableRecords):
+    """Records of which there must be n, unless that is a secret."""
+
+    records: ReadableRecords
+    n: int | None
+
+    def look(self, reading: Any) -> Statistics:
+        """Return what a reading makes of them."""
+        seen = self.records.look(reading)
+        if not isinstance(seen, Statistics) or (self.n is not None and seen.n != self.n):
+            raise InvalidData(f"this mechanism is for n={self.n} records; build one for your n. Got {seen.n}")
+        return seen
+
+
+def held(records: Any) -> Any:
     """Return the records themselves where somebody holds them for a mechanism."""
     inner = getattr(records, "records", None)
     return inner if isinstance(inner, HeldRecords) else records
