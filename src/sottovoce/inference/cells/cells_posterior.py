@@ -18,7 +18,8 @@ from sottovoce.inference.cells.latent_cells import cell_draws, lone_counts, most
 from sottovoce.inference.cells.mean_limits import mean_limits
 from sottovoce.inference.cells.moments import mean_draws
 from sottovoce.inference.cells.pooling import pooled_counts, pooled_means, pooled_shares
-from sottovoce.inference.cells.questions import OF_RECORDS, WITH_SEASON, Question
+from sottovoce.inference.cells.question_checks import OF_RECORDS, OVER_TIME
+from sottovoce.inference.cells.questions import Question
 from sottovoce.inference.cells.ratio_posterior import NoisyRatio, ratio_range
 from sottovoce.inference.cells.record_sums import sum_draws, total_limits, variance_limits, variances
 from sottovoce.inference.cells.row_draws import RowDraws

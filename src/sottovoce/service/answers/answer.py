@@ -16,6 +16,7 @@ import numpy as np
 
 from sottovoce.inference.cells.cell_mechanisms import POSTERIORS, Posterior
 from sottovoce.inference.cells.intervals import central, compared
+from sottovoce.inference.cells.question_checks import OVER_TIME
 from sottovoce.inference.cells.questions import Question
 from sottovoce.inference.cells.smooth_groups_posterior import SmoothGroupsPosterior
 from sottovoce.inference.cells.smooth_mean_posterior import SmoothMeanPosterior

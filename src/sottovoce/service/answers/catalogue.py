@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 
 from sottovoce.inference.cells.cell_mechanisms import mechanism_kind
 from sottovoce.inference.cells.noisy_cells import NoisyCells
-from sottovoce.inference.cells.questions import TAILS, make_question
+from sottovoce.inference.cells.question_checks import TAILS
+from sottovoce.inference.cells.questions import make_question
 from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import restoring

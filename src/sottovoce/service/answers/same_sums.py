@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sottovoce.inference.cells.cells_posterior import CellsPosterior
-from sottovoce.inference.cells.questions import OF_RECORDS
+from sottovoce.inference.cells.question_checks import OF_RECORDS
 from sottovoce.privacy.errors import InvalidValue
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from scipy import special
 
-from sottovoce.inference.cells.questions import OF_RECORDS
+from sottovoce.inference.cells.question_checks import OF_RECORDS
 from sottovoce.privacy.shares import percent
 from sottovoce.records.readings.group_moments import STEPS
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 from sottovoce.inference.cells.intervals import checked_level
-from sottovoce.inference.cells.questions import Question, make_question, names_of
+from sottovoce.inference.cells.question_checks import names_of
+from sottovoce.inference.cells.questions import Question, make_question
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, NotInstalled
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.numbers import shown

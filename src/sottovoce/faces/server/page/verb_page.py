@@ -25,7 +25,7 @@ from sottovoce.faces.server.page.verb_forms import (
     verb_question,
 )
 from sottovoce.faces.server.verbs import VerbQuestion
-from sottovoce.inference.cells.questions import VERBS
+from sottovoce.inference.cells.question_reading import VERBS
 from sottovoce.inference.regression.precision_forecast import PrecisionForecast
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, SottovoceError
 from sottovoce.privacy.shares import percent
