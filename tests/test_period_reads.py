@@ -20,7 +20,7 @@ import sottovoce as sv
 from sottovoce.privacy.errors import SottovoceError
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.tables import open_table
-from sottovoce.service.curator.release_pipeline import TableLooks
+from sottovoce.service.curator.table_looks import TableLooks
 
 COLUMNS: dict[str, Any] = {
     "admitted": sv.Day("2024-01-15", "2024-03-31", missing="2024-02-15"),

@@ -17,7 +17,7 @@ from sottovoce.faces.cli import application
 from sottovoce.privacy.errors import InvalidData, InvalidValue, SourceLost, SourceUnavailable
 from sottovoce.privacy.promises import ApproxDP, PureDP
 from sottovoce.records.facts import Count, Derived, Facts, Flag, Number
-from sottovoce.service.curator import Curator, release_pipeline
+from sottovoce.service.curator import Curator, table_looks
 from sottovoce.service.ledger import Ledger, State
 from support.postgres import PostgresServer, running_server, why_no_server
 
@@ -28,8 +28,8 @@ ROWS = 300
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> float:
     """Wait for a database for a moment only, unless a test says more; return how long it would be waited for."""
-    result = release_pipeline._PATIENCE
-    monkeypatch.setattr(release_pipeline, "_PATIENCE", 0.2)
+    result = table_looks._PATIENCE
+    monkeypatch.setattr(table_looks, "_PATIENCE", 0.2)
     return result
 
 
@@ -207,7 +207,7 @@ def test_a_look_waits_for_a_database_that_restarts(
     clinic: PostgresServer, visits: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience: float
 ) -> None:
     """What is stopped before or after the first look of several is answered, for one charge."""
-    monkeypatch.setattr(release_pipeline, "_PATIENCE", patience)
+    monkeypatch.setattr(table_looks, "_PATIENCE", patience)
     with Curator(f"{visits}?table=visits", tmp_path / "ledger", ApproxDP(1, 1e-6), facts=FACTS, grows=True) as curator:
         for stopped_after in (0, 1, 2):
             looks, back = [0], threading.Timer(1.0, clinic.start)
@@ -228,7 +228,7 @@ def test_a_look_waits_for_a_database_that_restarts(
             back.join()
             assert looks[0] > stopped_after + 1  # the look that failed was taken again
         assert [entry.state for entry in curator.history()] == [State.COMMITTED] * 3
-        monkeypatch.setattr(release_pipeline, "_PATIENCE", 0.5)
+        monkeypatch.setattr(table_looks, "_PATIENCE", 0.5)
         reads: list[int] = []
 
         def stopped(*asked: Any, **more: Any) -> Any:

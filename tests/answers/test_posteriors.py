@@ -17,16 +17,15 @@ from sottovoce.inference.cells.intervals import central
 from sottovoce.inference.cells.latent_cells import cell_draws, lone_counts
 from sottovoce.inference.cells.moments import log_density, mean_draws
 from sottovoce.inference.cells.noisy_cells import NoisyCells
-from sottovoce.inference.cells.pooling import (
+from sottovoce.inference.cells.pooled_counts import (
     _MEANS,
     _STRAY,
     _beyond_normal,
     _log_normal,
     _nodes,
     pooled_counts,
-    pooled_means,
-    pooled_shares,
 )
+from sottovoce.inference.cells.pooling import pooled_means, pooled_shares
 from sottovoce.inference.cells.questions import Question
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.randomness import seeded_rng

@@ -20,7 +20,7 @@ from sottovoce.privacy.relation import REPLACE_ONE
 from sottovoce.records.facts import Category, Count, Facts, Flag, Number, Person
 from sottovoce.records.tables import open_table
 from sottovoce.service.answers import NoisyCells, Question
-from sottovoce.service.curator.release_pipeline import TableLooks
+from sottovoce.service.curator.table_looks import TableLooks
 
 AT, HIGH = np.array([0.25, 0.5, 0.9]), 2000
 

@@ -35,7 +35,7 @@ from sottovoce.mechanisms import Release
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, SourceLost, SourceUnavailable
 from sottovoce.service.answers.repeated_question import repeat_note
 from sottovoce.service.curator import Paid, Quote, RecordedRelease, Unrecorded
-from sottovoce.service.curator.release_pipeline import RecordsChanged
+from sottovoce.service.curator.table_looks import RecordsChanged
 from sottovoce.service.ledger import Budget, Entry, Ledger
 from sottovoce.service.ledger.changes import totalling
 from sottovoce.service.ledger.group_commit import Change

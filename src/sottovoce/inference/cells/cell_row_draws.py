@@ -14,7 +14,8 @@ from sottovoce.inference.cells.bin_quantiles import are_heaped, in_bins, whole_v
 from sottovoce.inference.cells.cell_noise import cell_noises
 from sottovoce.inference.cells.latent_cells import cell_draws, most_records
 from sottovoce.inference.cells.moments import mean_draws
-from sottovoce.inference.cells.pooling import pooled_counts, pooled_means, pooled_shares
+from sottovoce.inference.cells.pooled_counts import pooled_counts
+from sottovoce.inference.cells.pooling import pooled_means, pooled_shares
 from sottovoce.inference.cells.question_checks import OF_RECORDS, OVER_TIME
 from sottovoce.inference.cells.questions import Question
 from sottovoce.inference.cells.ratio_posterior import NoisyRatio, ratio_range

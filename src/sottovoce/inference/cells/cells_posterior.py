@@ -9,10 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.inference.cells.cell_row_draws import (
-    SEED,
-    CellRowDraws,
-)
+from sottovoce.inference.cells.cell_row_draws import SEED, CellRowDraws
 from sottovoce.inference.cells.intervals import FAINT, FLAT, around, central, checked_level, to_the_ends
 from sottovoce.inference.cells.latent_cells import lone_counts, most_records
 from sottovoce.inference.cells.mean_limits import mean_limits

@@ -10,12 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from sottovoce.inference.cells.groups import shown as shown_value
-from sottovoce.inference.cells.question_checks import (
-    OF_RECORDS,
-    OVER_TIME,
-    UNSAID,
-    CheckedQuestion,
-)
+from sottovoce.inference.cells.question_checks import OF_RECORDS, OVER_TIME, UNSAID, CheckedQuestion
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import mapping, restoring
 from sottovoce.privacy.numbers import shown

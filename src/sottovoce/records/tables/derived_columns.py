@@ -20,14 +20,7 @@ import ibis
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.records.facts import Category, Count, Day, Facts, Flag, Number
 from sottovoce.records.facts.columns import Column
-from sottovoce.records.facts.derived_columns import (
-    SMALLEST,
-    WEEKDAYS,
-    column_of,
-    day_of,
-    months_of,
-    recoding,
-)
+from sottovoce.records.facts.derived_columns import SMALLEST, WEEKDAYS, column_of, day_of, months_of, recoding
 from sottovoce.records.facts.derived_parser import Call, Expression, Named, Said, parse_derived
 from sottovoce.records.tables.categories import category_code
 from sottovoce.records.tables.columns import field, kind_in_words

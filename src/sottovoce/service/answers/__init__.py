@@ -4,7 +4,8 @@ from sottovoce.inference.cells.cells_posterior import CellsPosterior
 from sottovoce.inference.cells.noisy_cells import NoisyCells
 from sottovoce.inference.cells.question_reading import VERBS
 from sottovoce.inference.cells.questions import Question
-from sottovoce.service.answers.answer import Answer, Comparison
+from sottovoce.service.answers.answer import Answer
+from sottovoce.service.answers.comparison import Comparison
 from sottovoce.service.answers.question_parser import parse_question, parse_spend
 from sottovoce.service.answers.regression import Contrast, Regression
 

@@ -9,29 +9,25 @@ import operator
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from sottovoce.inference.cells.cell_mechanisms import POSTERIORS, Posterior
-from sottovoce.inference.cells.intervals import central, compared
-from sottovoce.inference.cells.question_checks import OVER_TIME
+from sottovoce.inference.cells.intervals import compared
 from sottovoce.inference.cells.questions import Question
 from sottovoce.inference.cells.smooth_groups_posterior import SmoothGroupsPosterior
 from sottovoce.inference.cells.smooth_mean_posterior import SmoothMeanPosterior
-from sottovoce.inference.figures import COLOURS, dates, figure, titled, words
 from sottovoce.mechanisms.arviz_groups import arviz_groups
-from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.profile import Profile
-from sottovoce.privacy.shares import percent
+from sottovoce.service.answers.answer_plot import densities_of, forest_of
+from sottovoce.service.answers.comparison import Comparison, ratio_or_endless
 from sottovoce.service.answers.contrast import Independence, RowContrast, Trend, contrast, independence, trend
 from sottovoce.service.answers.dated_rows import days_after, with_dates
 from sottovoce.service.answers.digits import NUMBERS, formatted
-from sottovoce.service.answers.display import PART, drowned, finite_rows, footing, html_table, privacy_part, shown
+from sottovoce.service.answers.display import PART, drowned, footing, html_table, privacy_part, shown
 from sottovoce.service.answers.distribution_function import (
     DistributionFunction,
     at_other_quantiles,
@@ -40,103 +36,31 @@ from sottovoce.service.answers.distribution_function import (
 )
 from sottovoce.service.answers.excluded_records import left_out_note
 from sottovoce.service.answers.far_bounds import far_bounds_note
-from sottovoce.service.answers.forest import forest
-from sottovoce.service.answers.paper_table import PaperTable, estimate_cells, interval_name
+from sottovoce.service.answers.paper_table import estimate_cells, interval_name
 from sottovoce.service.answers.period_words import charged_note
 from sottovoce.service.answers.protection import nobody_note, protection_note
+from sottovoce.service.answers.recorded_answer import RecordedAnswer
 from sottovoce.service.answers.repeated_question import repeat_note
 from sottovoce.service.answers.row_names import row_name, row_of
 from sottovoce.service.answers.same_sums import of_same_sums
-from sottovoce.service.answers.series_plot import series_plot
 from sottovoce.service.answers.values_at_bounds import bounds_note
 from sottovoce.service.answers.wide_answers import narrower_note, pooled_groups
 
-__all__ = ["Answer", "Comparison"]
+__all__ = ["Answer"]
 
 _MARK = re.compile(r"^(?P<left>.+?)\s*(?P<sign><=|>=|<|>)\s*(?P<right>.+)$")
 _SIGNS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
-_NO_END = float(np.finfo(np.float64).max / 2)
-"""What a ratio to nothing is told as: two of them can still be added."""
 _DROWNED = "? where noise hides a row: its range is all that there can be"
 _SUMS = "do not add rows up, small ones come to too much: ask for a total as a question of its own, with fewer columns"
 _SEVERAL = 3
-_ENDLESS = 1e15
-"""A ratio beyond this is one to nothing."""
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
-    """One number made of two rows of an answer, with its interval."""
-
-    what: str
-    draws: Floats = field(repr=False)
-    level: float = 0.95
-    ends: Callable[[float], Floats] | None = field(default=None, repr=False)
-    """The interval of a level, where it is not that of the draws alone."""
-    told: bool = True
-    """Whether noise hides neither row."""
-
-    @property
-    def estimate(self) -> float:
-        """The posterior median; NaN where noise hides a row: it would be the middle of all that there can be."""
-        return float(np.median(self.draws)) if self.told else math.nan
-
-    def interval(self, level: float | None = None) -> Floats:
-        """Return (low, high) of the interval that holds `level`, with as many draws below as above.
-
-        It is drawn out as far as the intervals of both rows are where noise hides one of them.
-        """
-        level = self.level if level is None else level
-        if self.ends is not None:
-            return np.asarray(self.ends(level))
-        return np.asarray(central(self.draws[:, None], level)[0] if self.told else [-_NO_END, _NO_END])
-
-    @property
-    def low(self) -> float:
-        """The lower end of the interval."""
-        return float(self.interval()[0])
-
-    @property
-    def high(self) -> float:
-        """The upper end of the interval."""
-        return float(self.interval()[1])
-
-    @property
-    def row(self) -> dict[str, float | None]:
-        """The numbers as plain values, as in a row of an answer: the estimate is None where it is not told."""
-        return {"estimate": self.estimate if self.told else None, "low": self.low, "high": self.high}
-
-    def __repr__(self) -> str:
-        if max(abs(self.low), abs(self.high)) < _NO_END:
-            middle, low, high = formatted(self.row)
-        else:
-            middle, low, high = (_told(value) for value in (self.estimate, self.low, self.high))
-        return f"{self.what}: {middle} ({low} to {high})"
-
-
-@dataclass(frozen=True, eq=False)
-class Answer(PaperTable):
+class Answer(RecordedAnswer):
     """What a question came back with.
 
-    Attributes
-    ----------
-    release
-        What left the house: noisy cells, their cost and how they were made.
-    entry
-        The number of its entry in the ledger; None where none was kept.
-    share
-        The share of the budget that it cost, where that is known.
-    level
-        How often the intervals of `table` hold the truth.
-    earlier
-        The entry that had answered the very same question before this one was paid for; None where none had.
+    Its `release` holds noisy cells; `entry`, `share` and `level` are those of `RecordedAnswer`.
     """
-
-    release: Release
-    entry: int | None = None
-    share: float | None = None
-    level: float = 0.95
-    earlier: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.release.value, POSTERIORS):
@@ -152,11 +76,6 @@ class Answer(PaperTable):
     def question(self) -> Question:
         """What was asked."""
         return self.posterior.question
-
-    @property
-    def cost(self) -> Profile:
-        """What the answer provably cost: a whole privacy curve."""
-        return self.release.profile
 
     @functools.cached_property
     def rows(self) -> list[dict[str, Any]]:
@@ -309,7 +228,7 @@ class Answer(PaperTable):
         """Return the first row over the second, from their joint posterior."""
         if self.question.first_day is not None:
             raise InvalidValue("one day over another has no meaning; ask for their difference, in days")
-        return self._compared(f"{row_name(first)} / {row_name(second)}", first, second, _over)
+        return self._compared(f"{row_name(first)} / {row_name(second)}", first, second, ratio_or_endless)
 
     def compare(self, first: object, second: object, *, scale: float | None = None) -> RowContrast:
         """Return two rows beside each other: difference and ratio, which is higher, and a Bayes factor against none.
@@ -428,42 +347,9 @@ class Answer(PaperTable):
         """
         names = [" / ".join(map(shown, label)) or self.question.parameter for label in self.question.labels]
         if densities:
-            return self._densities(names, ax)
-        rows = self._numbers
-        if self.question.is_series:
-            drawing, axes = series_plot(self.question.labels, rows, ax=ax)
-            axes.set_ylabel(words(self.question.parameter))
-            titled(drawing, f"{self.question.describe()} ({percent(self.level)} intervals)", ax)
-            return drawing
-        ends = np.array([[row["low"], row["high"]] for row in rows])
-        middle = np.array([math.nan if row["estimate"] is None else row["estimate"] for row in rows])
-        first = self.question.first_day
-        start = 0.0 if first is None else dates(first)
-        drawing, axes = forest(names, start + middle, start + ends, width=6.0, ax=ax)
-        if first is not None:
-            axes.xaxis_date()
-        axes.set_xlabel(words(self.question.parameter))
-        titled(drawing, f"{self.question.describe()} ({percent(self.level)} intervals)", ax)
-        return drawing
-
-    def _densities(self, names: Sequence[str], ax: object = None) -> Any:
-        drawing, axes = figure(width=6.0, height=3.6, ax=ax)
-        first = self.question.first_day
-        start = 0.0 if first is None else dates(first)
-        if first is not None:
-            axes.xaxis_date()
-        for place, name in enumerate(names[: len(COLOURS)]):
-            if self.rows[place]["estimate"] is None:
-                axes.plot([], [], label=words(f"{name}: not known"), color=COLOURS[place])
-                continue
-            draws = start + self._told_draws[:, place]
-            heights, edges = np.histogram(draws, bins=30, density=True)
-            axes.plot((edges[1:] + edges[:-1]) / 2, heights, label=words(name), color=COLOURS[place])
-        axes.set_xlabel(words(self.question.parameter))
-        few = f" (the first {len(COLOURS)} of {len(names)} rows)" if len(names) > len(COLOURS) else ""
-        titled(drawing, self.question.describe() + few, ax)
-        axes.legend()
-        return drawing
+            known = [row["estimate"] is not None for row in self.rows]
+            return densities_of(self.question, names, known, self._told_draws, ax)
+        return forest_of(self.question, names, self._numbers, self.level, ax)
 
     def to_arviz(self) -> Any:
         """Return the draws as an ArviZ `InferenceData`, rows under their names; NaN of a row that noise hides."""
@@ -476,33 +362,3 @@ class Answer(PaperTable):
             dims={name: ["row"]},
             attrs=attributes,
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the answer as plain values, its table among them; `from_dict` reads it back."""
-        state = {
-            "question": self.question.describe(),
-            "table": finite_rows(self.rows),
-            "release": self.release.to_dict(),
-        }
-        return state | {"entry": self.entry, "share": self.share, "level": self.level}
-
-    @staticmethod
-    def from_dict(state: Mapping[str, Any]) -> Answer:
-        """Read an answer from `to_dict`'s form."""
-        with restoring("an answer"):
-            release = Release.from_dict(state["release"])
-            return Answer(release, state["entry"], state["share"], float(state["level"]))
-
-
-def _over(first: Any, second: Any) -> Any:
-    """Return one number over another, as large as two of them can be added where the second is nothing beside it."""
-    tiny = np.finfo(np.float64).tiny
-    with np.errstate(over="ignore"):
-        result = first / np.where(np.abs(second) < tiny, tiny, second)
-    return np.where(np.abs(result) > _ENDLESS, np.copysign(_NO_END, result), result)
-
-
-def _told(value: float) -> str:
-    if math.isnan(value):
-        return "?"
-    return f"{value:.3g}" if abs(value) < _NO_END else "∞" if value > 0 else "-∞"

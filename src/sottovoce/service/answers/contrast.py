@@ -16,7 +16,8 @@ from sottovoce.service.answers.digits import formatted
 from sottovoce.service.answers.display import shown
 
 if TYPE_CHECKING:  # which imports this
-    from sottovoce.service.answers.answer import Answer, Comparison
+    from sottovoce.service.answers.answer import Answer
+    from sottovoce.service.answers.comparison import Comparison
 
 __all__ = ["Independence", "RowContrast", "Trend", "contrast", "independence", "trend"]
 

@@ -13,7 +13,8 @@ from sottovoce.inference.cells.survival_posterior import SurvivalPosterior
 from sottovoce.inference.figures import COLOURS, figure, titled, words
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.shares import percent
-from sottovoce.service.answers.answer import Answer, Comparison
+from sottovoce.service.answers.answer import Answer
+from sottovoce.service.answers.comparison import Comparison
 from sottovoce.service.answers.display import shown
 
 __all__ = ["IncidenceAnswer", "of_group"]

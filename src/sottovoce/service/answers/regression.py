@@ -3,40 +3,31 @@
 from __future__ import annotations
 
 import functools
-import json
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from sottovoce.inference.cells.intervals import checked_level
 from sottovoce.inference.figures import titled
 from sottovoce.mechanisms.arviz_groups import arviz_groups
-from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.json_values import json_object, restoring
-from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.shares import percent
-from sottovoce.records.facts.encodings import levels_of
-from sottovoce.records.readings.families import LinearFamily
 from sottovoce.service.answers import predictions
 from sottovoce.service.answers.average_effects import average_effects
 from sottovoce.service.answers.contrast_parser import parse_contrast
-from sottovoce.service.answers.digits import formatted, sure
+from sottovoce.service.answers.digits import sure
 from sottovoce.service.answers.display import PART, footing, privacy_part
 from sottovoce.service.answers.forest import forest, view
-from sottovoce.service.answers.hazards import baseline_rows, changed_rows, surviving_rows
-from sottovoce.service.answers.out_of_bounds_levels import beyond_note
-from sottovoce.service.answers.paper_table import NOT_KNOWN, PaperTable, estimate_cells, interval_name
-from sottovoce.service.answers.period_words import charged_note
-from sottovoce.service.answers.protection import nobody_note, protection_note
+from sottovoce.service.answers.hazards import baseline_rows, surviving_rows
+from sottovoce.service.answers.paper_table import NOT_KNOWN, estimate_cells, interval_name
 from sottovoce.service.answers.ratios import FAR, Contrast, is_intercept, ratio_is_told, ratio_numbers, ratios_of
-from sottovoce.service.answers.repeated_question import repeat_note
-from sottovoce.service.answers.wide_answers import MOSTLY, about
+from sottovoce.service.answers.recorded_answer import RecordedAnswer
+from sottovoce.service.answers.regression_notes import numbers_of, regression_notes
 
 if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.inference.regression.coefficients import Coefficients
@@ -50,87 +41,17 @@ _ALONE = math.log(10.0)
 """Where no ratio is told, the axis goes from a tenth to ten."""
 _APART = 1.05
 """How much more uncertain than with noise an estimate may seem without, by the numbers that compute it."""
-_FITTING = "a formula that misses a little is allowed for; where it misses much, an ordinary regression may lie outside"
-"""Said unless one column of levels is all that explains, which fits whatever the rows weigh."""
-_UNFITTING = (
-    "the formula seems to fit badly: records with unusual values point elsewhere than the others. Intervals are wider "
-    "for it, which the column privacy holds as well, and may still miss what an ordinary regression finds; let a "
-    "number bend (its square as a column of its own, in the file) or ask by its bands"
-)
-"""Said where much more is missed than formulas miss on average."""
-_STATED = (
-    "a formula that misses {:g} of how far responses vary is allowed for; where it misses more, an ordinary regression "
-    "may lie outside"
-)
-"""Said instead where who asked said how much."""
-_RIGHT = "the formula was taken to be right; where it is not, intervals hold less often"
-"""Said where who asked said so."""
-_WRONG = (
-    "the formula seems to fit badly: records with unusual values point elsewhere than the others. With misses={:g} "
-    "intervals do not allow for it and hold less often; without it they do"
-)
-"""Said where who asked trusted it more than formulas deserve."""
-_BADLY = 1.5
-"""So many times as much."""
-_HIDDEN = (
-    "noise hides {}: for all that is seen values may be nearly alike and a coefficient large, as intervals allow; "
-    "what is predicted of {} stays within its bounds, and more records or a larger share tell more. So it looks, too, "
-    "where no record has such a value, or the data write it otherwise than the facts do: compare their words"
-)
-"""Said where intervals are wide for what is believed of columns beforehand; of no records they are that alone."""
 _UNKNOWN = "not known at this budget"
-_PRIOR = "prior: each column moves {} by 0 ± {:.3g} over the records (a standard deviation); prior= changes it"
-"""Said of every regression with columns: where noise hides one, its interval is as wide as this allows."""
-_MOVED = {
-    "logistic": "the log-odds",
-    "multinomial": "the log-odds",
-    "ordinal": "the log-odds",
-    "poisson": "the log-rate",
-    "linear": "the response",
-    "hazard": "the log hazard",
-}
-_OFTEN = 0.05
-_REACHING = (
-    "many counts reach their public bound, {:g}, or by how they vary much lies beyond it, and they are taken to be cut "
-    "there: where none can be larger, as of so many out of {:g}, rates are told too high, and where few counts are far "
-    "larger, too low. Then state a bound that lies farther out"
-)
-"""Said where more than this part of counts would reach it, or of all that is counted would lie beyond it, by the law
-that is told of them."""
-_PER = "rates are per unit of {}, e to the intercept where all terms are zero; told by the last look alone"
-"""Said of counts with an exposure."""
-_PROPORTIONAL = (
-    "hazard ratios of {}, taken to be the same at all times, over a baseline that is constant between the cuts; "
-    "told by the last two looks"
-)
-"""Said of hazards."""
-_HIGHER = "odds ratios of a higher {}, taken to be the same wherever it is cut (proportional odds)"
-"""Said of ordered responses."""
-_VARIED = "overdispersion: counts of mean μ vary by μ + αμ² (negative binomial), α = {} ({}: {} to {}); 0 is Poisson's"
-"""Said of counts."""
-_NAMED = 6
-"""So many terms are named that noise hides."""
 
 
 @dataclass(frozen=True, eq=False)
-class Regression(PaperTable):
+class Regression(RecordedAnswer):
     """What a regression came back with.
 
-    Attributes
-    ----------
-    release
-        What left the house: the posterior of the coefficients, its cost and how it was made.
-    entry, share, level
-        The number of its entry in the ledger, the share of the budget that it cost, and how often intervals hold.
-    earlier
-        The entry that had answered the very same question before this one was paid for; None where none had.
+    Its `release` holds the posterior of the coefficients; `entry`, `share` and `level` are those of `RecordedAnswer`.
     """
 
-    release: Release
-    entry: int | None = None
-    share: float | None = None
-    level: float = 0.95
-    earlier: int | None = None
+    kind: ClassVar[str] = "a regression"
 
     def __post_init__(self) -> None:
         checked_level(self.level)
@@ -147,11 +68,6 @@ class Regression(PaperTable):
     def question(self) -> Formula:
         """What was asked."""
         return self.posterior.formula
-
-    @property
-    def cost(self) -> Profile:
-        """What the regression provably cost: a whole privacy curve."""
-        return self.release.profile
 
     @property
     def ratio(self) -> str | None:
@@ -241,7 +157,7 @@ class Regression(PaperTable):
 
     def formatted(self, row: Mapping[str, object]) -> list[str]:
         """Return estimate, sd, low and high with as many digits as the interval bears out."""
-        return formatted(row, names=("estimate", "sd", "low", "high"))
+        return numbers_of(row)
 
     def lines(self) -> tuple[list[str], list[list[str]]]:
         """Return the header and the cells of the table as text."""
@@ -293,63 +209,7 @@ class Regression(PaperTable):
     @property
     def notes(self) -> list[str]:
         """What one must know to read the coefficients, in words."""
-        question, cut = self.question, self.posterior.cut
-        result: list[str] = []
-        result += self._said_of_terms()
-        if cut is not None:
-            said = question.model.cutting if question.sees_tails else question.model.unmeasured
-            result.append(said.format(cut))
-        if (varied := self.posterior.overdispersion(self.level)) is not None:
-            cells = self.formatted(
-                dict(zip(("estimate", "sd", "low", "high"), (varied[0], 0.0, *varied[1:]), strict=True))
-            )
-            result.append(_VARIED.format(cells[0], percent(self.level), cells[2], cells[3]))
-        if (self.posterior.full or 0.0) > _OFTEN:
-            high = float(question.response.high)  # type: ignore[attr-defined]
-            result.append(_REACHING.format(high, high))
-        if len(question.design.names) > 1 or any(levels_of(item) is None for item in question.design.columns):
-            allowed, usual = question.misses or 0.0, question.model.missed
-            if (self.posterior.misses or 0.0) > _BADLY * max(allowed, usual):
-                result.append(_WRONG.format(allowed) if allowed < usual else _UNFITTING)
-            elif question.stated is None:
-                result.append(_FITTING)
-            else:
-                result.append(_STATED.format(question.stated) if question.stated else _RIGHT)
-        if hidden := [row["term"] for row in self.rows if row["privacy_share"] is None]:
-            more = f" and {len(hidden) - _NAMED} more" if len(hidden) > _NAMED else ""
-            result.append(_HIDDEN.format(", ".join(hidden[:_NAMED]) + more, question.parsed.response))
-        result += self._narrower_notes()
-        result += self._prior_note()
-        if (beyond := beyond_note(self.posterior)) is not None:
-            result.append(beyond)
-        closing = (
-            question.whose,
-            nobody_note(question.facts),
-            protection_note(self.cost, self.release.mechanism),
-            charged_note(self.release.mechanism),
-            repeat_note(self.earlier),
-        )
-        return [*result, *(note for note in closing if note is not None)]
-
-    def _said_of_terms(self) -> list[str]:
-        """Return what coefficients speak of."""
-        question = self.question
-        said = {
-            f"positive where {question.modelled} is likelier": question.modelled,
-            f"each beside {question.reference}": question.reference,
-            _PROPORTIONAL.format(getattr(question, "event", "")): question.family == "hazard",
-            _HIGHER.format(question.parsed.response): question.family == "ordinal",
-            _PER.format(question.exposure): question.exposure,
-        }
-        return [note for note, holds in said.items() if holds]
-
-    def _prior_note(self) -> list[str]:
-        """Return how wide slopes may be before anything is seen, where there are any."""
-        question = self.question
-        if not any(question.design.entries):
-            return []
-        half = question.model.scale.half if isinstance(question.model, LinearFamily) else 1.0
-        return [_PRIOR.format(_MOVED.get(question.family, "the linear predictor"), half * question.slope_sd)]
+        return regression_notes(self.posterior, self.rows, self.release, self.level, self.earlier)
 
     def __repr__(self) -> str:
         return f"Regression({self.question.describe()!r}: {len(self.rows)} terms)"
@@ -525,30 +385,6 @@ class Regression(PaperTable):
             dims={"coefficients": ["term"]},
             attrs=attributes,
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the regression as plain values, its table among them; `from_dict` reads it back."""
-        state = {"question": self.question.describe(), "table": self.rows, "release": self.release.to_dict()}
-        if ways := {term: [way.to_dict() for way in each] for term, each in self.narrowings.items() if each}:
-            state["narrower"] = ways
-        return state | {"entry": self.entry, "share": self.share, "level": self.level}
-
-    def to_json(self, indent: int | None = None) -> str:
-        """Return the regression as JSON."""
-        return json.dumps(self.to_dict(), indent=indent)
-
-    @staticmethod
-    def from_dict(state: Mapping[str, Any]) -> Regression:
-        """Read a regression from `to_dict`'s form."""
-        with restoring("a regression"):
-            return Regression(
-                Release.from_dict(state["release"]), state["entry"], state["share"], float(state["level"])
-            )
-
-    @staticmethod
-    def from_json(text: str) -> Regression:
-        """Read a regression from `to_json`'s form."""
-        return Regression.from_dict(json_object(text, "a regression"))
 
 
 def _ways(ways: Sequence[Narrowing]) -> str:

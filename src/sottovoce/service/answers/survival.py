@@ -20,7 +20,8 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.shares import percent, read_share
-from sottovoce.service.answers.answer import Answer, Comparison
+from sottovoce.service.answers.answer import Answer
+from sottovoce.service.answers.comparison import Comparison
 from sottovoce.service.answers.digits import formatted
 from sottovoce.service.answers.display import shown
 from sottovoce.service.answers.incidence import IncidenceAnswer, of_group

@@ -37,8 +37,8 @@ from sottovoce.service.curator.data_source import DataSource, origin_of
 from sottovoce.service.curator.duplicate_questions import AnsweredQuestions, AskedQuestion
 from sottovoce.service.curator.privacy_unit import Protected
 from sottovoce.service.curator.readable_records import HeldTable, Reachable, check_columns, on_the_grid, open_known
-from sottovoce.service.curator.release_pipeline import ReleasePipeline
 from sottovoce.service.curator.released_picture import ReleasedPicture
+from sottovoce.service.curator.unread_releases import UnreadReleases
 from sottovoce.service.ledger import Budget, Ledger
 
 __all__ = ["Curator"]
@@ -51,7 +51,7 @@ _TOLD_WITH = 10
 """Told with an answer are so many earlier ones, the dearest: all of their rounds are solved for at once."""
 
 
-class Curator(ReleasePipeline, ReleasedPicture, RowsOfPersons):
+class Curator(UnreadReleases, ReleasedPicture, RowsOfPersons):
     """Releases from one data set, each charged to its budget before any record is read.
 
     Parameters

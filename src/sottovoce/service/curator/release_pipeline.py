@@ -5,101 +5,30 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from sottovoce.mechanisms import Mechanism, Release, StatisticalQuery
 from sottovoce.mechanisms.mechanism import check_draws
-from sottovoce.privacy.errors import (
-    InvalidData,
-    InvalidValue,
-    SottovoceError,
-    SourceLost,
-    SourceUnavailable,
-    UnprovenPrivacy,
-)
+from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError, SourceLost, UnprovenPrivacy
 from sottovoce.privacy.randomness import is_secure, secure_rng
-from sottovoce.records.facts import Derived, Facts
-from sottovoce.records.readings import Aggregate, ReadableRecords
+from sottovoce.records.facts import Facts
+from sottovoce.records.readings import Aggregate
 from sottovoce.service.answers.budget_account import BudgetAccount
-from sottovoce.service.answers.replayed_answer import entry_of
 from sottovoce.service.curator.data_source import DataSource
 from sottovoce.service.curator.privacy_unit import Protected
 from sottovoce.service.curator.readable_records import HeldTable, Reachable, Records, on_the_grid
 from sottovoce.service.curator.release_stages import Paid, Quote, RecordedRelease, Unrecorded, noted
+from sottovoce.service.curator.table_looks import RecordsChanged, TableLooks, patiently
 from sottovoce.service.ledger import Budget, DataVersion, Reservation
 from sottovoce.service.ledger.changes import committed, committing
 from sottovoce.service.ledger.group_commit import About
 from sottovoce.service.ledger.hash_chain import SealedText, canonical, digest
 
-__all__ = ["ReleasePipeline", "TableLooks"]
-
-
-T = TypeVar("T")
-
-_PATIENCE = 30.0
-"""Seconds that a release waits for records that went away while they were read: a database restarts in fewer."""
-
-
-def _patiently(work: Callable[[], T], reach: Callable[[], bool], *, seen: bool = False) -> T:
-    """Return what is made of records, once they are back where they went away meanwhile.
-
-    Where they stay away and nothing of them was `seen`, that is said.
-    """
-    until = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            return work()
-        except RecordsChanged:
-            raise
-        except InvalidData as error:
-            try:
-                if not reach():  # they are there, and it failed
-                    raise
-            except SourceUnavailable:
-                if time.monotonic() > until:
-                    raise (error if seen else _unread(error)) from None
-        time.sleep(_PATIENCE / 100)
-
-
-class TableLooks(ReadableRecords):
-    """The records of a table as one question meets them, by what `read` makes of a reading.
-
-    A look that failed because they went away is taken again once they are back: what it reads follows from the records
-    alone, and no noise is drawn before it is read. After a first look a release is not made anew, for whether a look
-    fails may depend on what the looks before released.
-    """
-
-    def __init__(self, read: Callable[[Any], Aggregate], reach: Callable[[], bool] = lambda: False) -> None:
-        self._read, self._reach, self._seen = read, reach, False
-
-    def look(self, reading: object) -> Aggregate:
-        """Return what a reading makes of the table."""
-        try:
-            result = _patiently(lambda: self._read(reading), self._reach, seen=self._seen)
-        except RecordsChanged as error:
-            error.given_back = not self._seen
-            raise
-        self._seen = True
-        return result
-
-
-def _unread(error: InvalidData) -> SourceLost:
-    return SourceLost(f"{error}; nothing of them was read, and what was paid is not lost: finish it")
-
-
-class RecordsChanged(InvalidData):
-    """The records were counted, and are not as many as the question was priced for.
-
-    Where that was its first look, all that was read is thrown away for a public reason, and nothing was drawn: the
-    charge is `given_back`.
-    """
-
-    given_back = False
+__all__ = ["ReleasePipeline"]
 
 
 class ReleasePipeline(BudgetAccount):
@@ -353,7 +282,7 @@ class ReleasePipeline(BudgetAccount):
                 yield
 
         with contextlib.ExitStack() as inside:
-            _patiently(lambda: inside.enter_context(alone()), lambda: self._reach(table))
+            patiently(lambda: inside.enter_context(alone()), lambda: self._reach(table))
             yield
 
     def _reach(self, table: Records) -> bool:
@@ -426,51 +355,6 @@ class ReleasePipeline(BudgetAccount):
                 f"the mechanism is for n={mechanism.n} and {self.dataset!r} {has}; calibrate it for n={self.n}"
             )
         self._table.check(mechanism, column, where=where, missing=missing, **self._protected.asked)
-
-    def finished(self, entry: int) -> RecordedRelease:
-        """Make the release of an entry that was paid for, and under which the records went away unread; free.
-
-        It is the one release that was charged: nothing of it was seen, and the data are the version it was charged for.
-
-        Raises
-        ------
-        InvalidValue
-            If the entry is under way, has ended, or is about another version of the data.
-        SourceUnavailable
-            If the records are still out of reach; it can be finished later.
-        """
-        mine = [item for item in self._ledger.budgets() if self.budget.id in (item.id, item.whole)]
-        known, budget = entry_of(self._ledger, entry, mine)
-        if not known.unread:
-            raise InvalidValue(f"entry {entry} is {known.state}, and not left unread by a source that went away")
-        self.ensure_available()
-        asked = dict(known.request)
-        if asked.get("data") != self._stamp:
-            raise InvalidValue(f"entry {entry} is about another version of the data, and stays spent; ask anew")
-        self._check_derived(entry, asked["mechanism"])
-        options = {name: asked.pop(name, None) for name in ("where", "missing", "purpose")}
-        mechanism, column = Mechanism.from_dict(asked.pop("mechanism")), asked.pop("column", None)
-        options |= {"draws": asked.pop("draws", 1), "accept_unproven": True}
-        asked.pop("data", None)
-        part = None if budget.id == self.budget.id else budget
-        priced = self.price(mechanism, column, **options, part=part, about=asked)
-        paid = Paid(self._ledger.resume(budget, entry, priced.charge, who=self.who), priced)
-        with self._closing(paid.reservation):
-            built = self.make_all([paid])[0]
-        return self.record(built)
-
-    def _check_derived(self, entry: int, mechanism: Mapping[str, object]) -> None:
-        """Refuse to finish a question of columns that are derived otherwise now, by the facts that its entry notes."""
-        system = mechanism.get("system")
-        noted = system.get("facts") if isinstance(system, Mapping) else None
-        if self.facts is None or not noted or all(fact["kind"] != Derived.word for fact in noted.values()):
-            return
-        now = self.facts.to_dict()
-        if changed := [name for name, fact in noted.items() if name in now and canonical(now[name]) != canonical(fact)]:
-            raise InvalidValue(
-                f"entry {entry} was asked where the facts said otherwise of {', '.join(changed)}, and is about a "
-                "derived column: open the data with the facts as they were, and finish it"
-            )
 
     @contextlib.contextmanager
     def _closing(self, granted: Reservation) -> Iterator[None]:

@@ -2,12 +2,7 @@
 
 from sottovoce.theory.local.estimate import CategoryEstimate, estimate_categories
 from sottovoce.theory.local.graph import ProfileGraph
-from sottovoce.theory.local.guarantee import (
-    ProfilePrivacy,
-    independent_profiles,
-    independent_samples,
-    same_record,
-)
+from sottovoce.theory.local.guarantee import ProfilePrivacy, independent_profiles, independent_samples, same_record
 from sottovoce.theory.local.local import LocalMechanism
 from sottovoce.theory.local.mechanism import ProfileMechanism, ProfileRelease
 from sottovoce.theory.local.objectives import MaxOffDiagonal, MeanCost, MeanError, Objective
