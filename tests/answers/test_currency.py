@@ -14,7 +14,7 @@ from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, SottovoceErro
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.promises import Promise
 from sottovoce.records.facts.assumed_distribution import AssumedDistribution
-from sottovoce.service.answers.trade_off import PricedOption
+from sottovoce.service.answers.priced_option import PricedOption
 from sottovoce.service.curator import Curator
 from sottovoce.service.ledger import Ledger
 

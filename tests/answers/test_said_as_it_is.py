@@ -16,7 +16,7 @@ from sottovoce.service.answers import Answer, NoisyCells, Question
 from sottovoce.service.answers.card import _digits, _factor, card
 from sottovoce.service.answers.display import drawn_rows
 from sottovoce.service.answers.explanations import explain
-from sottovoce.service.answers.trade_off import people
+from sottovoce.service.answers.priced_option import people
 from sottovoce.service.ledger import Ledger
 
 

@@ -18,8 +18,9 @@ from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.relation import REPLACE_ONE
 from sottovoce.privacy.risk import success
+from sottovoce.records.facts.assumed_distribution import AssumedDistribution
 from sottovoce.service.answers.answer import Answer
-from sottovoce.service.answers.trade_off import AssumedDistribution, TradeOff
+from sottovoce.service.answers.trade_off import TradeOff
 
 FACTS = sv.Facts(smoker=sv.Flag(), ward=sv.Category(["A", "B", "C"]), sbp=sv.Number(60, 250), visits=sv.Count(10))
 BUDGET = sv.ApproxDP(1.0, 1e-6)

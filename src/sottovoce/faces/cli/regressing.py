@@ -62,8 +62,8 @@ def regress(
     from sottovoce.records.facts.condition_parser import check_levels  # noqa: PLC0415
     from sottovoce.records.readings import ClippedSum  # noqa: PLC0415
     from sottovoce.service.answers.contrast_parser import parse_contrast  # noqa: PLC0415 - needs the data extra
+    from sottovoce.service.answers.planned_verbs import regression_room  # noqa: PLC0415
     from sottovoce.service.answers.predictions import parse_rows  # noqa: PLC0415
-    from sottovoce.service.answers.verbs import regression_room  # noqa: PLC0415
 
     paid, level = source.paid, output.checked(*source.places)
     asked: dict[str, Any] = {"family": family, "where": where, "prior": prior, "misses": misses}

@@ -31,8 +31,9 @@ from sottovoce.service.answers.answer import Answer
 from sottovoce.service.answers.budget_account import Spend
 from sottovoce.service.answers.catalogue import CATALOGUE, Verb, spend_of
 from sottovoce.service.answers.explanations import Explanation, explain
-from sottovoce.service.answers.trade_off import PricedOption
-from sottovoce.service.answers.verbs import PlanOptions, ReleaseOptions, regression_room
+from sottovoce.service.answers.planned_verbs import regression_room
+from sottovoce.service.answers.priced_option import PricedOption
+from sottovoce.service.answers.verb_options import PlanOptions, ReleaseOptions
 from sottovoce.service.ledger import Budget
 
 if TYPE_CHECKING:  # the room needs an extra

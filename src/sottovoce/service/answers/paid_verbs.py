@@ -19,11 +19,13 @@ from sottovoce.privacy.profile import Profile
 from sottovoce.service.answers.answer import Answer
 from sottovoce.service.answers.budget_account import BudgetAccount, Spend
 from sottovoce.service.answers.period_words import listed
+from sottovoce.service.answers.planned_verbs import regression_room
+from sottovoce.service.answers.priced_option import PricedOption
 from sottovoce.service.answers.regression import Regression
 from sottovoce.service.answers.repeated_question import repeat_note
 from sottovoce.service.answers.survival import answer_of
-from sottovoce.service.answers.trade_off import PricedOption
-from sottovoce.service.answers.verbs import PlanOptions, ReleaseOptions, Verbs, regression_room
+from sottovoce.service.answers.verb_options import PlanOptions, ReleaseOptions
+from sottovoce.service.answers.verbs import Verbs
 from sottovoce.service.ledger import Budget
 from sottovoce.service.ledger.charging import price
 

@@ -15,9 +15,9 @@ from sottovoce.records.facts.condition_parser import check_levels
 from sottovoce.service.answers.arguments import WHERE, Argument
 from sottovoce.service.answers.catalogue import Verb
 from sottovoce.service.answers.paid_verbs import PaidVerbs
+from sottovoce.service.answers.planned_verbs import regression_room
 from sottovoce.service.answers.predictions import Row, expected, parse_rows
 from sottovoce.service.answers.regression import Regression
-from sottovoce.service.answers.verbs import regression_room
 from sottovoce.service.ledger import Budget
 
 _FAMILIES = ("logistic", "probit", "linear", "poisson", "multinomial", "ordinal")

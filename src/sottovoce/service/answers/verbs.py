@@ -2,86 +2,35 @@
 
 from __future__ import annotations
 
-import difflib
-import importlib
-import inspect
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from sottovoce.inference.cells.intervals import checked_level
 from sottovoce.inference.cells.question_checks import names_of
-from sottovoce.inference.cells.questions import Question, make_question
-from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, NotInstalled
-from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.inference.cells.questions import Question
+from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import shown
-from sottovoce.privacy.promises import Promise
-from sottovoce.privacy.shares import percent
-from sottovoce.records.facts import Cells, Facts
-from sottovoce.records.facts.assumed_distribution import imagined_of
+from sottovoce.records.facts import Cells
 from sottovoce.records.facts.bands import group_texts
 from sottovoce.records.facts.condition_parser import check_levels
 from sottovoce.service.answers.answer import Answer
 from sottovoce.service.answers.budget_account import Spend
-from sottovoce.service.answers.description import Description, described_words, table_questions
-from sottovoce.service.answers.description_plan import (
-    DescriptionPlan,
-    equal_widths,
-    foreseen_parts,
-    parse_description,
-    width_of,
-)
-from sottovoce.service.answers.question_parser import parse_question, parse_spend
+from sottovoce.service.answers.description import Description, table_questions
+from sottovoce.service.answers.planned_verbs import Columns, Groups, PlannedVerbs
+from sottovoce.service.answers.question_parser import parse_spend
 from sottovoce.service.answers.regression import Regression
 from sottovoce.service.answers.survival import SurvivalAnswer
-from sottovoce.service.answers.trade_off import AssumedDistribution, PricedOption, TradeOff
+from sottovoce.service.answers.verb_options import AnswerOptions, ReleaseOptions, check_options
 from sottovoce.service.ledger import Budget
 
 if TYPE_CHECKING:  # the room needs an extra
-    import numpy as np
-
     from sottovoce.inference.regression.formula import Formula
-    from sottovoce.inference.regression.regression_plan import RegressionPlan
-    from sottovoce.mechanisms import Release
 
-__all__ = ["PlanOptions", "ReleaseOptions", "Verbs", "check_options", "regression_room"]
+__all__ = ["Verbs"]
 
 
-class ReleaseOptions(TypedDict, total=False):
-    """What is passed on to where an answer is paid for, as `Curator.release` takes it; a client refuses some of it."""
-
-    idempotency_key: str | None
-    purpose: str | None
-    who: str | None
-    rng: np.random.Generator | None
-    accept_unproven: bool
-    missing: Any
-    draws: int
-    about: Mapping[str, Any] | None
-    then: Callable[[Release], Release] | None
-    again: bool
-
-
-class AnswerOptions(ReleaseOptions, total=False):
-    """What every verb takes beside its question and its price."""
-
-    level: float | str
-
-
-class PlanOptions(TypedDict):
-    """What a plan is told beside its question."""
-
-    part: Budget | None
-    level: float | str
-    records: int | None
-    imagined: AssumedDistribution | Iterable[str] | None
-
-
-Columns = str | Sequence[str] | None
-Groups = Columns | Cells
-
-
-class Verbs(ABC):
+class Verbs(PlannedVerbs):
     """What a `Curator`, or a server's `Client`, can be asked, in the words of the question.
 
     Every verb takes `by` (columns of categories or flags, or bands of a number such as ``"age: under 18, 18-64, 65+"``
@@ -89,8 +38,6 @@ class Verbs(ABC):
     others count as outside, never as a value), `spend` (a share of the budget as it was opened, or a promise) and
     `part` (charge a part of the budget).
     """
-
-    facts: Facts | None
 
     def answer(
         self,
@@ -358,43 +305,6 @@ class Verbs(ABC):
                 raise
         return Description(names, groups, self.facts, tuple(answers), where)
 
-    def _described_plan(
-        self, asked: Mapping[str, Any], share: float, part: Budget | None, records: int | None
-    ) -> DescriptionPlan:
-        """Return what each question of a description will be worth, or raise what asking it would raise."""
-        if self.facts is None:
-            raise InvalidValue("a description needs the facts of the table: Curator(data, facts=..., ...)")
-        columns, by, where = asked["columns"], group_texts(asked["by"], self.facts), asked["where"]
-        questions = table_questions(columns, by, self.facts, where)
-        for question in questions:
-            check_levels(question.where, self.facts)
-        self._check_left(share, part, where)
-        purse, n = self._purse(part)
-        n = n if records is None else records
-        if n is None:
-            raise InvalidValue("how many records there are is a secret; say records=..., how many to imagine")
-        shares = self.shares_of(questions, share, part)
-        return foreseen_parts(described_words(columns, by, where), questions, n, purse, shares)
-
-    def _check_left(self, share: float, part: Budget | None, where: str | None) -> None:
-        """Refuse a description that what is left does not pay for."""
-        if (remaining := self._share_left(part, where)) < share:
-            raise BudgetExceeded(
-                f"the description takes {percent(share)} of the budget, and {percent(remaining)} is left; "
-                "nothing was spent"
-            )
-
-    def shares_of(self, questions: Sequence[Question], spend: float, part: Budget | None) -> list[float]:
-        """Return the shares of the questions of a description, by the rule of equal widths; even if n is a secret."""
-        purse, n = self._purse(part)
-        if n is None:
-            return equal_widths([1.0] * len(questions), spend)
-        return equal_widths([width_of(item, n, purse, spend / len(questions)) for item in questions], spend)
-
-    @abstractmethod
-    def _share_left(self, part: Budget | None, where: str | None = None) -> float:
-        """Return the share of the budget that is left."""
-
     def regress(
         self,
         formula: str,
@@ -441,15 +351,6 @@ class Verbs(ABC):
         asked = self.formula(formula, family=family, where=where, **said)
         return self.regression(asked, spend, part, **options)
 
-    def formula(self, text: str, **asked: object) -> Formula:
-        """Return a regression of this table, made from its facts."""
-        if self.facts is None:
-            raise InvalidValue("a formula needs the facts of the table: Curator(data, facts=..., ...)")
-        given = {name: value for name, value in asked.items() if value is not None}
-        built: Formula = regression_room().formula_of(text, self.facts, **given)
-        check_levels(built.where, self.facts)
-        return built
-
     def regression(
         self,
         formula: Formula,
@@ -464,161 +365,8 @@ class Verbs(ABC):
         fitted: Regression = self._once(formula, spend, part, checked_level(level), options)
         return fitted
 
-    def plan(
-        self,
-        question: Question | str,
-        *,
-        family: str | None = None,
-        where: str | None = None,
-        spend: Spend = 0.05,
-        prior: float | None = None,
-        misses: float | None = None,
-        exposure: str | None = None,
-        event: str | None = None,
-        cuts: Sequence[float] | int | None = None,
-        part: Budget | None = None,
-        level: float | str = 0.95,
-        records: int | None = None,
-        imagined: AssumedDistribution | Iterable[str] | None = None,
-        **options: object,
-    ) -> RegressionPlan | PricedOption | DescriptionPlan:
-        """Return how wide the intervals of an answer will be: a forecast, free of cost; no record is looked at.
-
-        What would be refused is refused here, too: a question of another table, or one that the budget does not cover.
-
-        Parameters
-        ----------
-        question
-            A question as `ask` takes it, or a formula as `regress` does, of which every term is foreseen; or what
-            `describe` is told, as ``"describe age, smoker by ward"``, of which every question is.
-        family, where, prior, misses, exposure, event, cuts
-            Of a formula, as for `regress`; a question has its condition in its words.
-        spend, part, level
-            What would be paid: of a question a share of the budget; and the level of the intervals.
-        records
-            How many records to imagine, where that is a secret.
-        imagined
-            What is known of the columns, such as ``["smoker=20%", "ward:C=5%", "age=0.1"]``, the same by column,
-            ``{"smoker": 0.2}``, or an `AssumedDistribution`, which also says which part of the records `where` keeps.
-            While something is left unsaid, each term has two widths: one if values are met alike, one if they are rare.
-        """
-        check_options(Verbs.plan, options, ())
-        shown: PlanOptions = {"part": part, "level": level, "records": records, "imagined": imagined}
-        said: dict[str, Any] = {"family": family, "where": where, "prior": prior, "misses": misses}
-        said |= {"exposure": exposure, "event": event, "cuts": cuts}
-        if isinstance(question, str) and "~" in question:
-            return self._foreseen(self.formula(question, **said), spend, shown)
-        if any(value is not None for value in said.values()):
-            raise InvalidValue(
-                "family=, where=, prior=, misses=, exposure=, event= and cuts= are of a formula; write a condition "
-                "into the question"
-            )
-        share = parse_spend(spend) if isinstance(spend, str) else spend
-        if isinstance(share, str | Promise):
-            raise InvalidValue(f"a question is planned for a share of the budget such as 0.05. Got {spend}")
-        if (described := parse_description(question)) is not None:
-            return self._described_plan(described, float(share), part, records)
-        return self._offered(question, self.balance(question, **shown).at(share), part)
-
-    @abstractmethod
-    def _foreseen(self, formula: Formula, spend: Spend, options: PlanOptions) -> RegressionPlan:
-        """Return the plan of a regression."""
-
     def ask(
         self, text: str, *, spend: Spend = 0.05, part: Budget | None = None, **options: Unpack[AnswerOptions]
     ) -> Answer:
         """Return the answer to a question in words, such as ``"mean of sbp by ward where age >= 40"``."""
         return self.answer(self.parsed(text), spend=spend, part=part, **options)
-
-    def share_for(
-        self,
-        question: Question | str,
-        width: float | str,
-        part: Budget | None = None,
-        *,
-        records: int | None = None,
-        imagined: AssumedDistribution | Iterable[str] | None = None,
-    ) -> float:
-        """Return the share of the budget that an answer needs to be known to ± `width`, as `balance` foresees it."""
-        offer = self.balance(question, part, records=records, imagined=imagined).for_width(width)
-        return self._offered(question, offer, part).share
-
-    @abstractmethod
-    def _offered(self, question: Question | str, offer: PricedOption, part: Budget | None = None) -> PricedOption:
-        """Return an offer, or raise what asking the question for it would raise."""
-
-    def balance(
-        self,
-        question: Question | str,
-        part: Budget | None = None,
-        *,
-        baseline: float = 0.01,
-        level: float | str = 0.95,
-        records: int | None = None,
-        imagined: AssumedDistribution | Iterable[str] | None = None,
-    ) -> TradeOff:
-        """Return how the share, the accuracy and the risk of a question go together: a forecast, free of cost.
-
-        Groups are taken to be equal, flags even, and numbers to spread over a quarter of their bounds, unless records
-        are `imagined` to be others, ``["ward:C=5%"]``: a group that few are in takes far more. Where n is a secret,
-        `records` says how many to imagine. `baseline` is how often a guess comes true without the answer.
-        """
-        asked = self._question_of(question)
-        purse, n = self._purse(part)
-        n = n if records is None else records
-        if n is None:
-            raise InvalidValue("how many records there are is a secret; say records=..., how many to imagine")
-        return TradeOff(asked, n, purse, baseline, imagined_of(imagined, asked.grouped_facts), checked_level(level))
-
-    @abstractmethod
-    def _purse(self, part: Budget | None) -> tuple[PrivacyFilter, int | None]:
-        """Return the budget that is paid from, and how many records there are; None where that is a secret."""
-
-    def _question_of(self, given: Question | str) -> Question:
-        """Return a question that is one, or is said in words."""
-        if isinstance(given, str):
-            return self.parsed(given)
-        if not isinstance(given, Question):
-            raise InvalidValue(f"a question is asked in words, such as 'mean of age by ward'. Got {shown(given)}")
-        return given
-
-    def parsed(self, text: str) -> Question:
-        """Return the question about this table that a text asks."""
-        asked = parse_question(text)
-        return self.question(asked.pop("verb"), asked.pop("columns"), **asked)
-
-    def question(self, verb: str, columns: Columns, **asked: object) -> Question:
-        """Return a question about this table, made from its facts."""
-        if self.facts is None:
-            raise InvalidValue("a question needs the facts of the table: Curator(data, facts=..., ...)")
-        given = {name: value for name, value in asked.items() if value is not None}
-        built = make_question(verb, columns, self.facts, **given)
-        check_levels(built.where, self.facts)
-        return built
-
-
-def check_options(
-    verb: Callable[..., Any],
-    options: Mapping[str, object],
-    known: Collection[str] = tuple(AnswerOptions.__annotations__),
-) -> None:
-    """Refuse an option that nobody takes, by its name, before anything is made or charged.
-
-    >>> check_options(Verbs.mean, {"spent": 0.1})
-    Traceback (most recent call last):
-    sottovoce.privacy.errors.InvalidValue: mean takes no 'spent'; did you mean 'spend'?
-    """
-    for name in (name for name in options if name not in known):
-        taken = [item for item in inspect.signature(verb).parameters if item not in ("self", "options", name)]
-        close = difflib.get_close_matches(name, [*taken, *known], n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"it takes {', '.join(taken)}"
-        raise InvalidValue(f"{verb.__name__} takes no {name!r}; {hint}")
-
-
-def regression_room() -> Any:
-    """Return the room of regressions, or say which extra it needs."""
-    try:
-        return importlib.import_module("sottovoce.inference.regression")
-    except ImportError:
-        said = "regressions need the regression extra: pip install 'sottovoce[regression]'"
-        raise NotInstalled(said, name="jax") from None
