@@ -13,7 +13,7 @@ from scipy import special
 
 from sottovoce.mechanisms import DiffusedPosterior, DirectPosterior
 from sottovoce.mechanisms.conjugate import TwoStatisticFamily
-from sottovoce.mechanisms.conjugate.two_statistic_family import _CornerAndEdge
+from sottovoce.mechanisms.conjugate.plane_search import _CornerAndEdge
 from sottovoce.mechanisms.conjugate.verified_suprema import precision, rational, supremum_in_boxes
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import RenyiDP

@@ -42,7 +42,7 @@ def describe(
     of the questions that it is made of, before any record is read; all of them together cost what --spend says.
     """
     from sottovoce.inference.cells.intervals import checked_level  # noqa: PLC0415 - needs the data extra
-    from sottovoce.service.answers.description import table_questions  # noqa: PLC0415
+    from sottovoce.service.answers.description_questions import table_questions  # noqa: PLC0415
 
     share, certain = read_share("--spend", source.spend), checked_level(read_share("--level", level))
     columns, groups = tuple(column or ()), tuple(by or ())

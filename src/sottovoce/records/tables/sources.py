@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import secrets
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -26,10 +25,18 @@ from sottovoce.records.tables.availability import Link
 from sottovoce.records.tables.clouds import CloudFiles, CloudLink, is_cloud, open_cloud
 from sottovoce.records.tables.column_matching import agreed, distinct, named
 from sottovoce.records.tables.engine import guarded
-from sottovoce.records.tables.folders import NamedFiles, check_no_lake, named_files
+from sottovoce.records.tables.file_formats import (
+    Found,
+    arrow_data,
+    csv_records,
+    parquet_records,
+    partitioned,
+    registered,
+)
+from sottovoce.records.tables.folders import check_no_lake, named_files
 from sottovoce.records.tables.frames import frame_of
 from sottovoce.records.tables.lakes import lake_address, open_lake
-from sottovoce.records.tables.readable_types import coded_texts, overflows, readable
+from sottovoce.records.tables.readable_types import coded_texts, readable
 from sottovoce.records.tables.table import Table
 from sottovoce.records.tables.table_identity import Origin, database_origin, file_origin, scheme_of
 
@@ -180,9 +187,9 @@ def _path(path: str, types: Mapping[str, str] | None, facts: Facts | None) -> Ta
     connection, close = _duckdb()
     complaint = f"{name} cannot be read as {kind}; it is damaged or of another kind"
     readers: dict[str, Callable[[], Found]] = {
-        "Parquet": lambda: _parquet(connection, paths),
-        "CSV": lambda: _csv(connection, files, types or {}, facts),
-        "Arrow": lambda: Found(_register(connection, _arrow_files(paths)), untyped=frozenset(paths.keys)),
+        "Parquet": lambda: parquet_records(connection, paths),
+        "CSV": lambda: csv_records(connection, files, types or {}, facts),
+        "Arrow": lambda: Found(registered(connection, arrow_data(paths)), untyped=frozenset(paths.keys)),
     }
     result = _or_close(close, readers[kind], complaint)
     origin = replace(file_origin(path, files), is_text=kind == "CSV")
@@ -201,19 +208,6 @@ def _unread(path: str, place: Path) -> str:
     return f"cannot tell what {place.name} holds; save it as CSV or Parquet (read are {', '.join(ENDINGS)})"
 
 
-@dataclass(frozen=True)
-class Found:
-    """A table's records; the same records read another way where a question looks at text; its columns of no type;
-    whether the number of records is known without reading them; and the data set that the texts are read from.
-    """
-
-    records: Any
-    texts: Any = None
-    untyped: frozenset[str] = frozenset()
-    counted: bool = False
-    batches: Any = None
-
-
 def _or_close(close: Callable[[], None], work: Callable[[], T], complaint: str) -> T:
     try:
         return guarded(work, complaint)
@@ -222,101 +216,7 @@ def _or_close(close: Callable[[], None], work: Callable[[], T], complaint: str) 
         raise
 
 
-def _csv(
-    connection: object,
-    files: Sequence[str],
-    types: Mapping[str, str],
-    facts: Facts | None,
-    opened: Callable[[str], Any] | None = None,
-) -> Found:
-    from sottovoce.records.tables.text_files import header, read_csv  # noqa: PLC0415 - it brings pandas and 45 MB along
-
-    names, said = header(files[0], opened), {} if facts is None else facts.types
-    # Text stays untyped: its categories may be numbers. A column that is gone has no type.
-    types = {name: word for name, word in said.items() if word != "string" and name in names} | dict(types)
-    records = read_csv(connection, files, types, None if facts is None else facts.person, opened)
-    return Found(records, untyped=frozenset(records.columns).difference(types))
-
-
-def _partitioned(paths: NamedFiles, schema: pa.Schema, kind: object, filesystem: object = None) -> Any:
-    """Return a data set of files in folders that say what a column holds: as text, whatever it is that they say.
-
-    A type read off the folders' names would be a type read off the records.
-    """
-    import pyarrow.dataset as ds  # noqa: PLC0415 - it brings pandas and 45 MB along
-
-    keys = [pa.field(key, pa.string()) for key in paths.keys]
-    distinct([*schema.names, *paths.keys], "the table, with the columns that its folders name,")
-    ways: dict[str, Any] = {
-        "partitioning": ds.partitioning(pa.schema(keys), flavor="hive"),
-        "partition_base_dir": str(paths.root),
-    }
-    ways["filesystem"] = filesystem
-    return ds.dataset(list(paths.files), schema=pa.schema([*schema, *keys]), format=kind, **ways)
-
-
-def _parquet(connection: Any, paths: NamedFiles) -> Found:
-    """Read numbers with DuckDB, and text with Arrow: DuckDB gives up at the first text that is not UTF-8."""
-    import pyarrow.dataset as ds  # noqa: PLC0415 - it brings pandas and 45 MB along
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
-    files = paths.files
-    schema = pq.read_schema(files[0])
-    known = readable(connection, schema, parquet=True)
-    complete = len(files) == 1 or agreed(ds.dataset(list(files), schema=known, format="parquet"))
-    if paths.keys:
-        listed = pa.schema([coded_texts(field) for field in known])
-        return Found(_register(connection, _partitioned(paths, listed, "parquet")), untyped=frozenset(paths.keys))
-    if overflows(schema):
-        # DuckDB looks at the least and the largest of every column, and ends the query where one is such a moment.
-        return Found(_register(connection, ds.dataset(list(files), schema=known, format="parquet")))
-    # A column that a file lacks is missing in all of its records, and folders say nothing here (see above).
-    every = [glob.escape(file) for file in files]
-    ways = {"union_by_name": not complete, "hive_partitioning": False}
-    records = connection.read_parquet(every, table_name="numbers", **ways)
-    if records.columns != tuple(known.names):
-        records = records.select(known.names)
-    texts = [name for name, kind in records.schema().items() if kind.is_string()]
-    if not texts:
-        return Found(records, counted=True)
-    # Each different text once, and where it stands: so it lies in most files, and so it is compared fastest.
-    coded = pa.schema([coded_texts(field) if field.name in texts else field for field in known])
-    # A local file need not be fetched ahead in large pieces.
-    how = ds.ParquetFileFormat(
-        dictionary_columns=texts, default_fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=False)
-    )
-    data = ds.dataset(list(files), schema=coded, format=how)
-    return Found(records, _register(connection, data), counted=True, batches=data)
-
-
-def _arrow_files(paths: NamedFiles) -> Any:
-    import pyarrow.dataset as ds  # noqa: PLC0415 - it brings pandas and 45 MB along
-
-    files = list(paths.files)
-    data = ds.dataset(files, format="ipc")
-    if len(files) == 1 and not paths.keys:
-        return data
-    listed = pa.schema([coded_texts(field) if pa.types.is_dictionary(field.type) else field for field in data.schema])
-    data = ds.dataset(files, schema=listed, format="ipc")
-    agreed(data)
-    return _partitioned(paths, listed, "ipc") if paths.keys else data
-
-
-def _register(connection: Any, data: Any) -> Any:
-    known = readable(connection, data.schema)
-    if not len(known) and len(data.schema):
-        raise InvalidData("none of its columns has a type that is read; cast them to numbers, texts, flags or days")
-    if len(known) < len(data.schema):
-        data = data.select(known.names) if isinstance(data, pa.Table) else data.replace_schema(known)
-    if any(map(pa.types.is_dictionary, known.types)):
-        from sottovoce.records.tables.duckdb_lists import Listed  # noqa: PLC0415 - it brings pandas and 45 MB along
-
-        data = Listed(data)
-    connection.con.register("records", data)
-    return connection.table("records")
-
-
-def _frame(source: object) -> Table:
+def _frame(source: Any) -> Table:
     kind = f"a {type(source).__module__.partition('.')[0]} {type(source).__name__}"
     # It may be a computation of the user's own, whose complaint may quote a record.
     failed = f"{kind} could not be computed or read as a frame with columns; compute it by itself to see why"
@@ -329,11 +229,11 @@ def _frame(source: object) -> Table:
     if not frame.data.schema.names:
         raise InvalidData(f"{kind} has no columns")
     connection, close = _duckdb()
-    records = _or_close(close, lambda: _register(connection, frame.data), f"{kind} could not be read")
+    records = _or_close(close, lambda: registered(connection, frame.data), f"{kind} could not be read")
 
     def settle(person: str) -> None:
         if person in frame.persons:
-            _register(connection, frame.of(person))
+            registered(connection, frame.of(person))
 
     name = f"the {type(source).__name__}"
     return Table(name, records.unbind(), connection, close, untyped=frame.untyped, settle=settle, is_frame=True)
@@ -342,7 +242,7 @@ def _frame(source: object) -> Table:
 def _lake(address: str) -> Table:
     lake = open_lake(address)
     connection, close = _duckdb()
-    records = _or_close(close, lambda: _register(connection, lake.data), f"{lake.place} could not be read")
+    records = _or_close(close, lambda: registered(connection, lake.data), f"{lake.place} could not be read")
     origin = Origin(lake.identity, (lake.identity,), is_files=False, latest=lake.latest)
     return Table(Path(lake.place).name, records.unbind(), connection, close, origin=origin)
 
@@ -361,7 +261,7 @@ def _cloud(address: str, types: Mapping[str, str] | None, facts: Facts | None) -
 
     def read() -> Found:
         if kinds == {"CSV"}:
-            return _csv(connection, paths.files, types or {}, facts, files.open)
+            return csv_records(connection, paths.files, types or {}, facts, files.open)
         return _cloud_parquet(connection, files)
 
     result = _or_close(close, read, f"{address} cannot be read; it is damaged or of another kind")
@@ -382,8 +282,8 @@ def _cloud_parquet(connection: object, files: CloudFiles) -> Found:
     data = ds.dataset(list(paths.files), schema=listed, format="parquet", filesystem=files.filesystem)
     agreed(data)
     if paths.keys:
-        data = _partitioned(paths, listed, "parquet", files.filesystem)
-    return Found(_register(connection, data), untyped=frozenset(paths.keys))
+        data = partitioned(paths, listed, "parquet", files.filesystem)
+    return Found(registered(connection, data), untyped=frozenset(paths.keys))
 
 
 def _spark(frame: Any) -> Table:

@@ -18,7 +18,8 @@ from sottovoce.records.facts.condition_parser import check_levels
 from sottovoce.service.answers.answer import Answer
 from sottovoce.service.answers.arguments import BY, WHERE, Argument
 from sottovoce.service.answers.catalogue import Verb
-from sottovoce.service.answers.description import Description, described_words, table_questions
+from sottovoce.service.answers.description import Description
+from sottovoce.service.answers.description_questions import described_words, table_questions
 from sottovoce.service.answers.paid_verbs import PaidVerbs
 from sottovoce.service.ledger import Budget
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -16,16 +16,14 @@ from scipy import stats
 from sottovoce.inference.cells.cells_posterior import CellsPosterior
 from sottovoce.inference.cells.groups import Groups
 from sottovoce.inference.cells.intervals import central
-from sottovoce.inference.cells.questions import Question, make_question
-from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.shares import percent
-from sottovoce.records.facts import Category, Cells, Count, Facts, Flag, Number
-from sottovoce.records.facts.column_names import quoted
+from sottovoce.records.facts import Category, Facts, Flag
 from sottovoce.records.facts.excluded_groups import groups_kept
 from sottovoce.service.answers.answer import Answer
-from sottovoce.service.answers.digits import formatted, sure
+from sottovoce.service.answers.description_cells import difference_cells, table_cell
+from sottovoce.service.answers.description_questions import QUARTILES, described_words
 from sottovoce.service.answers.display import footing, shown
 from sottovoce.service.answers.paper_table import in_great_tables, in_latex, in_markdown, latex_words
 from sottovoce.service.answers.word_table import word_document
@@ -36,7 +34,6 @@ _FEWEST = 1000
 """So many draws of a number of missing values must lie above zero for them to tell its law."""
 _PRIOR = 1.5
 """So many records the prior of shares counts for, as that of a question for a proportion."""
-_QUARTILES = (0.25, 0.5, 0.75)
 _ALL = "all"
 _BESIDE = 2
 """Of so many groups the table has a column of differences; of more `differences` has them."""
@@ -142,9 +139,9 @@ class Description:
         for place, group in enumerate(self._groups):
             rows.append(self._row(name, "mean", None, group, means.rows[place]))
             rows.append(self._row(name, "sd", None, group, spreads.rows[place]))
-            for k, share in enumerate(_QUARTILES):
+            for k, share in enumerate(QUARTILES):
                 said = "median" if share == 0.5 else f"quantile {share:g}"
-                rows.append(self._row(name, said, None, group, quantiles.rows[place * len(_QUARTILES) + k]))
+                rows.append(self._row(name, said, None, group, quantiles.rows[place * len(QUARTILES) + k]))
             if missing is not None:
                 rows.append(self._row(name, "missing", None, group, missing[place]))
         return rows
@@ -268,9 +265,9 @@ class Description:
             for title, statistics, value in self._lines_of(name):
                 cells = [[by_key.get((name, said, value, *group)) for said in statistics] for group in groups]
                 if any(cell[0] is not None for cell in cells):
-                    line = [title, *(_cell(statistics[0], cell) for cell in cells)]
+                    line = [title, *(table_cell(statistics[0], cell) for cell in cells)]
                     which = "share" if statistics[0] == "count" else statistics[0]
-                    body.append(line + (_apart_cells(apart.get((name, which, value))) if two else []))
+                    body.append(line + (difference_cells(apart.get((name, which, value))) if two else []))
         return head, body
 
     def _lines_of(self, name: str) -> list[tuple[str, tuple[str, ...], Any]]:
@@ -353,47 +350,6 @@ class Description:
         return state | {"table": self.rows, "answers": [answer.to_dict() for answer in self.answers]}
 
 
-def described_words(columns: Sequence[str], by: Sequence[str], where: str | None) -> str:
-    """Return what is described, in one line."""
-    text = f"description of {', '.join(map(quoted, columns))}"
-    text += f" by {', '.join(by)}" if by else ""
-    return text + (f" where {where}" if where is not None else "")
-
-
-def table_questions(
-    columns: tuple[str, ...], by: tuple[str, ...], facts: Facts, where: str | None = None
-) -> list[Question]:
-    """Return the questions that a table is made of: counts of values with the missing ones, means, and quartiles.
-
-    >>> facts = Facts(age=Number(0, 110), smoker=Flag(), ward=Category(["A", "B"]))
-    >>> [question.describe() for question in table_questions(("age", "smoker"), ("ward",), facts)]
-    ['mean of age by ward', 'quantiles 0.25, 0.5, 0.75 of age by ward', 'counts of ward, smoker', 'counts of ward']
-    """
-    if not columns:
-        raise InvalidValue("name the columns to describe, such as ['age', 'smoker']")
-    if len(set(columns)) < len(columns):
-        raise InvalidValue(f"a description names a column once. Got {', '.join(columns)}")
-    groups = Groups.named(by, facts)
-    cuts = {axis.name: list(axis.marks) if axis.numeric else ... for axis in groups.axes}
-    result: list[Question] = []
-    for name in columns:
-        column = facts[name]
-        if name in cuts:
-            raise InvalidValue(f"{name!r} is what the description is grouped by; leave it out of the columns")
-        if isinstance(column, Number | Count):
-            result.append(make_question("mean", (name,), facts, by=by, where=where))
-            result.append(make_question("quantiles", (name,), facts, by=by, at=_QUARTILES, where=where))
-        elif isinstance(column, Flag | Category):
-            cells = Cells(facts, {**cuts, name: ...}, "cell")
-            result.append(make_question("counts", cells.names, facts, cells=cells, where=where))
-        else:
-            raise InvalidValue(f"{name!r} is a {column.word}; numbers, flags and categories are described")
-    if by and any(question.verb == "mean" and not question.averaged for question in result):
-        result.append(make_question("counts", groups.names, facts, cells=Cells(facts, cuts), where=where))
-    # The first tells the groups, which counts of cells do not.
-    return sorted(result, key=lambda question: question.verb == "counts")
-
-
 def _last(by: tuple[str, ...], facts: Facts) -> str:
     return Groups.named(by, facts).names[-1]
 
@@ -426,31 +382,3 @@ def _ends(draws: Floats, level: float) -> dict[str, Any]:
 
 def _named(group: tuple[object, ...]) -> str:
     return " / ".join(map(shown, group))
-
-
-def _apart_cells(row: Mapping[str, Any] | None) -> list[str]:
-    """Return a difference with its interval, of shares in percent, and how sure its sign is, as cells."""
-    if row is None:
-        return ["", ""]
-    if row["estimate"] is None:
-        return ["not known", ""]
-    scale, unit = (100, " %") if row["statistic"] == "share" else (1, "")
-    middle, low, high = formatted({key: scale * row[key] for key in ("estimate", "low", "high")})
-    return [f"{middle}{unit}; {low} to {high}{unit}", sure(row["probability"])]
-
-
-def _cell(first: str, rows: Sequence[Mapping[str, Any] | None]) -> str:
-    """Return one cell of the table: the numbers, and the interval of the first, of n (%) of the share."""
-    if any(row is None for row in rows):
-        return ""
-    known = [row for row in rows if row is not None]
-    if any(row["estimate"] is None for row in known):
-        return "not known"
-    if first == "count":
-        share = {key: 100 * known[1][key] for key in ("estimate", "low", "high")}
-        middle, low, high = formatted(share)
-        return f"{known[0]['estimate']:,.0f} ({middle}); {low} to {high} %"
-    texts = [formatted(row, counts=first == "missing") for row in known]
-    middle, low, high = texts[0]
-    inside = {"mean": lambda: f" ({texts[1][0]})", "median": lambda: f" [{texts[1][0]}, {texts[2][0]}]"}
-    return f"{middle}{inside[first]() if first in inside else ''}; {low} to {high}"

@@ -19,7 +19,6 @@ from sottovoce.records.facts.assumed_distribution import AssumedDistribution, im
 from sottovoce.records.facts.bands import group_texts
 from sottovoce.records.facts.condition_parser import check_levels
 from sottovoce.service.answers.budget_account import Spend
-from sottovoce.service.answers.description import described_words, table_questions
 from sottovoce.service.answers.description_plan import (
     DescriptionPlan,
     equal_widths,
@@ -27,6 +26,7 @@ from sottovoce.service.answers.description_plan import (
     parse_description,
     width_of,
 )
+from sottovoce.service.answers.description_questions import described_words, table_questions
 from sottovoce.service.answers.priced_option import PricedOption
 from sottovoce.service.answers.question_parser import parse_question, parse_spend
 from sottovoce.service.answers.trade_off import TradeOff

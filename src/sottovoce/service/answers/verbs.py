@@ -16,7 +16,8 @@ from sottovoce.records.facts.bands import group_texts
 from sottovoce.records.facts.condition_parser import check_levels
 from sottovoce.service.answers.answer import Answer
 from sottovoce.service.answers.budget_account import Spend
-from sottovoce.service.answers.description import Description, table_questions
+from sottovoce.service.answers.description import Description
+from sottovoce.service.answers.description_questions import table_questions
 from sottovoce.service.answers.planned_verbs import Columns, Groups, PlannedVerbs
 from sottovoce.service.answers.question_parser import parse_spend
 from sottovoce.service.answers.regression import Regression
