@@ -27,7 +27,8 @@ from sottovoce.service.answers.hazards import baseline_rows, surviving_rows
 from sottovoce.service.answers.paper_table import NOT_KNOWN, estimate_cells, interval_name
 from sottovoce.service.answers.ratios import FAR, Contrast, is_intercept, ratio_is_told, ratio_numbers, ratios_of
 from sottovoce.service.answers.recorded_answer import RecordedAnswer
-from sottovoce.service.answers.regression_notes import numbers_of, regression_notes
+from sottovoce.service.answers.regression_notes import NAMED, numbers_of, regression_notes
+from sottovoce.service.answers.wide_answers import MOSTLY, about
 
 if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.inference.regression.coefficients import Coefficients
@@ -110,7 +111,7 @@ class Regression(RecordedAnswer):
         """
         from sottovoce.inference.regression.narrowing import narrowings  # noqa: PLC0415 - the room needs an extra
 
-        places = [place for place in self._slopes if self._drowned(place)][:_NAMED]
+        places = [place for place in self._slopes if self._drowned(place)][:NAMED]
         if (widest := self._widest) is not None:
             places.append(widest)
         ways = narrowings(self.posterior, self.release.mechanism, places, self.share, self.level)
@@ -209,7 +210,9 @@ class Regression(RecordedAnswer):
     @property
     def notes(self) -> list[str]:
         """What one must know to read the coefficients, in words."""
-        return regression_notes(self.posterior, self.rows, self.release, self.level, self.earlier)
+        return regression_notes(
+            self.posterior, self.rows, self.release, self.level, self.earlier, self._narrower_notes()
+        )
 
     def __repr__(self) -> str:
         return f"Regression({self.question.describe()!r}: {len(self.rows)} terms)"
@@ -385,6 +388,11 @@ class Regression(RecordedAnswer):
             dims={"coefficients": ["term"]},
             attrs=attributes,
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the regression as plain values, its table among them; `from_dict` reads it back."""
+        ways = {term: [way.to_dict() for way in each] for term, each in self.narrowings.items() if each}
+        return super().to_dict() | ({"narrower": ways} if ways else {})
 
 
 def _ways(ways: Sequence[Narrowing]) -> str:

@@ -53,6 +53,7 @@ _PRIOR = "prior: each column moves {} by 0 ± {:.3g} over the records (a standar
 _MOVED = {
     "logistic": "the log-odds",
     "multinomial": "the log-odds",
+    "ordinal": "the log-odds",
     "poisson": "the log-rate",
     "linear": "the response",
     "hazard": "the log hazard",
@@ -72,16 +73,23 @@ _PROPORTIONAL = (
     "told by the last two looks"
 )
 """Said of hazards."""
+_HIGHER = "odds ratios of a higher {}, taken to be the same wherever it is cut (proportional odds)"
+"""Said of ordered responses."""
 _VARIED = "overdispersion: counts of mean μ vary by μ + αμ² (negative binomial), α = {} ({}: {} to {}); 0 is Poisson's"
 """Said of counts."""
-_NAMED = 6
+NAMED = 6
 """So many terms are named that noise hides."""
 
 
 def regression_notes(
-    posterior: Coefficients, rows: Sequence[Mapping[str, Any]], release: Release, level: float, earlier: int | None
+    posterior: Coefficients,
+    rows: Sequence[Mapping[str, Any]],
+    release: Release,
+    level: float,
+    earlier: int | None,
+    narrower: Sequence[str],
 ) -> list[str]:
-    """Return what is said below the table of a regression."""
+    """Return what is said below the table of a regression; `narrower` says what would narrow its intervals."""
     question, cut = posterior.formula, posterior.cut
     result: list[str] = []
     result += _of_terms(question)
@@ -94,7 +102,7 @@ def regression_notes(
     if (posterior.full or 0.0) > _OFTEN:
         high = float(question.response.high)  # type: ignore[attr-defined]
         result.append(_REACHING.format(high, high))
-    if len(question.encoding.names) > 1 or any(levels_of(item) is None for item in question.encoding.columns):
+    if len(question.design.names) > 1 or any(levels_of(item) is None for item in question.design.columns):
         allowed, usual = question.misses or 0.0, question.model.missed
         if (posterior.misses or 0.0) > _BADLY * max(allowed, usual):
             result.append(_WRONG.format(allowed) if allowed < usual else _UNFITTING)
@@ -103,8 +111,9 @@ def regression_notes(
         else:
             result.append(_STATED.format(question.stated) if question.stated else _RIGHT)
     if hidden := [row["term"] for row in rows if row["privacy_share"] is None]:
-        more = f" and {len(hidden) - _NAMED} more" if len(hidden) > _NAMED else ""
-        result.append(_HIDDEN.format(", ".join(hidden[:_NAMED]) + more, question.parsed.response))
+        more = f" and {len(hidden) - NAMED} more" if len(hidden) > NAMED else ""
+        result.append(_HIDDEN.format(", ".join(hidden[:NAMED]) + more, question.parsed.response))
+    result += narrower
     result += _of_prior(question)
     if (beyond := beyond_note(posterior)) is not None:
         result.append(beyond)
@@ -124,6 +133,7 @@ def _of_terms(question: Formula) -> list[str]:
         f"positive where {question.modelled} is likelier": question.modelled,
         f"each beside {question.reference}": question.reference,
         _PROPORTIONAL.format(getattr(question, "event", "")): question.family == "hazard",
+        _HIGHER.format(question.parsed.response): question.family == "ordinal",
         _PER.format(question.exposure): question.exposure,
     }
     return [note for note, holds in said.items() if holds]
@@ -131,7 +141,7 @@ def _of_terms(question: Formula) -> list[str]:
 
 def _of_prior(question: Formula) -> list[str]:
     """Return how wide slopes may be before anything is seen, where there are any."""
-    if not any(question.encoding.entries):
+    if not any(question.design.entries):
         return []
     half = question.model.scale.half if isinstance(question.model, LinearFamily) else 1.0
     return [_PRIOR.format(_MOVED.get(question.family, "the linear predictor"), half * question.slope_sd)]
