@@ -29,7 +29,7 @@ def _sniffed(patch: Patch) -> None:
     def guess(connection, files, types, person):
         return sources.Found(connection.read_csv(files[0], header=True, sample_size=-1))
 
-    patch.setattr(sources, "_csv", guess)
+    patch.setattr(sources, "csv_records", guess)
 
 
 @fault("blank lines of a CSV file skipped", "tables", PUBLIC)

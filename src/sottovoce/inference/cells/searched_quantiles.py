@@ -246,7 +246,7 @@ class SearchedQuantiles(AdaptiveQuestion):
         moved = [[self._counts(self.see(side), edges) for edges, _ in self.path] for side in pair]
         noises = [IntegerNoise(self.noise, scale) for _, scale in self.path]
 
-        return noise_log_ratio(noises, *moved)
+        return noise_log_ratio(noises, moved[0], moved[1])
 
     def _parameters(self) -> dict[str, Any]:
         return super()._parameters() | {"shares": list(self.shares)}

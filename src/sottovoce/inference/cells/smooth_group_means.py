@@ -42,9 +42,10 @@ from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE, Relation
 from sottovoce.records.facts import Category, Facts, Number
-from sottovoce.records.readings import GroupMoments, HeldRecords, ReadableRecords
+from sottovoce.records.readings import GroupMoments, HeldRecords
 from sottovoce.records.readings.base import checked_size
 from sottovoce.records.readings.group_moments import STEPS
+from sottovoce.records.readings.in_memory_records import RecordsOfN
 
 _NUMBERS = 8
 """At most so many numbers of a look move: the sum, the squares, a position and the count of two groups."""
@@ -272,7 +273,7 @@ class SmoothGroupMeans(AdaptiveQuestion):
         moved = [np.concatenate(self.sums(parts, _Table(self, self.see(side)))) for side in pair]
         noises = [IntegerNoise("gaussian", s) for part in parts for s in self.sum_scales(part, self.scale)]
 
-        return noise_log_ratio(noises, *moved)
+        return noise_log_ratio(noises, moved[0], moved[1])
 
 
 def _of(
@@ -287,7 +288,7 @@ class _Table:
     """All groups of a table: every look is one query."""
 
     mechanism: SmoothGroupMeans
-    records: ReadableRecords
+    records: RecordsOfN
 
     def _look(self, reading: GroupMoments) -> Any:
         reading = reading.for_size(self.mechanism.n)

@@ -248,7 +248,7 @@ class SmoothMeans(AdaptiveQuestion):
         moved = [self.sums(self.path, self.see(side)) for side in pair]
         noises = [IntegerNoise("gaussian", s) for s in self.sum_scales(self.path, self.scale)]
 
-        return noise_log_ratio(noises, *moved)
+        return noise_log_ratio(noises, moved[0], moved[1])
 
 
 def check_gaussian(noise: NoiseKind | None, target: Promise) -> None:
