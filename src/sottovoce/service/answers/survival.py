@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,6 @@ from sottovoce.inference.cells.survival_posterior import SurvivalPosterior
 from sottovoce.inference.figures import COLOURS, figure, titled, words
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.shares import percent, read_share
 from sottovoce.service.answers.answer import Answer
@@ -310,13 +309,6 @@ class SurvivalAnswer(IncidenceAnswer):
                     size="small",
                     color=COLOURS[row],
                 )
-
-    @staticmethod
-    def from_dict(state: Mapping[str, Any]) -> SurvivalAnswer:
-        """Read an answer from `to_dict`'s form."""
-        with restoring("an answer"):
-            release = Release.from_dict(state["release"])
-            return SurvivalAnswer(release, state["entry"], state["share"], float(state["level"]))
 
 
 def answer_of(
