@@ -16,12 +16,12 @@ from sottovoce.inference.cells.latent_cells import cell_draws, most_records
 from sottovoce.inference.cells.moments import mean_draws
 from sottovoce.inference.cells.pooled_counts import pooled_counts
 from sottovoce.inference.cells.pooling import pooled_means, pooled_shares
-from sottovoce.inference.cells.question_checks import OF_RECORDS, OVER_TIME
+from sottovoce.inference.cells.question_checks import OF_RECORDS, WITH_SEASON
 from sottovoce.inference.cells.questions import Question
 from sottovoce.inference.cells.ratio_posterior import NoisyRatio, ratio_range
 from sottovoce.inference.cells.record_sums import sum_draws, variances
 from sottovoce.inference.cells.row_draws import RowDraws
-from sottovoce.inference.cells.time_series import walked
+from sottovoce.inference.cells.time_series import seasonal, walked
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import Floats, Integers
@@ -137,7 +137,7 @@ class CellRowDraws(RowDraws):
         alpha = self.question.prior / values
         counts = self._counts_of(alpha, draws, rng)[:, :-1].reshape(draws, -1, values)
         noisy, noise, _ = self.noisy_counts()
-        if self.question.pool == OVER_TIME:
+        if self.question.is_series:
             return self._shares_over_time(noisy, noise.variance, counts, draws, rng)
         if self.question.pool and counts.shape[1] > 1:
             shown = noisy[:-1].reshape(counts.shape[1:]), noise.variance
@@ -169,8 +169,12 @@ class CellRowDraws(RowDraws):
         self, seen: Floats, variances: Floats, low: float, high: float, draws: int, rng: np.random.Generator
     ) -> Floats:
         """Return draws of every group, of which those of the first column follow one another."""
-        times = self._crossed[0]
-        result = walked(seen.reshape(times, -1), variances.reshape(times, -1), low, high, draws, rng)
+        times, seasons = self._crossed[0], self.question.seasons
+        series = seen.reshape(times, -1), variances.reshape(times, -1)
+        if self.question.pool == WITH_SEASON and seasons is not None:
+            result = seasonal(*series, seasons, low, high, draws, rng)
+        else:
+            result = walked(*series, low, high, draws, rng)
         return result.reshape(draws, -1)
 
     def _mean(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
@@ -197,7 +201,7 @@ class CellRowDraws(RowDraws):
             count = np.maximum(numbers.mean(axis=0), 0.5)
             common = np.average((spreads**2).mean(axis=0), weights=count)
             shown = totals[: reading.cells] / count, common / count + variances[0] / count**2
-            if self.question.pool == OVER_TIME:
+            if self.question.is_series:
                 means = self._over_time(*shown, -1.0, 1.0, draws, rng)
             else:
                 means = pooled_means(means, rng, self._crossed, shown)

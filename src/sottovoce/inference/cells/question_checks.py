@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sottovoce.inference.cells.question_reading import QuestionReading
+from sottovoce.inference.cells.time_series import seasons_of
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import as_floats, shown
 from sottovoce.privacy.shares import read_share
@@ -18,8 +19,12 @@ from sottovoce.records.facts.condition_parser import check_columns, check_levels
 TAILS = ("any", "smooth")
 """What may be assumed of the tails of a column whose mean is asked: ``any`` assumes nothing, ``smooth`` that what lies
 beyond where records were seen thins out as a generalized Pareto law does, but for a lump."""
-OVER_TIME = "time"
-"""What `pool` is where groups follow one another."""
+OVER_TIME, WITH_SEASON = "time", "season"
+"""What `pool` is where groups follow one another, and where they have a season moreover."""
+SERIES: dict[Any, str] = {OVER_TIME: "pooled over time ", WITH_SEASON: "pooled over seasons "}
+"""How each is said."""
+_MOST_SEASONAL = 240
+"""The most times that have a season, twenty years of months: work rises by their cube."""
 OF_RECORDS = ("total", "sd")
 """Verbs that tell of the records themselves, and are made of what a mean is made of."""
 UNSAID = ""
@@ -55,8 +60,8 @@ class CheckedQuestion(QuestionReading):
 
     def _check_arguments(self) -> None:
         """Refuse what goes with another verb, and numbers out of their range."""
-        if not isinstance(self.pool, bool | str) or (isinstance(self.pool, str) and self.pool != OVER_TIME):
-            raise InvalidValue(f"pool= is True, False or {OVER_TIME!r}. Got {shown(self.pool)}")
+        if not isinstance(self.pool, bool) and (not isinstance(self.pool, str) or self.pool not in SERIES):
+            raise InvalidValue(f"pool= is True, False, {OVER_TIME!r} or {WITH_SEASON!r}. Got {shown(self.pool)}")
         if self.exposure is not None and not isinstance(self.exposure, str):
             raise InvalidValue(f"exposure= names a column. Got {shown(self.exposure)}")
         if self.verb != "rate" and self.exposure is not None:
@@ -127,7 +132,7 @@ class CheckedQuestion(QuestionReading):
             raise InvalidValue(
                 f"{self.verb} is told of at most {_MOST_GROUPS} groups, and these are {self.groups.size}; ask by fewer"
             )
-        if self.pool == OVER_TIME:
+        if self.is_series:
             self._check_over_time()
         if not self.kept:
             check_levels(self.where, self.facts)  # most likely a slip, which is better said as one
@@ -138,12 +143,27 @@ class CheckedQuestion(QuestionReading):
         """Refuse what cannot follow in time: groups that have no order, and answers that are no single number."""
         single = self.verb in ("mean", "rate") or (self.verb == "proportion" and not self.each_value)
         if not single or self.exposure is not None:
-            raise InvalidValue(f"pool={OVER_TIME!r} is of the share of a flag, or of the mean of a number")
+            raise InvalidValue(f"pool={self.pool!r} is of the share of a flag, or of the mean of a number")
         if not self.by or self.groups.axes[0].size < 3:
             raise InvalidValue(
-                f"pool={OVER_TIME!r} takes three groups or more that follow one another: the first column of by=, such "
+                f"pool={self.pool!r} takes three groups or more that follow one another: the first column of by=, such "
                 "as months in their order"
             )
+        if self.pool == WITH_SEASON and (self.seasons is None or len(self.seasons) > _MOST_SEASONAL):
+            raise InvalidValue(
+                f"pool={WITH_SEASON!r} takes months or quarters of more than one year, at most {_MOST_SEASONAL}: "
+                "groups called such as 2024-01 or 2024-Q1, the first column of by=, such as by='yearmonth(admitted)'"
+            )
+
+    @property
+    def is_series(self) -> bool:
+        """Whether groups of the first column are pooled as times that follow one another."""
+        return self.pool in SERIES
+
+    @property
+    def seasons(self) -> list[int] | None:
+        """Which season each group of the first column is of, as far as its labels say."""
+        return seasons_of(self.groups.axes[0].labels)
 
 
 def names_of(given: Any) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from sottovoce.inference.cells.groups import shown as shown_value
-from sottovoce.inference.cells.question_checks import OF_RECORDS, OVER_TIME, UNSAID, CheckedQuestion
+from sottovoce.inference.cells.question_checks import OF_RECORDS, SERIES, UNSAID, CheckedQuestion
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.json_values import mapping, restoring
 from sottovoce.privacy.numbers import shown
@@ -184,7 +184,7 @@ class Question(CheckedQuestion):
         what = ", ".join(map(quoted, self.columns_asked))
         at = ", ".join(np.format_float_positional(p, trim="0") for p in self.at)
         verb = "median" if self.median else f"{self.verb} {at}".rstrip()
-        pooled = _SERIES.get(self.pool, "pooled " * bool(self.pool))
+        pooled = SERIES.get(self.pool, "pooled " * bool(self.pool))
         text = pooled + "smooth " * (self.tails == "smooth") + f"{verb} of {what}"
         text += self._details
         groups = [split_group(item, self.facts) for item in self.by]

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.inference.cells.question_checks import OVER_TIME
 from sottovoce.inference.cells.questions import Question
 from sottovoce.inference.figures import COLOURS, dates, figure, titled, words
 from sottovoce.privacy.numbers import Floats
@@ -21,7 +20,7 @@ def forest_of(
     question: Question, names: Sequence[str], rows: Sequence[Mapping[str, Any]], level: float, ax: Any = None
 ) -> Any:
     """Return a forest plot of the rows, or a series where groups follow one another."""
-    if question.pool == OVER_TIME:
+    if question.is_series:
         drawing, axes = series_plot(question.labels, rows, ax=ax)
         axes.set_ylabel(words(question.parameter))
     else:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sottovoce.inference.cells.question_checks import OVER_TIME
+from sottovoce.inference.cells.question_checks import OVER_TIME, WITH_SEASON
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import shown
 from sottovoce.records.facts import Category, Column, Count, Flag, Number

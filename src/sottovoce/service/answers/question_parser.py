@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from sottovoce.inference.cells.question_checks import OVER_TIME, WITH_SEASON
 from sottovoce.inference.cells.question_reading import VERBS
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import shown

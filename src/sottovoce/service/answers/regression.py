@@ -23,7 +23,7 @@ from sottovoce.service.answers.contrast_parser import parse_contrast
 from sottovoce.service.answers.digits import sure
 from sottovoce.service.answers.display import PART, footing, privacy_part
 from sottovoce.service.answers.forest import forest, view
-from sottovoce.service.answers.hazards import baseline_rows, surviving_rows
+from sottovoce.service.answers.hazards import baseline_rows, changed_rows, surviving_rows
 from sottovoce.service.answers.paper_table import NOT_KNOWN, estimate_cells, interval_name
 from sottovoce.service.answers.ratios import FAR, Contrast, is_intercept, ratio_is_told, ratio_numbers, ratios_of
 from sottovoce.service.answers.recorded_answer import RecordedAnswer
