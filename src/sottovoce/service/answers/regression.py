@@ -13,19 +13,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sottovoce.inference.cells.intervals import checked_level
-from sottovoce.inference.figures import titled
 from sottovoce.mechanisms.arviz_groups import arviz_groups
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.shares import percent
 from sottovoce.service.answers import predictions
 from sottovoce.service.answers.average_effects import average_effects
+from sottovoce.service.answers.coefficient_plot import coefficient_plot
 from sottovoce.service.answers.contrast_parser import parse_contrast
 from sottovoce.service.answers.digits import sure
 from sottovoce.service.answers.display import PART, footing, privacy_part
-from sottovoce.service.answers.forest import forest, view
 from sottovoce.service.answers.hazards import baseline_rows, changed_rows, surviving_rows
 from sottovoce.service.answers.paper_table import NOT_KNOWN, estimate_cells, interval_name
-from sottovoce.service.answers.ratios import FAR, Contrast, is_intercept, ratio_is_told, ratio_numbers, ratios_of
+from sottovoce.service.answers.ratios import Contrast, is_intercept, ratio_numbers, ratios_of
 from sottovoce.service.answers.recorded_answer import RecordedAnswer
 from sottovoce.service.answers.regression_notes import NAMED, numbers_of, regression_notes
 from sottovoce.service.answers.wide_answers import MOSTLY, about
@@ -38,8 +37,6 @@ if TYPE_CHECKING:  # the room needs an extra
 __all__ = ["Contrast", "Regression"]
 
 _DRAWS = 2000
-_ALONE = math.log(10.0)
-"""Where no ratio is told, the axis goes from a tenth to ten."""
 _APART = 1.05
 """How much more uncertain than with noise an estimate may seem without, by the numbers that compute it."""
 _UNKNOWN = "not known at this budget"
@@ -340,29 +337,9 @@ class Regression(RecordedAnswer):
         The axis goes as far as what is known does. Of a term that noise hides, a ratio that nothing is told of or a
         coefficient whose column it hides, the range alone is drawn, and that it is not known is written there.
         """
-        ratios = self.ratio is not None
-        hidden = [row["note"] is not None or (ratios and not ratio_is_told(row)) for row in self.rows]
-        kept = [k for k, row in enumerate(self.rows) if not is_intercept(row["term"])]
-        kept = kept or list(range(len(hidden)))
-        rows = [self.rows[k] for k in kept]
-        ends = np.array([[row["low"], row["high"]] for row in rows])
-        middle = np.array([math.nan if hidden[k] else self.rows[k]["estimate"] for k in kept])
-        alone = (-_ALONE, _ALONE) if ratios else view(ends, 0.0, (-1.0, 1.0))
-        nearest = np.clip(0.0, ends[:, 0], ends[:, 1])  # so that some of every range is seen
-        limits = view(np.where(np.isnan(middle)[:, None], nearest[:, None], ends), 0.0, alone)
-        drawing, axes = forest(
-            [row["term"] for row in rows],
-            middle,
-            ends,
-            width=6.4,
-            limits=(max(limits[0], -FAR), min(limits[1], FAR)) if ratios else limits,
-            ratios=ratios,
-            ax=ax,
+        return coefficient_plot(
+            self.rows, self.ratio, f"{self.question.describe()} ({percent(self.level)} intervals)", ax
         )
-        axes.axvline(1.0 if ratios else 0.0, color="#5b6770", linewidth=0.9, zorder=0, gid="reference")
-        axes.set_xlabel(self.ratio or "coefficient")
-        titled(drawing, f"{self.question.describe()} ({percent(self.level)} intervals)", ax)
-        return drawing
 
     def _unknown(self, place: int) -> str:
         """Return that a term is not known, and what would narrow it, each with the width that is foreseen."""
