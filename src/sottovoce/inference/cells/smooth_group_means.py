@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 
 from sottovoce.inference.cells.quantile_search import merged, union_of
-from sottovoce.inference.cells.question_mechanism import MOST, AdaptiveQuestion
 from sottovoce.inference.cells.questions import Question
 from sottovoce.inference.cells.smooth_groups_posterior import SmoothGroupsPosterior
 from sottovoce.inference.cells.smooth_mean_posterior import SmoothMeanPosterior, TailCounts, WindowSums
@@ -25,25 +24,20 @@ from sottovoce.inference.cells.smooth_means import (
     OCTAVE_COUNTS,
     ROUNDED,
     SLACK,
-    check_gaussian,
     far_edges,
     fine_edges,
 )
+from sottovoce.inference.cells.smooth_tail import SmoothTail
 from sottovoce.inference.cells.tail_windows import CELLS, FAR, FREE, POSITION_APART
-from sottovoce.mechanisms.calibrate import largest_keeping
-from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind, noise_log_ratio
-from sottovoce.mechanisms.mechanism import Choices
+from sottovoce.mechanisms.integer_noise import IntegerNoise, noise_log_ratio
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
-from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.lattice import lattice_mu
 from sottovoce.privacy.numbers import Floats, ceil_float
 from sottovoce.privacy.profile import Basis, Profile
-from sottovoce.privacy.promises import Promise
-from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE, Relation
+from sottovoce.privacy.relation import Relation
 from sottovoce.records.facts import Category, Facts, Number
 from sottovoce.records.readings import GroupMoments, HeldRecords
-from sottovoce.records.readings.base import checked_size
 from sottovoce.records.readings.group_moments import STEPS
 from sottovoce.records.readings.in_memory_records import RecordsOfN
 
@@ -62,7 +56,7 @@ class _Seen(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class SmoothGroupMeans(AdaptiveQuestion):
+class SmoothGroupMeans(SmoothTail):
     r"""Search every group for its tail as `SmoothMeans` does, and add up within a window of its own.
 
     A group's size is no public number, so a record that is not in it adds nothing to any look. With a = y - ½ the place
@@ -93,48 +87,19 @@ class SmoothGroupMeans(AdaptiveQuestion):
     """
 
     word: ClassVar[str] = "smooth group means"
-    choices: ClassVar[Choices] = {"gaussian": {"noise": "gaussian"}}
     hides_n: ClassVar[bool] = True
-    noise: ClassVar[NoiseKind] = "gaussian"
     system: Question
     scale: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.system, Question) or self.system.tails != "smooth":
-            raise InvalidValue('this is for a Question of means with tails="smooth"')
 
     @cached_property
     def reading(self) -> GroupMoments:
         """What the last look adds up where windows are the bounds."""
         return self.system.measured_between(*self.system.value_bounds).for_size(self.n)
 
-    @cached_property
-    def profile(self) -> Profile:
-        """What all looks of all groups provably do together, whichever are taken."""
-        if self.n == 0:
-            return ZeroConcentratedProfile(0.0).about(self.relation)
-        return _profile(self.scale, self.relation)
-
-    @classmethod
-    def calibrate(
-        cls,
-        system: Question,
-        n: int | None,
-        target: Promise,
-        noise: NoiseKind | None = None,
-        price: Callable[[Profile], float] | None = None,
-    ) -> Self:
-        """Return the mechanism with the least noise that keeps the promise; it is Gaussian, whatever the price."""
-        del price
-        n = checked_size(n)
-        check_gaussian(noise, target)
-        relation = replace(REPLACE_ONE if n is not None else ADD_REMOVE, unit=target.relation.unit)
-
-        def profile(inverse: float) -> Profile:
-            return _profile(1 / inverse, relation)
-
-        return cls(system, n, 1 / largest_keeping(profile, target, high=100.0, low=1 / MOST, name="1/scale"))
+    @staticmethod
+    def looks_profile(scale: float, relation: Relation) -> Profile:
+        """Return what all looks do together, in noise of a scale."""
+        return _profile(scale, relation)
 
     @classmethod
     def example(cls) -> Self:

@@ -12,24 +12,19 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sottovoce.inference.cells.question_mechanism import MOST, AdaptiveQuestion
 from sottovoce.inference.cells.questions import Question
 from sottovoce.inference.cells.smooth_mean_posterior import SmoothMeanPosterior, TailCounts, WindowSums
+from sottovoce.inference.cells.smooth_tail import SmoothTail
 from sottovoce.inference.cells.tail_windows import CELLS, FAR, FREE, POSITION
-from sottovoce.mechanisms.calibrate import largest_keeping
-from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind, noise_log_ratio
-from sottovoce.mechanisms.mechanism import Choices
+from sottovoce.mechanisms.integer_noise import IntegerNoise, noise_log_ratio
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
-from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.lattice import lattice_mu
 from sottovoce.privacy.numbers import Floats, ceil_float
 from sottovoce.privacy.profile import Basis, Profile
-from sottovoce.privacy.promises import Promise, PureDP
-from sottovoce.privacy.relation import REPLACE_ONE, Relation
+from sottovoce.privacy.relation import Relation
 from sottovoce.records.facts import Facts, Number
 from sottovoce.records.readings import GroupMoments, HeldRecords
-from sottovoce.records.readings.base import checked_size
 from sottovoce.records.readings.group_moments import STEPS
 
 GATE, EVEN, OCTAVE_COUNTS = 0.03, 0.06, 0.15
@@ -54,7 +49,7 @@ SLACK = 1 + 2.0**-14
 
 
 @dataclass(frozen=True, eq=False)
-class SmoothMeans(AdaptiveQuestion):
+class SmoothMeans(SmoothTail):
     r"""Count octaves of a column, choose a window by what was counted, add up within it and beyond.
 
     With y ∈ [0, 1] the place of a record in the window the last look releases
@@ -84,16 +79,8 @@ class SmoothMeans(AdaptiveQuestion):
     """
 
     word: ClassVar[str] = "smooth means"
-    choices: ClassVar[Choices] = {"gaussian": {"noise": "gaussian"}}
     system: Question
     scale: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.system, Question) or self.system.tails != "smooth":
-            raise InvalidValue('this is for a Question of a mean with tails="smooth"')
-
-    noise: ClassVar[NoiseKind] = "gaussian"
 
     @cached_property
     def reading(self) -> GroupMoments:
@@ -112,34 +99,10 @@ class SmoothMeans(AdaptiveQuestion):
         """Return the scale of a look of sensitivity 1 that is paid with what these parts of ρ leave."""
         return self.scale / math.sqrt(1 - sum(spent))
 
-    @cached_property
-    def profile(self) -> Profile:
-        """What all looks provably do together, whichever are taken."""
-        if self.n == 0:
-            return ZeroConcentratedProfile(0.0).about(self.relation)
-        return _profile(self.scale, self.relation)
-
-    @classmethod
-    def calibrate(
-        cls,
-        system: Question,
-        n: int | None,
-        target: Promise,
-        noise: NoiseKind | None = None,
-        price: Callable[[Profile], float] | None = None,
-    ) -> Self:
-        """Return the mechanism with the least noise that keeps the promise; it is Gaussian, whatever the price."""
-        del price
-        n = checked_size(n)
-        if n is None:
-            raise InvalidValue('tails="smooth" needs to know how many records there are, and here that is a secret')
-        check_gaussian(noise, target)
-        relation = replace(REPLACE_ONE, unit=target.relation.unit)
-
-        def profile(inverse: float) -> Profile:
-            return _profile(1 / inverse, relation)
-
-        return cls(system, n, 1 / largest_keeping(profile, target, high=100.0, low=1 / MOST, name="1/scale"))
+    @staticmethod
+    def looks_profile(scale: float, relation: Relation) -> Profile:
+        """Return what all looks do together, in noise of a scale."""
+        return _profile(scale, relation)
 
     @classmethod
     def example(cls) -> Self:
@@ -249,17 +212,6 @@ class SmoothMeans(AdaptiveQuestion):
         noises = [IntegerNoise("gaussian", s) for s in self.sum_scales(self.path, self.scale)]
 
         return noise_log_ratio(noises, moved[0], moved[1])
-
-
-def check_gaussian(noise: NoiseKind | None, target: Promise) -> None:
-    """Refuse other noise than Gaussian, and a promise that no Gaussian noise keeps."""
-    if noise not in (None, "gaussian"):
-        raise InvalidValue('tails="smooth" is answered with Gaussian noise, which is not allowed here')
-    if isinstance(target, PureDP):
-        raise InvalidValue(
-            f'tails="smooth" is answered with Gaussian noise, which keeps no pure promise such as {target}: spend from '
-            "a budget with a delta, as approx:1,1e-6 has, or say closer bounds"
-        )
 
 
 def far_edges(known: SmoothMeanPosterior) -> Floats:
