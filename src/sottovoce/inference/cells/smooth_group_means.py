@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -235,7 +236,7 @@ class SmoothGroupMeans(SmoothTail):
     def log_ratio(self, pair: tuple[Any, Any]) -> Callable[[Any], Floats]:
         """Return log of the probability of noisy sums under the first of a pair over the second."""
         parts = self._blank()
-        moved = [np.concatenate(self.sums(parts, _Table(self, self.see(side)))) for side in pair]
+        moved = [list(itertools.chain(*self.sums(parts, _Table(self, self.see(side))))) for side in pair]
         noises = [IntegerNoise("gaussian", s) for part in parts for s in self.sum_scales(part, self.scale)]
 
         return noise_log_ratio(noises, moved[0], moved[1])

@@ -152,7 +152,7 @@ class OrdinalLook(Look):
     def of_rows(self, rows: Floats, known: Mask, y: Floats) -> Floats:
         """Return the sum over encoded rows x and the places of their responses, NaN where missing."""
         known = known & ~np.isnan(y)
-        return self.stacked(rows[known], y[known]).sum(axis=1)
+        return np.asarray(self.stacked(rows[known], y[known]).sum(axis=1))
 
     def stacked(self, rows: Floats, y: Floats) -> Floats:
         """Return what each record gives, in whole steps, (entries of the total, records)."""

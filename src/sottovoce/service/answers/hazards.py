@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +37,7 @@ def baseline_rows(posterior: Coefficients, level: float) -> list[dict[str, Any]]
     all columns are at zero or at their first value.
     """
     formula: Any = posterior.formula
+    scaled: Callable[[Floats], Floats]
     if formula.family == "ordinal":
         (what, said), names, scaled = ("cut", "share"), formula.cut_names, special.expit
     elif formula.family == "hazard":
