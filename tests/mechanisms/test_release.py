@@ -24,6 +24,7 @@ from sottovoce.mechanisms.conjugate import (
     GammaPoisson,
     NormalMean,
 )
+from sottovoce.mechanisms.mechanism import MECHANISMS
 from sottovoce.privacy.errors import InvalidData, InvalidValue, UnprovenPrivacy
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.profile import Basis
@@ -263,3 +264,23 @@ def test_releases_made_together_are_what_a_kind_of_its_own_says():
     assert not made.together
     assert [one.value for one in made.releases([0, 1, 1, 0], 3)] == [7.0] * 3
     assert NoisyStatistics(BetaBernoulli(1, 1), 4, "laplace", 2.0).together
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["noisy statistics", "noisy cells", "quantile search", "smooth means", "smooth group means", "noisy moments"],
+)
+def test_a_posterior_that_was_released_is_sampled_for_nothing(word: str) -> None:
+    mechanism = MECHANISMS[word].example()
+    assert mechanism.cost(5) == mechanism.cost() == mechanism.profile
+
+
+def test_a_sample_of_the_posterior_costs_as_much_as_the_first() -> None:
+    mechanism = MECHANISMS["direct posterior"].example()
+    assert mechanism.cost(5).epsilon(1e-6) > mechanism.cost().epsilon(1e-6)
+
+
+def test_looks_of_one_moment_are_those_of_smooth_tails() -> None:
+    """Of the looks of quantiles each is right by itself, so that a release goes on where a connection was lost."""
+    taken = {word for word in ("quantile search", "smooth means", "smooth group means") if MECHANISMS[word].one_moment}
+    assert taken == {"smooth means", "smooth group means"}

@@ -89,6 +89,7 @@ class NoisyStatistics(Mechanism):
     """
 
     word: ClassVar[str] = "noisy statistics"
+    free_samples: ClassVar[bool] = True
     choices: ClassVar[Choices] = {
         "laplace": {"noise": "laplace"},
         "gaussian": {"noise": "gaussian"},

@@ -34,8 +34,6 @@ class QuestionMechanism(Mechanism):
 class AdaptiveQuestion(QuestionMechanism):
     """A mechanism that looks at a table several times: what earlier looks released says where the next one is."""
 
-    one_moment: ClassVar[bool] = True
-
     def see(self, records: Any) -> RecordsOfN:
         """Return n records that can be looked at again, or raise `InvalidData`."""
         if isinstance(records, RecordsOfN):

@@ -26,6 +26,7 @@ class SmoothTail(AdaptiveQuestion):
 
     choices: ClassVar[Choices] = {"gaussian": {"noise": "gaussian"}}
     noise: ClassVar[NoiseKind] = "gaussian"
+    one_moment: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

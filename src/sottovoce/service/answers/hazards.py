@@ -10,6 +10,7 @@ from scipy import special
 
 from sottovoce.inference.cells.intervals import central, checked_level
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.facts.condition_parser import parse_predicate
 from sottovoce.records.facts.condition_tree import And, Compare, Literal
