@@ -281,3 +281,25 @@ def test_a_plan_says_about_what_comes() -> None:
     for term, (low, high) in zip(plan.terms, ends, strict=True):
         assert 0.6 < (high - low) / 2 / term.width < 1.6
     assert plan.rare is None
+
+
+def test_of_all_pairs_of_records_with_extreme_answers_none_moves_a_look_farther_than_is_said() -> None:
+    rng, nearest = np.random.default_rng(11), 0.0
+    for _ in range(30):
+        look, columns = a_look(rng)
+        rows = np.repeat(look.plain.rows(columns[:-1])[0][:80], 2, axis=0)
+        each = look.stacked(rows, np.tile([0.0, float(look.cuts)], 80))
+        D = look.dimension
+        for beside in (0.03, 0.3, 1.0, 3.0, 30.0):
+            scales = {"score": 1.0, "information": 2.0**look.bits * beside}
+            parts = (
+                each[:D],
+                each[D : 2 * D] / scales["information"],
+                each[2 * D :] * math.sqrt(2) / scales["information"],
+            )
+            scaled = np.vstack(parts)
+            lengths = (scaled**2).sum(axis=0)
+            gap = math.sqrt(float((lengths[:, None] + lengths - 2 * scaled.T @ scaled).max()))
+            assert gap <= look.joint(scales)
+            nearest = max(nearest, gap / look.joint(scales))
+    assert nearest > 0.98
