@@ -118,7 +118,7 @@ def test_no_record_moves_a_look_farther_than_is_said(low: float, high: float) ->
     first = formula.look(2)
     looks = [first, first.of_cap(20), first.of_cap(3, 0.7), first.of_norm(0.3)]
     centre = formula.prior_mean + np.array([-1.0, 3.0, 0.0])
-    looks.append(formula.look_at(2, centre, formula.start[0], 1.1, first.parts, 5, 0.5))
+    looks.append(formula.look_at(2, centre, formula.first_frame[0], 1.1, first.parts, 5, 0.5))
     times = [low, high, math.sqrt(low * high), 0.0, 1e-300]
     values = (
         [-5.0, 5.0, 0.0, math.nan, 1e300],

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from benchmarks.hazard_coverage import CUTS, FACTS, TRUTH, HazardCell, newton, subjects
-from scipy import stats
+from scipy import optimize, stats
 from typer.testing import CliRunner
 
 import sottovoce as sv
@@ -51,10 +51,14 @@ def a_look(rng: np.random.Generator, limit: float) -> tuple[HazardLook, list[Any
     constant = norm / math.sqrt(2) * float(rng.choice([0.999999, 0.5, 0.1]))
     centre, shape = tuple(rng.normal(0, 2, J + p).tolist()), tuple(map(tuple, rng.normal(0, 2, (p, p)).tolist()))
     about = tuple(rng.normal(0, 0.5, p).tolist())
-    look = HazardLook(encoding, Flag(), Number(0, 50), cuts, centre, shape, about, constant, norm, limit, bits=8)
+    late = Number(0, 50) if rng.random() < 0.5 else None
+    look = HazardLook(
+        encoding, Flag(), Number(0, 50), cuts, centre, shape, about, constant, norm, limit, bits=8, start=late
+    )
     columns = [np.where(rng.random(n) < 0.5, rng.choice([-1, 1, 0, 9], n), rng.uniform(-1, 1, n)) for _ in range(p)]
     time = np.where(rng.random(n) < 0.3, rng.choice([*cuts, 0.0, 99.0], n), rng.exponential(1, n))
-    return look, [*columns, rng.random(n) < 0.5, time]
+    start = np.where(rng.random(n) < 0.3, rng.choice([*cuts, 0.0, 99.0], n), rng.exponential(0.5, n))
+    return look, [*columns, rng.random(n) < 0.5, time, *([] if late is None else [start])]
 
 
 @pytest.mark.parametrize("limit", [0.5, 1.0, 1.5, 4.0])
@@ -63,8 +67,9 @@ def test_no_record_pulls_farther_than_is_said_and_some_nearly_as_far(limit: floa
     scales = {"score": 3.0, "information": 11.0}
     for _ in range(60):
         look, columns = a_look(rng, limit)
-        rows, _ = look.encoding.rows(columns[:-2])
-        each = [look.split(c) for c in look.contributions(rows, columns[-2].astype(float), columns[-1]).T]
+        first = look.encoding.size
+        rows, _ = look.encoding.rows(columns[:first])
+        each = [look.split(c) for c in look.contributions(rows, *(c.astype(float) for c in columns[first:])).T]
         for part, most in look.lengths.items():
             lengths = [float(np.linalg.norm(item[part])) for item in each]
             assert max(lengths) <= most
@@ -79,10 +84,10 @@ def test_no_record_pulls_farther_than_is_said_and_some_nearly_as_far(limit: floa
 
 def test_sums_of_an_engine_are_those_of_memory_to_the_step() -> None:
     rng = np.random.default_rng(3)
-    for limit in (1.0, 2.0):
+    for limit in (1.0, 2.0, 1.5, 1.0, 3.0):
         look, columns = a_look(rng, limit)
-        frame = pd.DataFrame(dict(zip([*look.encoding.names, "e", "t"], columns, strict=True)))
-        frame.loc[::17, "t"] = np.nan
+        frame = pd.DataFrame(dict(zip([*look.encoding.names, *"ets"], columns, strict=False)))
+        frame.loc[::17, frame.columns[-1]] = np.nan
         frame.loc[::23, "a"] = np.nan
         table = open_table(frame)
         held = look.read([frame[name].to_numpy() for name in frame])
@@ -173,6 +178,11 @@ def test_what_looks_cost_is_what_was_paid_where_n_is_a_secret_too() -> None:
         ("days ~ age + (1 | ward)", {"event": "died"}, "groups"),
         ("days ~ age", {"event": "died", "family": "poisson"}, "no family"),
         ("days ~ age", {"event": "died", "misses": 0.1}, "no misses="),
+        ("days ~ age", {"event": "died", "start": "frail"}, "number or a count from 0 on"),
+        ("days ~ age", {"event": "died", "start": "days"}, "number or a count from 0 on"),
+        ("days ~ age", {"event": "died", "start": "age"}, "is when follow-up began, and explains nothing"),
+        ("days ~ age", {"event": "died", "start": "came"}, "no column 'came'"),
+        ("died ~ age", {"start": "days"}, "names its event"),
         ("days ~ age", {"event": "died", "cuts": 25}, "1 to 24 cells of time"),
         ("days ~ age", {"event": "died", "cuts": [90, 30]}, "rising times"),
         ("days ~ age", {"event": "died", "cuts": [90, 3000]}, "bounds of 'days'"),
@@ -283,3 +293,67 @@ def test_ratios_that_change_are_told_by_two_regressions_and_nothing_else_is_comp
     assert told.exit_code == 0 and "times that of earlier times" in told.output, told.output
     refused = CliRunner().invoke(application("again"), ["again", str(ledger), str(early.entry), "--since", "2"])
     assert refused.exit_code != 0
+
+
+def entering(n: int, seed: int) -> dict[str, Any]:
+    """Return subjects who are seen from a day of their own on: who died before is never met."""
+    rng, data = seeded_rng(seed), records(3 * n, seed, censored="little", baseline="even")
+    data["came"] = rng.uniform(0, 500, 3 * n)
+    met = np.flatnonzero(data["days"] > data["came"])[:n]
+    return {name: np.asarray(column)[met] for name, column in data.items()}
+
+
+def test_who_enters_late_tells_nothing_of_the_time_before() -> None:
+    """The oracle: the piecewise exponential likelihood from entry on, by BFGS, without privacy."""
+    n, facts = 20_000, Facts(dict(FACTS) | {"came": Number(0, 730)})
+    data = entering(n, 8)
+    formula = HazardFormula("days ~ age + frail + C(ward)", facts, event="died", cuts=CUTS, start="came")
+    found = HazardLooks(formula, n, 1e9).release(data, seeded_rng(2)).value
+    X = np.stack([data["age"] / 100, data["frail"], data["ward"] == "B", data["ward"] == "C"], axis=1).astype(float)
+    ends = np.array([0.0, *CUTS])
+    lived = np.clip(np.minimum(data["days"][:, None], ends[1:]) - np.maximum(data["came"][:, None], ends[:-1]), 0, None)
+    which = np.searchsorted(ends, data["days"], side="left") - 1
+    died = np.asarray(data["died"], dtype=float)
+    hit = np.eye(5)[np.clip(which, 0, 4)] * died[:, None]
+
+    def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        hazard = lived * np.exp(theta[:5] - 6 + (X @ theta[5:])[:, None])
+        off = hazard - hit
+        value = hazard.sum() - (hit * (theta[:5] - 6)).sum() - died @ (X @ theta[5:])
+        return float(value), np.concatenate([off.sum(axis=0), X.T @ off.sum(axis=1)])
+
+    best = optimize.minimize(loss, np.zeros(9), jac=True, method="BFGS", options={"gtol": 1e-2}).x[5:]
+    likeliest = best / np.array([100, 1, 1, 1])
+    assert np.abs((found.mean[5:] - likeliest) / found.sd[5:]).max() < 1 / 10
+    assert np.abs((found.mean[5:] - TRUTH) / found.sd[5:]).max() < 4
+    from_zero = HazardLooks(FORMULA, n, 1e9).release(data, seeded_rng(2)).value
+    assert from_zero.mean[0] < found.mean[0] - 0.5  # taken for followed from 0 on, nobody dies early
+
+
+def test_a_late_start_is_taken_by_every_door(tmp_path: Path) -> None:
+    data, facts = entering(3000, 9), Facts(dict(FACTS) | {"came": Number(0, 730)})
+    frame, ledger = pd.DataFrame(data), tmp_path / "late.ledger"
+    options: dict[str, Any] = {"event": "died", "cuts": [180, 365, 730], "start": "came"}
+    with sv.Curator(frame, facts=facts, ledger=ledger, budget="approx:3,1e-6", dataset="late") as curator:
+        plan = curator.plan("days ~ frail", **options, spend=0.3)
+        assert "came" in plan.unsaid and "from came on" in plan.question
+        fit = curator.regress("days ~ frail", **options, spend=0.3)
+        assert fit.question.describe() == plan.question and curator.again(fit.entry).question == fit.question
+        assert CATALOGUE["regress"].question(facts, CATALOGUE["regress"].arguments_of(fit.question)) == fit.question
+    words = ["days ~ frail", "--event", "died", "--cut", "180,730", "--start", "came", "--json", "--facts"]
+    toml = tmp_path / "facts.toml"
+    toml.write_text(
+        "[days]\nkind='number'\nlow=0\nhigh=730\n[died]\nkind='flag'\n[frail]\nkind='flag'\n"
+        "[came]\nkind='number'\nlow=0\nhigh=730\n"
+    )
+    place = tmp_path / "late.parquet"
+    frame.to_parquet(place)
+    runner = CliRunner()
+    planned = runner.invoke(
+        application("plan"), ["plan", *words, str(toml), "--n", "3000", "--budget", "approx:3,1e-6"]
+    )
+    assert planned.exit_code == 0 and "from came on" in planned.output, planned.output
+    ledger = tmp_path / "cli.ledger"
+    opened = ["regress", str(place), *words, str(toml), "--ledger", str(ledger), "--budget", "approx:3,1e-6"]
+    asked = runner.invoke(application("regress"), opened)
+    assert asked.exit_code == 0 and "from came on" in asked.output, asked.output

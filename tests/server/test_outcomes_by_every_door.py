@@ -21,6 +21,7 @@ from support.visitors import Visitor
 HERE = "/api/v1/datasets/patients"
 TIMES: dict[str, Any] = {"formula": "wait ~ age + C(ward)", "event": "smoker", "cuts": [0.5, 1.0, 1.5]}
 ORDERED: dict[str, Any] = {"formula": "ward ~ age + smoker", "family": "ordinal"}
+LATE: dict[str, Any] = {"formula": "wait ~ age", "event": "smoker", "cuts": [0.5, 1.5], "start": "visits"}
 COUNTED: dict[str, Any] = {"formula": "visits ~ age", "family": "ordinal"}
 CASES = [(TIMES, "hazard ratio", "share without smoker at 1.5"), (ORDERED, "odds ratio", "share of ward")]
 
@@ -56,7 +57,7 @@ def test_the_server_answers_tells_again_and_predicts(
     assert left(client, ada) == paid
 
 
-@pytest.mark.parametrize("asked", [TIMES, ORDERED, COUNTED], ids=["times", "ordered", "counted"])
+@pytest.mark.parametrize("asked", [TIMES, LATE, ORDERED, COUNTED], ids=["times", "late", "ordered", "counted"])
 def test_every_door_tells_the_same_plan_and_asks_the_same_question(
     client: httpx.Client, office: Config, ada: dict[str, str], tmp_path: Any, asked: dict[str, Any]
 ) -> None:
@@ -112,6 +113,8 @@ def test_the_page_plans_asks_and_predicts_without_scripts(
         ({"formula": "smoker ~ age", "cuts": [1.0]}, "names its event"),
         ({"formula": "ward ~ age", "event": "smoker"}, "explains a time"),
         (TIMES | {"formula": "wait ~ age + smoker"}, "is the event, and explains nothing"),
+        (LATE | {"start": "ward"}, "number or a count from 0 on"),
+        (ORDERED | {"start": "visits"}, "names its event"),
         (ORDERED | {"formula": "smoker ~ age"}, "Of two values it is the logistic one"),
         (ORDERED | {"formula": "age ~ smoker"}, "category of 3 to 12 values"),
         (ORDERED | {"exposure": "wait"}, "takes no exposure"),

@@ -66,6 +66,9 @@ def plan(
         list[str] | None,
         typer.Option(help="With --event: a time at which the hazard may change, or how many intervals."),
     ] = None,
+    start: Annotated[
+        str | None, typer.Option(help="With --event: the column that says when follow-up began, where not at 0.")
+    ] = None,
     mean: Annotated[
         str | None, typer.Option(help="Imagined mean of the data for the forecast, lists as a/b/c.")
     ] = None,
@@ -101,7 +104,7 @@ def plan(
         asked = (question, count, known, parse_promise(full), width, paid, plot)
         plan_question(
             *asked,
-            said | {"event": event, "cuts": hazard_cuts(question, cut)},
+            said | {"event": event, "cuts": hazard_cuts(question, cut), "start": start},
             protect,
             imagine or (),
             held,
@@ -109,9 +112,9 @@ def plan(
             as_json=as_json,
         )
         return
-    stated = any(value is not None for value in (where, prior, misses, exposure, event, cut))
+    stated = any(value is not None for value in (where, prior, misses, exposure, event, cut, start))
     if imagine or held != 1 or stated or certain != 0.95:
-        words = "--imagine, --kept, --where, --prior, --misses, --exposure, --event, --cut and --level"
+        words = "--imagine, --kept, --where, --prior, --misses, --exposure, --event, --cut, --start and --level"
         raise InvalidValue(f"{words} go with a question; of a system say --mean")
     promise_text = target or given.get("target")
     priced = width is not None

@@ -68,7 +68,7 @@ def plan_question(
         )
         return
     if said:
-        words = "--family, --where, --prior, --misses, --exposure, --event and --cut are of a formula"
+        words = "--family, --where, --prior, --misses, --exposure, --event, --cut and --start are of a formula"
         raise InvalidValue(f"{words}; write a condition into the question: ... where ...")
     if isinstance(share, str):
         raise InvalidValue(f"say a share of the budget such as 5%. Got {spend!r}")

@@ -53,6 +53,9 @@ def regress(
         list[str] | None,
         typer.Option(help="With --event: a time at which the hazard may change, or into how many intervals to cut."),
     ] = None,
+    start: Annotated[
+        str | None, typer.Option(help="With --event: the column that says when follow-up began, where not at 0.")
+    ] = None,
     predict: shared.Predicting = None,
     contrast: shared.Contrasts = None,
     output: shared.Output,
@@ -67,7 +70,7 @@ def regress(
 
     paid, level = source.paid, output.checked(*source.places)
     asked: dict[str, Any] = {"family": family, "where": where, "prior": prior, "misses": misses}
-    asked |= {"exposure": exposure, "event": event, "cuts": hazard_cuts(formula, cut)}
+    asked |= {"exposure": exposure, "event": event, "cuts": hazard_cuts(formula, cut), "start": start}
     said = {name: value for name, value in asked.items() if value is not None}
 
     def check(whom: Protected) -> Callable[[Records], shared.Payable]:

@@ -87,6 +87,7 @@ class RegressionPlanBody(BaseModel):
     exposure: Annotated[str, Field(max_length=200)] | None = None
     event: Annotated[str, Field(max_length=200)] | None = None
     cuts: Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(max_length=24)] | None = None
+    start: Annotated[str, Field(max_length=200)] | None = None
     spend: Spend = 0.05
     level: Level = 0.95
     imagine: Said = []
@@ -98,7 +99,8 @@ class RegressionPlanBody(BaseModel):
     def question(self) -> VerbQuestion:
         """Return the regression that would be asked."""
         given = self.model_dump(
-            include={"formula", "where", "family", "prior", "misses", "exposure", "event", "cuts"}, exclude_none=True
+            include={"formula", "where", "family", "prior", "misses", "exposure", "event", "cuts", "start"},
+            exclude_none=True,
         )
         return VerbQuestion("regress", given, self.spend, self.level)
 

@@ -320,7 +320,7 @@ class Formula:
         return logs, np.tile(sd, self.model.outputs)
 
     @cached_property
-    def start(self) -> tuple[Floats, float]:
+    def first_frame(self) -> tuple[Floats, float]:
         """The coordinates and the norm of the first look: those in which imagined, evenly spread records are round."""
         rows = self.encoding.samples(_IMAGINED)
         moment = rows.T @ rows / len(rows)
@@ -336,7 +336,7 @@ class Formula:
 
     def look(self, n: int | None) -> Look:
         """Return the first look, at zero."""
-        shape, norm = self.start
+        shape, norm = self.first_frame
         parts = PARTS[:2] if self.model.curved else PARTS
         return self.look_at(n, self.prior_mean, shape, norm, parts)
 

@@ -27,8 +27,9 @@ def formula_of(text: str, facts: Facts, **asked: Any) -> Formula:
     """
     if asked.get("event") is not None:
         return HazardFormula(text, facts, **asked)
-    if asked.pop("cuts", None) is not None:
-        raise InvalidValue("cuts= are of a hazard regression, which names its event: event='died'")
+    for name in ("cuts", "start"):
+        if asked.pop(name, None) is not None:
+            raise InvalidValue(f"{name}= is of a hazard regression, which names its event: event='died'")
     asked.pop("event", None)
     return (OrdinalFormula if asked.get("family") == "ordinal" else Formula)(text, facts, **asked)
 

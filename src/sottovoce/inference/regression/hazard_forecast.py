@@ -34,17 +34,17 @@ def foresee_hazards(
 ) -> list[PrecisionForecast]:
     """Return how wide the interval of each term will be, baselines included; nothing is read."""
     count = records_imagined(mechanism, n)
-    rows, event, time, theta = _subjects(mechanism.system, said)
+    rows, theta, *outcomes = _subjects(mechanism.system, said)
     known, each = np.ones(len(rows), dtype=bool), count * said.kept / len(rows)
 
     def looked(look: Any) -> Floats:
-        return np.asarray(look.of_rows(rows, known, event, time) * each)
+        return np.asarray(look.of_rows(rows, known, *outcomes) * each)
 
     return simulated(mechanism, looked, _plain(mechanism, looked, theta), level)
 
 
-def _subjects(system: HazardFormula, said: AssumedDistribution) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return rows, events and times, and the log hazards and slopes that they were made by."""
+def _subjects(system: HazardFormula, said: AssumedDistribution) -> tuple[Floats, ...]:
+    """Return rows, the log hazards and slopes that their times were made by, and events, times and starts."""
     said.check(system.facts)
     said, encoding = evenly_spread(system, said), system.encoding
     rng = np.random.default_rng(1)
@@ -58,7 +58,11 @@ def _subjects(system: HazardFormula, said: AssumedDistribution) -> tuple[Floats,
     places = (rng.permutation(_SUBJECTS) + 0.5) / _SUBJECTS
     times = -np.log(places) * np.exp(-level - rows @ slopes)
     theta = np.concatenate([np.full(system.baseline, level), slopes])
-    return rows, (times <= last).astype(float), np.minimum(times, last), theta
+    outcomes = [(times <= last).astype(float), np.minimum(times, last)]
+    if system.start is not None:
+        late = said.values(system.start, system.facts[system.start], _SUBJECTS)[rng.permutation(_SUBJECTS)]
+        outcomes.append(np.asarray(late, dtype=np.float64))
+    return rows, theta, *outcomes
 
 
 def _plain(mechanism: HazardLooks, looked: Callable[[HazardLook], Floats], theta: Floats) -> Floats:

@@ -75,6 +75,9 @@ class HazardFormula(Formula):
     cuts
         The ends of the intervals in which hazards are constant, or into how many of one width the time is cut; 6
         unless given. Whoever is followed beyond the last is censored there.
+    start
+        A column of numbers or counts: when follow-up began, on the clock of the time; at 0 unless given (left
+        truncation). Whoever enters after an interval tells nothing of it.
     text, facts, prior, where
         As of a `Formula`, without groups, splines of the time or an exposure.
 
@@ -89,6 +92,7 @@ class HazardFormula(Formula):
     mechanisms: ClassVar[tuple[str, ...]] = ("hazard looks",)
     event: str = ""
     cuts: tuple[float, ...] = ()
+    start: str | None = None
 
     def __post_init__(self) -> None:
         if self.family not in ("", None, "hazard"):
@@ -104,7 +108,8 @@ class HazardFormula(Formula):
         object.__setattr__(self, "cuts", _cuts(self.parsed.response, self.response, self.cuts))
         super().__post_init__()
         object.__setattr__(self, "misses", 0.0)
-        object.__setattr__(self, "facts", kept.about(dict.fromkeys([*self.facts, self.event])))
+        late = [] if self.start is None else [self.start]
+        object.__setattr__(self, "facts", kept.about(dict.fromkeys([*self.facts, self.event, *late])))
 
     def _check(self) -> None:
         flag = self.facts[self.event]
@@ -112,6 +117,8 @@ class HazardFormula(Formula):
             raise InvalidValue(f"an event is a flag, yes or no; {self.event!r} is a {flag.word}")
         if self.event in self.parsed.encoding.names:
             raise InvalidValue(f"{self.event!r} is the event, and explains nothing")
+        if self.start is not None:
+            self._check_start(self.start)
         if self.averaged:
             raise InvalidValue("a hazard is of one record a person: say Person(rows=1), which takes one row")
         if self.groups:
@@ -120,6 +127,17 @@ class HazardFormula(Formula):
             raise InvalidValue("a hazard regression has a baseline of its own: leave out '0 +' and '- 1'")
         if len(self.parsed.encoding.entries) < 2:
             raise InvalidValue("nothing explains the hazard: name a column, or ask for survival instead")
+
+    def _check_start(self, name: str) -> None:
+        column = self.facts[name]
+        if not isinstance(column, Number | Count) or column.bounds[0] < 0 or name == self.parsed.response:
+            raise InvalidValue(
+                f"start= names when follow-up began, a number or a count from 0 on. Got {name!r}, {column}"
+            )
+        if name in self.parsed.encoding.names:
+            raise InvalidValue(
+                f"{name!r} is when follow-up began, and explains nothing; ask without it or without start="
+            )
 
     @cached_property
     def model(self) -> Family:
@@ -176,8 +194,9 @@ class HazardFormula(Formula):
 
     @property
     def columns(self) -> list[str]:
-        """The columns to read, event and time last."""
-        return [*self.encoding.names, self.event, self.parsed.response]
+        """The columns to read, event, time and start last."""
+        late = [] if self.start is None else [self.start]
+        return [*self.encoding.names, self.event, self.parsed.response, *late]
 
     @cached_property
     def units(self) -> tuple[Floats, Floats]:
@@ -202,12 +221,15 @@ class HazardFormula(Formula):
         """Return a look at log hazards and slopes, in the coordinates z = T(x − m)."""
         rows = tuple(map(tuple, shape.tolist()))
         places = tuple(centre.tolist()), rows, tuple(about.tolist()), constant, norm, limit
-        return HazardLook(self.encoding, self.facts[self.event], self.response, self.cuts, *places, fine_bits(n))
+        late = None if self.start is None else self.facts[self.start]
+        outcome = self.facts[self.event], self.response, self.cuts
+        return HazardLook(self.encoding, *outcome, *places, fine_bits(n), start=late)
 
     def describe(self) -> str:
         """Return the regression in one line."""
         where = "" if self.where is None else f" where {self.where}"
-        return f"hazard regression {self.text.strip()} (event {self.event}), cut at {self._cuts_in_words}{where}"
+        late = "" if self.start is None else f", from {self.start} on"
+        return f"hazard regression {self.text.strip()} (event {self.event}{late}), cut at {self._cuts_in_words}{where}"
 
     @property
     def _cuts_in_words(self) -> str:
@@ -216,6 +238,7 @@ class HazardFormula(Formula):
     def to_dict(self) -> dict[str, Any]:
         """Return the regression as plain values; `from_dict` reads it back."""
         state = {"system": self.word, "formula": self.text, "event": self.event, "cuts": list(self.cuts)}
+        state |= {} if self.start is None else {"start": self.start}
         return state | {"prior": self.prior, "where": self.where, "facts": self.facts.to_dict()}
 
     @classmethod
@@ -223,7 +246,7 @@ class HazardFormula(Formula):
         """Read a regression from `to_dict`'s form."""
         given = mapping("hazard formula", state)
         with restoring("a hazard formula"):
-            asked = {name: given[name] for name in ("prior", "where", "event")}
+            asked = {name: given[name] for name in ("prior", "where", "event")} | {"start": given.get("start")}
             return cls(given["formula"], Facts.from_dict(given["facts"]), cuts=tuple(given["cuts"]), **asked)
 
 

@@ -162,7 +162,7 @@ def variation_look(system: Formula, n: int | None, centre: Floats, cap: float) -
 
     Its rows are constants, so every record weighs the same; without an intercept, those of the first look.
     """
-    shape, norm = system.start
+    shape, norm = system.first_frame
     constant = next((i for i, entry in enumerate(system.encoding.entries) if not entry), None)
     if constant is not None:
         sizes = np.where(np.arange(len(shape)) == constant, 1.0, _TINY)

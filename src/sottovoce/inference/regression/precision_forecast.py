@@ -332,7 +332,7 @@ class _Records:
     @cached_property
     def _longest(self) -> float:
         """The length of the longest row, in the coordinates of the first look."""
-        return float(np.sqrt(((self.rows @ self.formula.start[0].T) ** 2).sum(axis=1).max()))
+        return float(np.sqrt(((self.rows @ self.formula.first_frame[0].T) ** 2).sum(axis=1).max()))
 
     def _answers(self) -> list[Floats]:
         """Return the coefficients that what is explained was made by, as far as rows have any."""
@@ -376,7 +376,7 @@ class _Records:
 
     def _quiet(self, mechanism: AdaptiveLooks, answer: Floats, y: Floats) -> NoisyScoreInformation:
         """Return a look at an answer, without noise and with no row cut: it tells what is left without privacy."""
-        system, (shape, _) = self.formula, self.formula.start
+        system, (shape, _) = self.formula, self.formula.first_frame
         cap = float(system.response.high) if isinstance(system.response, Count) and system.model.curved else 0.0
         parts = mechanism.reading.parts  # a mean that bends says itself how much scores vary
         look = system.look_at(mechanism.n, answer, shape, max(self._longest, _NARROWEST), parts, cap)

@@ -210,7 +210,8 @@ def plan_looks(
     said = imagined_of(imagined, formula.facts)
     count = mechanism.n if n is None else n
     explained = formula.event if isinstance(formula, HazardFormula) else formula.parsed.response
-    unsaid = [name for name in (*formula.design.names, explained) if name not in said.columns]
+    late = [getattr(formula, "start", None)]
+    unsaid = [name for name in (*formula.design.names, explained, *filter(None, late)) if name not in said.columns]
     sorts = [said, rarely(formula, said)] if unsaid else [said]
     if isinstance(mechanism, HazardLooks):
         terms, *rare = [foresee_hazards(mechanism, item, count, level) for item in sorts]

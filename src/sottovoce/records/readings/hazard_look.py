@@ -4,7 +4,7 @@ With the hazard :math:`e^{\alpha_j + b\cdot z}` between the cuts :math:`a_{j-1}`
 coordinates, a record that is followed to t gathers :math:`\lambda_j` in the j-th interval, their sum being its
 cumulative hazard Λ. Its row in that interval is q = (g·e_j, z). Follow-up ends, by the centre alone, once Λ = r: so the
 record is weighed by what x says, v = min(1, c²/(g² + ‖z‖²)), never by how long it was followed, and the score has mean
-zero at the truth. A record gives
+zero at the truth. Whoever enters late gathers from then on, and events before are none of theirs. A record gives
 
 .. math:: w = \frac{v}{Bc} \sum_j q_j(d_j - \lambda_j), \qquad A = \frac{v}{rc^2} \sum_j \lambda_j q_j q_j',
 
@@ -71,6 +71,8 @@ class HazardLook(LookRecords):
         Entries of the score are rounded to 2⁻ᵇ, of the information to 2⁻²ᵇ.
     parts
         Both parts, always.
+    start
+        What is public of a column after the time that says when a record's follow-up began; None where it does at 0.
 
     A record with a missing value, of which the facts do not say what it counts as, gives zeros.
 
@@ -97,10 +99,12 @@ class HazardLook(LookRecords):
     limit: float = 1.0
     bits: int = 12
     parts: tuple[str, ...] = ("score", "information")
+    start: Column | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.event, Flag) or not isinstance(self.time, Number | Count):
+        times = (self.time,) if self.start is None else (self.time, self.start)
+        if not isinstance(self.event, Flag) or not all(isinstance(time, Number | Count) for time in times):
             raise InvalidValue("a hazard is of a flag, the event, and of a time, a number or a count")
         cuts, p = np.array(self.cuts, dtype=np.float64), self.encoding.size
         if not (cuts.ndim == 1 and cuts.size and cuts[0] > 0 and np.all(np.diff(cuts) > 0) and np.all(cuts < 1e100)):
@@ -134,8 +138,8 @@ class HazardLook(LookRecords):
 
     @property
     def columns(self) -> list[Column]:
-        """The columns to read, event and time last."""
-        return [*self.encoding.columns, self.event, self.time]
+        """The columns to read, event, time and start last."""
+        return [*self.encoding.columns, self.event, self.time, *([] if self.start is None else [self.start])]
 
     @property
     def passing(self) -> bool:
@@ -190,24 +194,25 @@ class HazardLook(LookRecords):
         values = as_columns(self.columns, records)
         n, total = len(values[0]), np.zeros(self.size)
         for start in range(0, n, CHUNK):
-            *subset, event, time = (column[start : start + CHUNK] for column in values)
-            rows, known = self.encoding.rows(subset, len(time))
-            total = total + self.of_rows(rows, known, self._outcome(-2, event), self._outcome(-1, time))
+            subset = [column[start : start + CHUNK] for column in values]
+            first = len(self.encoding.columns)
+            rows, known = self.encoding.rows(subset[:first], len(subset[first]))
+            outcomes = [self._outcome(place, part) for place, part in enumerate(subset[first:], first)]
+            total = total + self.of_rows(rows, known, *outcomes)
         return Statistics(n, total)
 
     def _outcome(self, place: int, values: Floats) -> Floats:
-        default = self.default(len(self.columns) + place)
+        default = self.default(place)
         return values if default is None else np.where(np.isnan(values), default, values)
 
-    def of_rows(self, rows: Floats, known: Mask, event: Floats, time: Floats) -> Floats:
-        """Return the sum over encoded rows with their events and times, NaN where missing."""
-        known = known & ~np.isnan(event) & ~np.isnan(time)
+    def of_rows(self, rows: Floats, known: Mask, *outcomes: Floats) -> Floats:
+        """Return the sum over encoded rows with their events, times and starts, NaN where missing."""
+        known = known & ~np.any(np.isnan(outcomes), axis=0)
         rows = np.where(known, rows.T, 0.0).T
-        event, time = np.where(known, event, 0.0), np.where(known, time, 0.0)
-        parts = self.contributions(rows, event, time)
+        parts = self.contributions(rows, *(np.where(known, item, 0.0) for item in outcomes))
         return np.asarray(np.where(known, parts, 0.0).sum(axis=1))
 
-    def contributions(self, rows: Floats, event: Floats, time: Floats) -> Floats:
+    def contributions(self, rows: Floats, event: Floats, time: Floats, start: Floats | None = None) -> Floats:
         """Return what each record gives, in whole steps, (entries of the total, records)."""
         z = [
             _ordered(weights, list(rows.T)) + off for weights, off in zip(self.shape, self.offset.tolist(), strict=True)
@@ -219,12 +224,17 @@ class HazardLook(LookRecords):
         v = full / np.maximum(squares + self.constant**2, full)
         growth = np.exp(np.clip(_ordered(self.slopes.tolist(), z), -FARTHEST, FARTHEST))
         starts = (0.0, *self.cuts[:-1])
-        time = np.where(np.abs(time) < LEAST * self.cuts[-1], 0.0, time)  # no product of what is left is too small
+        # No product of what is left is too small.
+        time, since = (
+            np.where(np.abs(part) < LEAST * self.cuts[-1], 0.0, part)
+            for part in (time, np.zeros(len(rows)) if start is None else start)
+        )
         gathered, before = [np.zeros(len(rows))], np.zeros(len(rows))
-        for rate, start, end in zip(self.hazards.tolist(), starts, self.cuts, strict=True):
-            before = before + rate * growth * np.maximum(np.minimum(time, end) - start, 0.0)
+        for rate, begins, end in zip(self.hazards.tolist(), starts, self.cuts, strict=True):
+            before = before + rate * growth * np.maximum(np.minimum(time, end) - np.maximum(since, begins), 0.0)
             gathered.append(np.minimum(before, self.limit))
         ends = (event != 0) & (time <= self.cuts[-1]) & (before <= self.limit)
+        ends &= True if start is None else time > since
         marks = [-math.inf, *self.cuts]
         here = [ends & (time > low) & (time <= high) for low, high in itertools.pairwise(marks)]
         lived = [after - earlier for earlier, after in itertools.pairwise(gathered)]
@@ -275,6 +285,7 @@ class HazardLook(LookRecords):
     def _from_state(cls, state: dict[str, Any]) -> Reading:
         state["encoding"] = Encoding.from_dict(state["encoding"])
         state["event"], state["time"] = (Column.from_dict(state[name]) for name in ("event", "time"))
+        state["start"] = None if state.get("start") is None else Column.from_dict(state["start"])
         return super()._from_state(state)
 
 

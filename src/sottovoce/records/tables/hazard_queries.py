@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
+from collections.abc import Collection
 
 import ibis
 
@@ -35,32 +36,34 @@ def hazard_look(asked: PlannedQuery, reading: HazardLook) -> QueryPlan:
     sure = functools.reduce(operator.and_, [kept, *known]).fill_null(False)
     rows = SqlText(engine, engine.stage(asked.records.select(**named, known=sure)))
     entries = {f"x{i}": entry_of(engine, encoding, entry) for i, entry in enumerate(encoding.entries)}
-    event, time = f"c{len(values) - 2}", f"c{len(values) - 1}"
-    time = case(f"ABS({time}) < {double(LEAST * reading.cuts[-1])}", _ZERO, time)
-    rows = rows.select(entries | {"e": f"{event} <> {_ZERO}", "t": time}, "known")
+    first, tiny = len(encoding.columns), double(LEAST * reading.cuts[-1])
+    outcomes = {name: f"c{first + place}" for place, name in enumerate("ets"[: len(values) - first])}
+    times = {name: case(f"ABS({value}) < {tiny}", _ZERO, value) for name, value in outcomes.items() if name != "e"}
+    rows = rows.select(entries | {"e": f"{outcomes['e']} <> {_ZERO}"} | times, "known")
     z = [f"z{i}" for i in range(d)]
     turned = {
         name: f"{weighed_sum(weights, entries)} + {double(off)}"
         for name, weights, off in zip(z, reading.shape, reading.offset.tolist(), strict=True)
     }
-    rows = rows.select(turned, "e", "t", "known")
+    rows = rows.select(turned, *outcomes, "known")
     squares, full = ordered(f"{name} * {name}" for name in z), double(reading.norm**2)
     starts = (0.0, *reading.cuts[:-1])
     spans = {
-        f"a{j}": f"GREATEST(LEAST(t, {double(end)}) - {double(start)}, {_ZERO})"
+        f"a{j}": f"GREATEST(LEAST(t, {double(end)}) - {_from(double(start), outcomes)}, {_ZERO})"
         for j, (start, end) in enumerate(zip(starts, reading.cuts, strict=True))
     }
     growth = f"EXP({cut(weighed_sum(reading.slopes.tolist(), z), -FARTHEST, FARTHEST)})"
     weight = f"{full} / GREATEST({squares} + {double(reading.constant**2)}, {full})"
-    rows = rows.select(spans | {"v": weight, "grows": growth}, *z, "e", "t", "known")
+    rows = rows.select(spans | {"v": weight, "grows": growth}, *z, *outcomes, "known")
     rates = [double(rate) for rate in reading.hazards.tolist()]
     for j, rate in enumerate(rates):  # each interval goes on from the one before it
         so_far = f"b{j - 1} + " if j else ""
         held = [f"b{k}" for k in range(j)] + [f"a{k}" for k in range(j + 1, J)]
-        rows = rows.select({f"b{j}": f"{so_far}{rate} * grows * a{j}"}, *held, "v", "grows", *z, "e", "t", "known")
+        rows = rows.select({f"b{j}": f"{so_far}{rate} * grows * a{j}"}, *held, "v", "grows", *z, *outcomes, "known")
     limit, last = double(reading.limit), f"b{J - 1}"
     gathered = {f"g{j}": f"LEAST(b{j}, {limit})" for j in range(J)}
     ends = f"known AND e AND t <= {double(reading.cuts[-1])} AND {last} <= {limit}"
+    ends += " AND t > s" if "s" in outcomes else ""
     marks = [None, *reading.cuts]
     here = {
         f"h{j}": case(ends + _between("t", low, high), _ONE, _ZERO)
@@ -80,6 +83,11 @@ def hazard_look(asked: PlannedQuery, reading: HazardLook) -> QueryPlan:
     steps += [f"fu * total * ({left} * {right})" for left, right in itertools.combinations(z, 2)]
     rows = rows.select({f"w{k}": rows.step(value) for k, value in enumerate(steps)})
     return looked(rows, [f"w{k}" for k in range(len(steps))], steps=True)
+
+
+def _from(start: str, outcomes: Collection[str]) -> str:
+    """Return where follow-up in an interval begins."""
+    return f"GREATEST(s, {start})" if "s" in outcomes else start
 
 
 def _between(value: str, low: float | None, high: float | None) -> str:

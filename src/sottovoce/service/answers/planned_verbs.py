@@ -104,6 +104,7 @@ class PlannedVerbs(ABC):
         exposure: str | None = None,
         event: str | None = None,
         cuts: Sequence[float] | int | None = None,
+        start: str | None = None,
         part: Budget | None = None,
         level: float | str = 0.95,
         records: int | None = None,
@@ -119,7 +120,7 @@ class PlannedVerbs(ABC):
         question
             A question as `ask` takes it, or a formula as `regress` does, of which every term is foreseen; or what
             `describe` is told, as ``"describe age, smoker by ward"``, of which every question is.
-        family, where, prior, misses, exposure, event, cuts
+        family, where, prior, misses, exposure, event, cuts, start
             Of a formula, as for `regress`; a question has its condition in its words.
         spend, part, level
             What would be paid: of a question a share of the budget; and the level of the intervals.
@@ -133,13 +134,13 @@ class PlannedVerbs(ABC):
         check_options(PlannedVerbs.plan, options, ())
         shown: PlanOptions = {"part": part, "level": level, "records": records, "imagined": imagined}
         said: dict[str, Any] = {"family": family, "where": where, "prior": prior, "misses": misses}
-        said |= {"exposure": exposure, "event": event, "cuts": cuts}
+        said |= {"exposure": exposure, "event": event, "cuts": cuts, "start": start}
         if isinstance(question, str) and "~" in question:
             return self._foreseen(self.formula(question, **said), spend, shown)
         if any(value is not None for value in said.values()):
             raise InvalidValue(
-                "family=, where=, prior=, misses=, exposure=, event= and cuts= are of a formula; write a condition "
-                "into the question"
+                "family=, where=, prior=, misses=, exposure=, event=, cuts= and start= are of a formula; write a "
+                "condition into the question"
             )
         share = parse_spend(spend) if isinstance(spend, str) else spend
         if isinstance(share, str | Promise):

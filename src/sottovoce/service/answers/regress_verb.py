@@ -10,7 +10,7 @@ from typing import Any
 from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise
-from sottovoce.records.facts import Category, Facts, Flag, Number
+from sottovoce.records.facts import Category, Count, Facts, Flag, Number
 from sottovoce.records.facts.condition_parser import check_levels
 from sottovoce.service.answers.arguments import WHERE, Argument
 from sottovoce.service.answers.catalogue import Verb
@@ -44,7 +44,7 @@ class RegressVerb(Verb):
         """Return what the formula was made of."""
         result = {"formula": question.text, "prior": question.prior, "where": question.where}
         if question.family == "hazard":
-            result |= {"event": question.event, "cuts": list(question.cuts)}
+            result |= {"event": question.event, "cuts": list(question.cuts), "start": question.start}
         else:
             result |= {"family": question.family, "misses": question.stated, "exposure": question.exposure}
         return {name: value for name, value in result.items() if value is not None}
@@ -97,6 +97,7 @@ _EXPOSURE = "Of counts: how long, or of how many, each was counted, such as days
 
 _EVENT = "Of a time that is explained: whether it ended in the event. The table is then of hazard ratios."
 _CUTS = "With an event: the times between which hazards are constant, such as 30, 90, 365; six even intervals else."
+_START = "With an event: when follow-up began, on the same clock, where that was not at 0 for all."
 
 REGRESS = RegressVerb(
     "regress",
@@ -112,5 +113,6 @@ REGRESS = RegressVerb(
         Argument("exposure", "column", "Exposure", _EXPOSURE, (Number,)),
         Argument("event", "column", "Event", _EVENT, (Flag,)),
         Argument("cuts", "numbers", "Hazards change at", _CUTS),
+        Argument("start", "column", "Followed from", _START, (Number, Count)),
     ),
 )

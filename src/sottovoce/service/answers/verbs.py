@@ -318,6 +318,7 @@ class Verbs(PlannedVerbs):
         exposure: str | None = None,
         event: str | None = None,
         cuts: Sequence[float] | int | None = None,
+        start: str | None = None,
         part: Budget | None = None,
         **options: Unpack[AnswerOptions],
     ) -> Regression:
@@ -341,14 +342,16 @@ class Verbs(PlannedVerbs):
         exposure
             Of counts the column of numbers that says how long or of how many each record was counted, such as days at
             risk: rates are per unit of it. ``+ offset(log(days))`` in the formula says the same.
-        event, cuts
+        event, cuts, start
             A flag that says whether the time that is explained, ``"days ~ age + C(ward)"``, ended in the event: the
             table is of hazard ratios. Hazards are constant between public cuts: rising times, or into how many
-            intervals of one width the time is cut, 6 unless given.
+            intervals of one width the time is cut, 6 unless given. ``start`` is the column that says when follow-up
+            began, where that is not at 0 for all (left truncation).
         options
             As in `Curator.release`, and ``level`` of the intervals.
         """
-        said = {"prior": prior, "misses": misses, "exposure": exposure, "event": event, "cuts": cuts}
+        said = {"prior": prior, "misses": misses, "exposure": exposure}
+        said |= {"event": event, "cuts": cuts, "start": start}
         asked = self.formula(formula, family=family, where=where, **said)
         return self.regression(asked, spend, part, **options)
 
