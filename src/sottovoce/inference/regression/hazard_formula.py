@@ -222,8 +222,8 @@ class HazardFormula(Formula):
         rows = tuple(map(tuple, shape.tolist()))
         places = tuple(centre.tolist()), rows, tuple(about.tolist()), constant, norm, limit
         late = None if self.start is None else self.facts[self.start]
-        outcome = self.facts[self.event], self.response, self.cuts
-        return HazardLook(self.encoding, *outcome, *places, fine_bits(n), start=late)
+        event, bits = self.facts[self.event], fine_bits(n)
+        return HazardLook(self.encoding, event, self.response, self.cuts, *places, bits, start=late)
 
     def describe(self) -> str:
         """Return the regression in one line."""

@@ -350,7 +350,7 @@ class Verbs(PlannedVerbs):
         options
             As in `Curator.release`, and ``level`` of the intervals.
         """
-        said = {"prior": prior, "misses": misses, "exposure": exposure}
+        said: dict[str, Any] = {"prior": prior, "misses": misses, "exposure": exposure}
         said |= {"event": event, "cuts": cuts, "start": start}
         asked = self.formula(formula, family=family, where=where, **said)
         return self.regression(asked, spend, part, **options)
