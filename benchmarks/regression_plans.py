@@ -16,8 +16,9 @@ from scipy import special
 from benchmarks.fitting import DELTA, fit
 from benchmarks.timing import show
 from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
+from sottovoce.inference.regression.assumed_rows import rarely
 from sottovoce.inference.regression.formula import Formula
-from sottovoce.inference.regression.precision_forecast import foresee, rarely
+from sottovoce.inference.regression.precision_forecast import foresee
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.records.facts import Category, Count, Facts, Flag, Number
 from sottovoce.records.facts.assumed_distribution import AssumedDistribution

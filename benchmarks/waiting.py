@@ -18,7 +18,8 @@ from benchmarks.fitting import fit
 from benchmarks.timing import show
 from sottovoce.inference.cells.crossed_centres import crossed_centres
 from sottovoce.inference.regression import AdaptiveLooks, Formula, plan_looks
-from sottovoce.inference.regression.precision_forecast import _Records, rarely
+from sottovoce.inference.regression.assumed_rows import rarely
+from sottovoce.inference.regression.precision_forecast import _Records
 from sottovoce.mechanisms import NoisyStatistics
 from sottovoce.mechanisms.conjugate import BetaBernoulli, DirichletCategorical
 from sottovoce.privacy.promises import ApproxDP, PureDP

@@ -107,10 +107,6 @@ LINES = 400
 LONGER = {
     "inference/regression/adaptive_newton.py",
     "inference/regression/formula.py",
-    "inference/regression/joint_likelihood.py",
-    "inference/regression/joint_posterior.py",
-    "inference/regression/precision_forecast.py",
-    "inference/regression/row_law.py",
 }
 """Files that are longer still, to be split; nothing is added here."""
 

@@ -11,6 +11,7 @@ from sottovoce.inference.regression.coefficients import Coefficients
 from sottovoce.inference.regression.joint_likelihood import JointLikelihood
 from sottovoce.inference.regression.joint_posterior import JointPosterior, JointRegression
 from sottovoce.inference.regression.joint_priors import JointPriors
+from sottovoce.inference.regression.misfit_covariance import misfit_covariance
 from sottovoce.inference.regression.released_look import ReleasedLook
 from sottovoce.inference.regression.row_law import RowLaw
 from sottovoce.mechanisms import observation_model
@@ -93,7 +94,7 @@ def brute_force(model: JointLikelihood, posterior: JointPosterior) -> tuple[np.n
     """Truncated importance sampling (Ionides 2008) of the exact density from a widened law around the mode: means and
     deviations of θ.
     """
-    psi = model.misfit(posterior.latent)
+    psi = misfit_covariance(model, posterior.latent)
     near = model.gauss_newton(posterior.latent, psi, 0.0)
     root = np.linalg.cholesky(np.linalg.inv(near.metric))
     law = stats.multivariate_t(shape=1.3**2 * root @ root.T, df=6, seed=5)

@@ -11,9 +11,10 @@ from scipy import special, stats
 import sottovoce as sv
 from sottovoce.inference.regression import AdaptiveLooks, Formula
 from sottovoce.inference.regression.adaptive_newton import together
+from sottovoce.inference.regression.assumed_rows import rarely
 from sottovoce.inference.regression.floating_sums import quick_sums
 from sottovoce.inference.regression.look_posterior import believe
-from sottovoce.inference.regression.precision_forecast import _Records, foresee, rarely
+from sottovoce.inference.regression.precision_forecast import _Records, foresee
 from sottovoce.inference.regression.regression_plan import plan_looks
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from sottovoce.inference.regression.assumed_rows import evenly_spread
 from sottovoce.inference.regression.hazard_formula import HazardFormula
 from sottovoce.inference.regression.hazard_looks import HazardLooks
 from sottovoce.inference.regression.hazard_posterior import HazardGlance
-from sottovoce.inference.regression.precision_forecast import PrecisionForecast, evenly_spread
+from sottovoce.inference.regression.precision_forecast import PrecisionForecast
 from sottovoce.inference.regression.released_look import ReleasedHazardLook
 from sottovoce.inference.regression.simulated_forecast import records_imagined, simulated
 from sottovoce.privacy.numbers import Floats

@@ -47,8 +47,6 @@ __all__ = ["LONG", "JointLikelihood", "Quadratic"]
 LONG, _MATRICES = 24, 2
 """Of rows of more entries than this, the matrices are read of the two looks that cost most alone: the time goes with
 the fourth power of how many entries there are, and those before them tell a sixth of what all tell of the rows."""
-_TINY = 1e-12
-"""Added to the information of a row, so that it has a root where a class is never met."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -354,35 +352,6 @@ class JointLikelihood:
         if self.counts:
             return np.asarray(self.formula.model.expected(t[:, 0]))[:, None, None]
         return self.formula.model.slope(t) if self.outputs > 1 else self.formula.model.slope(t[:, 0])[:, None, None]
-
-    def misfit(self, u: Floats) -> Floats:
-        """Return by how much, for τ = 1, an error of the mean of any shape moves the scores: Ψ."""
-        pseudo = self.law.rows(u, self.normals * self.stretches[:, None], self.odds)
-        theta, _ = self.coefficients.theta(u, pseudo)
-        t1 = pseudo.rows @ theta.reshape(self.outputs, self.d).T
-        slope = self.information(t1)
-        # Roots of information, row by row and output by output: errors are as large beside what responses vary by.
-        roots = np.linalg.cholesky(slope + _TINY * np.eye(self.outputs))
-        records = np.repeat(self.n * self._whole(u)[0] * pseudo.weights, self.outputs)
-
-        def spread(rows: Floats) -> Floats:
-            return np.asarray(np.einsum("rmk,rd->rkmd", roots, rows).reshape(len(records), -1))
-
-        scaled = []
-        for place in self.scored:
-            look = self.looks[place].released.look
-            z = pseudo.rows @ look.matrix.T
-            part = z * look.weights((z * z).sum(axis=1))[:, None]
-            if self.counts:  # of what lies beyond the cut less is seen
-                part = part * (look.model.slope(t1[:, 0]) / slope[:, 0, 0])[:, None]
-            scaled.append(spread(part if not look.beyond else 0.0 * part))
-        each = np.hstack(scaled)
-        free = spread(pseudo.rows)[:, np.tile(self.coefficients.free, self.outputs)]
-        full = free.T @ (free * records[:, None])
-        full += 1e-9 * np.trace(full) * np.eye(len(full))
-        cross = each.T @ (free * records[:, None])
-        complete = self.n * (each.T @ (each * records[:, None]) - cross @ np.linalg.solve(full, cross.T))
-        return np.asarray((complete + complete.T) / 2)
 
     # Densities.
 

@@ -40,6 +40,7 @@ class ModeSearch:
         self.long = model.d > LONG
         self.held = tuple(range(model.law.size)) if self.long else ()
         """Of long rows their law, which hardly moves with what lies on the grids of residuals, counts and groups."""
+        self.psi: Floats = np.zeros((len(model.score), len(model.score)))
         self.combinations = max(care.combinations // (2 if self.long else 1), 1)
 
     def tau(self, u: float) -> float:

@@ -19,6 +19,7 @@ from scipy import linalg, stats
 from sottovoce.inference.regression.joint_likelihood import Quadratic
 from sottovoce.inference.regression.latent_grid import LatentGrid
 from sottovoce.inference.regression.learned_rows import LearnedRows
+from sottovoce.inference.regression.misfit_covariance import misfit_covariance
 from sottovoce.inference.regression.mode_search import ROUGHLY, ModeSearch, factored
 from sottovoce.inference.regression.noisy_score_information import NoisyScoreInformation
 from sottovoce.inference.regression.without_noise import covariance_without_noise
@@ -123,11 +124,11 @@ class NestedLaplace(ModeSearch):
         model = self.model
         u = self._start()
         model.aim(u)
-        self.psi = model.misfit(u)
+        self.psi = misfit_covariance(model, u)
         usual = self.tau(0.0)
         u, _ = self.mode(u, usual, steps=self.care.climbs, near=ROUGHLY)
         model.aim(u)
-        self.psi = model.misfit(u)
+        self.psi = misfit_covariance(model, u)
         u, near = self._leaning(*self.mode(u, usual, steps=self.care.climbs))
         full = self._full(u)
         tau, axes, explained = usual, [], self._explained(near, full)

@@ -6,8 +6,9 @@ import numpy as np
 from scipy import special
 
 from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
+from sottovoce.inference.regression.assumed_rows import evenly_spread
 from sottovoce.inference.regression.ordinal_formula import OrdinalFormula
-from sottovoce.inference.regression.precision_forecast import PrecisionForecast, evenly_spread
+from sottovoce.inference.regression.precision_forecast import PrecisionForecast
 from sottovoce.inference.regression.simulated_forecast import records_imagined, simulated
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.facts.assumed_distribution import AssumedDistribution

@@ -13,31 +13,30 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from scipy import special
 
 from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
 from sottovoce.inference.regression.adaptive_newton import final, strides, together
+from sottovoce.inference.regression.assumed_rows import evenly_spread, predictors, responses
 from sottovoce.inference.regression.coefficients import Coefficients
 from sottovoce.inference.regression.floating_sums import quick_sums
 from sottovoce.inference.regression.formula import Formula
 from sottovoce.inference.regression.joint_posterior import JointRegression
-from sottovoce.inference.regression.joint_priors import JointPriors
 from sottovoce.inference.regression.look_posterior import AskedTerm, LookPosterior
 from sottovoce.inference.regression.moment_draws import loudest, out_of_sight
 from sottovoce.inference.regression.noisy_score_information import NoisyScoreInformation
 from sottovoce.inference.regression.sampler_settings import PLANNED
 from sottovoce.mechanisms.single_threaded import one_thread
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, real, whole
+from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.records.facts.assumed_distribution import AssumedDistribution, counted, evenly
-from sottovoce.records.facts.columns import Category, Column, Count, Number
-from sottovoce.records.facts.encodings import levels_of, scale_of
+from sottovoce.records.facts.assumed_distribution import AssumedDistribution, evenly
+from sottovoce.records.facts.columns import Count
+from sottovoce.records.facts.encodings import levels_of
 from sottovoce.records.readings import Look
 from sottovoce.records.readings.families import PoissonFamily
 from sottovoce.records.readings.in_memory_records import as_columns
 
-__all__ = ["PrecisionForecast", "expected_widths", "foresee", "foresee_all", "rarely"]
+__all__ = ["PrecisionForecast", "expected_widths", "foresee", "foresee_all"]
 
 Walk = Generator[AskedTerm, LookPosterior, Floats]
 """Looks that are taken one after the other, to half the width of every interval."""
@@ -50,8 +49,8 @@ in half its range, with which anything goes."""
 _CLEAR = 0.0125
 """Where noise is no more than this part of what every column tells by itself, and what is explained is as likely this
 way as the other, a draw of it and its mirror image do the same the other way: a walk without any tells the middle."""
-_QUIET, _NEVER = 1e-9, 1e-9
-"""Next to no noise, in steps, and the share of what is never met."""
+_QUIET = 1e-9
+"""Next to no noise, in steps."""
 _EFFECT = 0.3
 """How far columns move the log-odds, the log-rate or a number in its standard deviations: with a draw of the noise so
 far, with its mirror image as far the other way. Looks at what goes with nothing would begin at the answer, and their
@@ -68,13 +67,6 @@ _APART, _ALIKE = 1.8, 1.2
 """Where widths differ altogether by so much between a draw of the noise and its mirror image, another pair is drawn; it
 walks beside the first where noise is sure to hide most columns. To how far responses of a straight mean, or groups,
 seem to spread both do the same: there the second is enough."""
-_RARE = 0.1
-"""How often what is rare is met; and which part of real columns is narrower than a narrow one."""
-_SURVEYED = JointPriors()
-_USUAL = _SURVEYED.spread_median / 2
-_NARROW = _USUAL * math.exp(_SURVEYED.spread_scale * special.stdtrit(_SURVEYED.spread_freedom, _RARE))
-"""How far numbers spread of which nothing is said, as a part of their range: half, and nine in ten, of the columns of a
-survey spread farther."""
 
 
 @dataclass(frozen=True)
@@ -111,49 +103,6 @@ class PrecisionForecast:
     def to_dict(self) -> dict[str, Any]:
         """Return what is expected as plain values."""
         return asdict(self)
-
-
-def rarely(formula: Formula, imagined: AssumedDistribution | None = None) -> AssumedDistribution:
-    """Return records that tell little, but for what is said of their columns.
-
-    A flag is set once in ten records, and so often is any value of categories but the first met, or a quarter as often
-    as if all were met alike; numbers spread less than nine in ten real columns, but for one that is explained; counts
-    that are explained are 0.1 on average.
-    """
-    said = AssumedDistribution() if imagined is None else imagined
-    response = formula.parsed.response
-    result = {name: _little(formula.facts[name]) for name in formula.design.names}
-    if isinstance(formula.model, PoissonFamily):
-        result[response] = _RARE
-    elif isinstance(formula.response, Category):
-        result[response] = _little(formula.response)
-    unsaid = {name: value for name, value in result.items() if value is not None and name not in said.columns}
-    return replace(said, share=_RARE, columns={**said.columns, **unsaid})
-
-
-def evenly_spread(formula: Formula, said: AssumedDistribution) -> AssumedDistribution:
-    """Return records whose numbers spread as real columns do, but for what is said of them."""
-    if said.spread is not None:
-        return said
-    spreads = {name: _spreading(formula.facts[name], _USUAL) for name in formula.design.names}
-    return replace(said, columns={k: v for k, v in spreads.items() if v is not None} | dict(said.columns))
-
-
-def _little(column: Column) -> Any:
-    """Return what is said of a column that tells little; None of a flag."""
-    if isinstance(column, Category):
-        return dict.fromkeys(column.categories[1:], min(_RARE, 1 / (4 * len(column.categories))))
-    return _spreading(column, _NARROW)
-
-
-def _spreading(column: Column, spread: float) -> float | None:
-    """Return what is said of a number that spreads so far; None of another column."""
-    match column:
-        case Count(high):  # a mean with which they spread so far
-            return min((spread * high) ** 2, high / 2)
-        case Number():
-            return spread
-    return None
 
 
 def foresee(
@@ -321,7 +270,7 @@ class _Records:
         return len(shares) == 2 and bool(abs(shares[0] - shares[1]) < _NEAR)
 
     def _responses(self, effect: float) -> Floats:
-        result = _response(self.formula, self.said, effect * self._moves + self._offset[1], self.places)
+        result = responses(self.formula, self.said, effect * self._moves + self._offset[1], self.places)
         return as_columns([self.formula.response], [result])[0]
 
     @cached_property
@@ -341,7 +290,7 @@ class _Records:
         if not model.curved:
             return [np.asarray(back @ (model.outcome(y) @ x)) for y in self.explained]
         item, moves = back @ x.sum(axis=0), back @ (self._moves @ x)
-        middle, slopes = _predictors(self.formula, self.said)
+        middle, slopes = predictors(self.formula, self.said)
         known, middle = self.formula.prior_mean, middle + self._offset[0]
         return [
             known + np.concatenate([m * item + side * s * moves for m, s in zip(middle, slopes, strict=True)])
@@ -426,32 +375,3 @@ def _heard(mechanism: AdaptiveLooks, quiet: NoisyScoreInformation) -> NoisyScore
     heard = replace(quiet, tau=noise)
     heard.__dict__["known"] = np.asarray(quiet.information)
     return heard
-
-
-def _predictors(formula: Formula, said: AssumedDistribution) -> tuple[Floats, Floats]:
-    """Return where the linear predictors of a mean that bends lie, and how far they go with log-odds or log-rates."""
-    name, levels = formula.parsed.response, levels_of(formula.response)
-    if levels is None:
-        return np.log(np.maximum([real(name, said.columns.get(name, 1.0))], _NEVER)), np.ones(1)
-    shares = np.maximum(said.shares(name, formula.response), _NEVER)
-    odds, ways = np.log(shares[1:] / shares[0]), np.resize([1.0, -1.0], len(levels) - 1)
-    if formula.family != "probit":
-        return odds, ways
-    middle, part = special.ndtri(special.expit(odds)), special.expit(odds) * special.expit(-odds)
-    return middle, part * np.sqrt(2 * np.pi) * np.exp(middle**2 / 2)
-
-
-def _response(formula: Formula, said: AssumedDistribution, t: Floats, places: Floats) -> Any:
-    """Return what is explained, at places of its law: log-odds or log-rates, or standard deviations, are moved by t."""
-    name, column, levels = formula.parsed.response, formula.response, levels_of(formula.response)
-    if levels is not None:
-        ways = np.resize([1.0, -1.0], len(levels) - 1)
-        odds = said.shares(name, column) * np.exp(np.multiply.outer(t, np.append(0.0, ways)))
-        below = np.cumsum(odds, axis=1)[:, :-1] / odds.sum(axis=1, keepdims=True)
-        return np.array(levels)[(places[:, None] > below).sum(axis=1)]
-    if isinstance(formula.model, PoissonFamily):
-        rate = real(name, said.columns.get(name, 1.0))
-        return counted(places, rate * np.exp(t), column.high)  # type: ignore[attr-defined]
-    scale = scale_of(column, centred=True)
-    result = said.values(name, column, len(places))[np.floor(places * len(places)).astype(np.intp)]
-    return result + (scale.high - scale.low) * said.spread_of(name, column) * t

@@ -9,13 +9,14 @@ from html import escape
 from typing import Any, Self
 
 from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
+from sottovoce.inference.regression.assumed_rows import rarely
 from sottovoce.inference.regression.formula import Formula
 from sottovoce.inference.regression.hazard_forecast import foresee_hazards
 from sottovoce.inference.regression.hazard_formula import HazardFormula
 from sottovoce.inference.regression.hazard_looks import HazardLooks
 from sottovoce.inference.regression.ordinal_forecast import foresee_ordinal
 from sottovoce.inference.regression.ordinal_formula import OrdinalFormula
-from sottovoce.inference.regression.precision_forecast import PrecisionForecast, foresee_all, rarely
+from sottovoce.inference.regression.precision_forecast import PrecisionForecast, foresee_all
 from sottovoce.mechanisms.expected_error import cautions
 from sottovoce.privacy.json_values import mapping, restoring
 from sottovoce.privacy.promises import Promise

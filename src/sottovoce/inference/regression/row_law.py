@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from sottovoce.inference.regression.joint_priors import JointPriors
+from sottovoce.inference.regression.row_start import start_correlations
+from sottovoce.inference.regression.standard_laws import beta_quantile, log_normal, log_phi, log_student
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.facts.encodings import Encoding, levels_of
 
@@ -28,13 +30,8 @@ it, so that only weights and cuts bend, of degree 13."""
 _MANY_NUMBERS, _FEWER_NODES = 24, 8
 """Of so many numbers and more no more nodes than this, exact for polynomials of degree 15."""
 _FEWEST_ROWS = 256
-_LEAST_SHARE = 1e-9
-"""The least part, as a square, of a number that those before it do not explain."""
 _NARROWEST = 1e-6
 """A spread is no smaller than this, so that its inverse is a double of moderate size."""
-_LEAST_VARIANCE, _LARGEST = 0.02, 0.98
-"""The mode is sought from where no combination of standardised numbers varies less, and no partial correlation is
-larger."""
 _CURVE_NODES, _CURVE_PLACES = 15, 24
 """Of a number that is a curve alone, so many places and spreads are tried to start from, each by so many nodes."""
 _TAIL_FREEDOM = 5
@@ -138,7 +135,7 @@ class RowLaw:
     @staticmethod
     def unexplained(u: Floats, b: float) -> tuple[Floats, Floats]:
         """Return √(1 − r²) of a partial correlation, and the derivative of its logarithm."""
-        r, alone, slope = _beta_quantile(np.asarray(u, dtype=np.float64), np.asarray(b))
+        r, alone, slope = beta_quantile(np.asarray(u, dtype=np.float64), np.asarray(b))
         return np.sqrt(alone), -r * slope / alone
 
     # From parameters to the law.
@@ -149,7 +146,7 @@ class RowLaw:
         p = special.ndtr(np.asarray(u, dtype=np.float64))
         t = special.stdtrit(priors.spread_freedom, p)
         log = math.log(priors.spread_median) + priors.spread_scale * t
-        slope = priors.spread_scale * np.exp(_log_phi(np.asarray(u)) - _log_student(t, priors.spread_freedom))
+        slope = priors.spread_scale * np.exp(log_phi(np.asarray(u)) - log_student(t, priors.spread_freedom))
         # Smoothly no larger than half the range.
         s = np.exp(-np.logaddexp(0.0, -4 * log) / 4)
         return np.maximum(s, _NARROWEST), slope * special.expit(-4 * log)
@@ -169,7 +166,7 @@ class RowLaw:
         count = self._main.shape[1]
         # Logarithms of independent exponential variables: normalised, they are Dirichlet(1, …, 1).
         upper = -special.log_ndtr(-part[:count])
-        logs, slopes = np.log(upper), np.exp(_log_phi(part[:count]) - special.log_ndtr(-part[:count])) / upper
+        logs, slopes = np.log(upper), np.exp(log_phi(part[:count]) - special.log_ndtr(-part[:count])) / upper
         sd = self.priors.association_sd
         design = np.hstack([self._main * slopes, self._pair * sd])
         eta = self._main @ logs + self._pair @ (sd * part[count:])
@@ -192,7 +189,7 @@ class RowLaw:
         drawn = np.empty((self.tilted.start if slopes else 0, cells * count))
         spreads, partials = (
             np.array(self.spread(u[self.spreads])),
-            np.array(_beta_quantile(u[self._partial], self._shapes)),
+            np.array(beta_quantile(u[self._partial], self._shapes)),
         )
         for j, place in enumerate(self.numbers):
             block, first = self.blocks[j], j * (j - 1) // 2
@@ -218,12 +215,12 @@ class RowLaw:
         row = np.append(c, 1.0) * remaining
         mixed = e @ row
         k = self.priors.skew_sd * uk
-        g, dg, dk = _log_normal(mixed, k)
+        g, dg, dk = log_normal(mixed, k)
         shift = shifting @ shifts
         raw = m + s * (g + shift)
         if moved is None:
             return np.asarray(np.clip(raw, -1.0, 1.0))
-        moved[0] = 2 * np.exp(_log_phi(um))
+        moved[0] = 2 * np.exp(log_phi(um))
         moved[1] = s * dlog * (g + shift)
         moved[2] = s * dk * self.priors.skew_sd
         if j:  # a partial correlation moves its own place of the row, and shortens those after it
@@ -359,7 +356,7 @@ class RowLaw:
             s = math.sqrt(float(np.clip(covariance[i, i] / slope**2, 1e-4, 0.9)))
             u[block.start] = special.ndtri((m + 1) / 2)
             u[block.start + 1] = float(self.at_spread(np.array(s)))
-        self._start_correlations(u, [alone.get(place) for place in self.numbers], covariance)
+        start_correlations(u, self.blocks, self._vine, [alone.get(place) for place in self.numbers], covariance)
         for k, (place, count) in enumerate(self.discrete.items()):
             first = self.tilted.start + sum(list(self.discrete.values())[:k])
             share = np.full(count, 1 / count)
@@ -393,59 +390,3 @@ class RowLaw:
             away += (first - mean[k]) ** 2 + (second - covariance[k, k] - mean[k] ** 2) ** 2
         best = int(np.argmin(away))
         return np.array([places[best], spreads[best]])
-
-    def _start_correlations(self, u: Floats, alone: list[int | None], covariance: Floats) -> None:
-        """Begin with the correlations of the numbers that stand alone in a row, as far as they can be."""
-        at, entries = [], []
-        for j, entry in enumerate(alone):
-            if entry is not None:
-                at.append(j)
-                entries.append(entry)
-        if len(at) < 2:
-            return
-        part = covariance[np.ix_(entries, entries)]
-        sds = np.sqrt(np.clip(np.diag(part), 1e-4, None))
-        inside = np.clip(part / np.outer(sds, sds), -1, 1)
-        np.fill_diagonal(inside, 1.0)
-        values, vectors = np.linalg.eigh(inside)
-        inside = (vectors * np.maximum(values, _LEAST_VARIANCE)) @ vectors.T
-        correlations = np.eye(len(self.numbers))
-        correlations[np.ix_(at, at)] = inside / np.sqrt(np.outer(np.diag(inside), np.diag(inside)))
-        root = np.linalg.cholesky(correlations)
-        for j, block in enumerate(self.blocks):
-            remaining = 1.0
-            for i in range(j):
-                partial = float(np.clip(root[j, i] / math.sqrt(max(remaining, 1e-9)), -_LARGEST, _LARGEST))
-                b = self._vine[j][i]
-                u[block.start + 3 + i] = special.ndtri(special.betainc(b, b, (1 + partial) / 2))
-                remaining -= root[j, i] ** 2
-
-
-def _log_phi(u: Floats) -> Floats:
-    return np.asarray(-u * u / 2 - 0.5 * math.log(2 * math.pi))
-
-
-def _beta_quantile(u: Floats, b: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return r of a Beta(b, b) law on (−1, 1) at normal quantiles, 1 − r² to the last digit, and dr/du."""
-    nearer = np.maximum(special.betaincinv(b, b, special.ndtr(-np.abs(u))), _LEAST_SHARE)
-    alone = 4 * nearer * (1 - nearer)
-    log_density = (b - 1) * np.log(alone / 4) - special.betaln(b, b)
-    return np.sign(u) * (1 - 2 * nearer), alone, 2 * np.exp(_log_phi(u) - log_density)
-
-
-def _log_student(t: Floats, freedom: int) -> Floats:
-    of = special.gammaln((freedom + 1) / 2) - special.gammaln(freedom / 2) - math.log(freedom * math.pi) / 2
-    return np.asarray(of - (freedom + 1) / 2 * np.log1p(t * t / freedom))
-
-
-def _log_normal(e: Floats, k: float) -> tuple[Floats, Floats, Floats]:
-    """Return a standardised shifted log-normal variable, and its derivatives by e and by κ."""
-    if abs(k) < 1e-3:  # to the first order: g = e + κ(e² − 1)/2
-        return e + k * (e * e - 1) / 2, 1 + k * e, (e * e - 1) / 2
-    raised = np.exp(k * e - k * k / 2)
-    # The deviation of (raised − 1)/κ is √(e^{κ²} − 1)/|κ|.
-    square = math.expm1(k * k)
-    scale = math.sqrt(square) * math.copysign(1.0, k)
-    g = (raised - 1) / scale
-    dk = raised * (e - k) / scale - g * k * math.exp(k * k) / square
-    return g, raised * k / scale, dk
