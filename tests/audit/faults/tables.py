@@ -95,7 +95,7 @@ def _grew(patch: Patch) -> None:
 @fault("text of a Parquet file read by an engine that gives up", "tables", FAILS)
 def _gives_up(patch: Patch) -> None:
     patch.setattr(
-        sources, "_parquet", lambda connection, paths: sources.Found(connection.read_parquet(list(paths.files)))
+        sources, "parquet_records", lambda connection, paths: sources.Found(connection.read_parquet(list(paths.files)))
     )
 
 

@@ -18,7 +18,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise, PureDP
 from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE, Relation
-from sottovoce.records.readings.base import checked_size
 
 
 class SmoothTail(AdaptiveQuestion):
@@ -56,7 +55,7 @@ class SmoothTail(AdaptiveQuestion):
     ) -> Self:
         """Return the mechanism with the least noise that keeps the promise; it is Gaussian, whatever the price."""
         del price
-        n = checked_size(n)
+        n = cls.checked_n(n)
         _check_gaussian(noise, target)
         relation = replace(REPLACE_ONE if n is not None else ADD_REMOVE, unit=target.relation.unit)
 
