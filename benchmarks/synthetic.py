@@ -178,7 +178,8 @@ def _theirs(mechanism: str, table: Table, codes: Any, rho: float, cliques: Seque
             return Learnt(shares, [file["codes"]], pairs, said["seconds"])
 
 
-def _table_of(codes: Any, sizes: Any, clique: Sequence[int]) -> Any:
+def table_of(codes: Any, sizes: Any, clique: Sequence[int]) -> Any:
+    """Return the shares of all cells of a few columns."""
     shape = tuple(int(sizes[k]) for k in clique)
     places = np.ravel_multi_index([codes[:, k] for k in clique], shape)
     return np.bincount(places, minlength=int(np.prod(shape))) / len(codes)
@@ -200,7 +201,7 @@ def _held(learnt: Learnt, truth: dict[Any, Any], sizes: Any, n: int) -> tuple[fl
     for pair in learnt.pairs:
         share = truth[pair]
         counted = share * n >= _COMMON
-        one, *drawn = (_table_of(codes, sizes, pair)[counted] for codes in learnt.tables)
+        one, *drawn = (table_of(codes, sizes, pair)[counted] for codes in learnt.tables)
         naive.append(np.abs(one - share[counted]) <= _SIDE * np.sqrt(one * (1 - one) / n))
         if drawn:
             low, high = combine([(q, q * (1 - q) / n) for q in drawn]).interval
@@ -224,7 +225,7 @@ def compare(name: str, epsilon: float, seed: int, makers: Sequence[str]) -> dict
     triples = list(itertools.combinations(range(len(sizes)), 3))
     triples = [triples[k] for k in rng.choice(len(triples), min(TRIPLES, len(triples)), replace=False)]
     cliques = [*pairs, *triples]
-    true, known = [_table_of(codes, sizes, c) for c in cliques], {c: _table_of(everybody, sizes, c) for c in pairs}
+    true, known = [table_of(codes, sizes, c) for c in cliques], {c: table_of(everybody, sizes, c) for c in pairs}
     rho = MarginalChoice.calibrate(TableMarginals(table.columns), len(records), ApproxDP(epsilon, DELTA)).rho
     label, result = list(table.columns.sizes).index(table.label), {}
     for maker in makers:
@@ -234,7 +235,7 @@ def compare(name: str, epsilon: float, seed: int, makers: Sequence[str]) -> dict
             learnt = _theirs(maker, table, codes, rho, cliques, seed)
         drawn = learnt.tables[0]
         model = [np.abs(t - s).sum() / 2 for t, s in zip(true, learnt.shares, strict=True)]
-        sampled = [np.abs(t - _table_of(drawn, sizes, c)).sum() / 2 for t, c in zip(true, cliques, strict=True)]
+        sampled = [np.abs(t - table_of(drawn, sizes, c)).sum() / 2 for t, c in zip(true, cliques, strict=True)]
         cut = len(pairs)
         errors = [np.mean(part) for part in (model[:cut], model[cut:], sampled[:cut], sampled[cut:])]
         held = _held(learnt, known, sizes, len(codes))

@@ -206,3 +206,19 @@ def test_tables_of_one_law_are_come_to_whatever_their_loops():
     fit = FieldFit(sizes, n, tuple(tables))
     off = np.abs(n * fit._sums @ fit.means[0] - np.concatenate([t.counts for t in tables]))
     assert np.sqrt((off**2).mean()) < 10
+
+
+def test_precise_tables_keep_their_precision_beside_noisy_ones():
+    """A precise coarse count, and a noisy table of the same cells in a loop with others: each weighs by its noise."""
+    rng, sizes, n = np.random.default_rng(6), {"a": 6, "b": 6, "c": 6}, 30_000
+    law = rng.dirichlet(np.full(216, 0.2)).reshape(6, 6, 6)
+    cliques = {("a", "b"): 2, ("b", "c"): 0, ("a", "c"): 1}
+    coarse = np.arange(36) // 4
+    counted = np.bincount(coarse, weights=n * law.sum(axis=2).ravel()) + 5 * rng.standard_normal(9)
+    tables = [NoisyMarginal(("a", "b"), coarse, counted, np.full(9, 25.0))]
+    for clique, axis in cliques.items():
+        noisy = n * law.sum(axis=axis).ravel() + 200 * rng.standard_normal(36)
+        tables.append(NoisyMarginal.of_table(clique, noisy, 40_000.0))
+    fit = FieldFit(sizes, n, tuple(tables))
+    off = (n * fit._sums @ fit.means[0])[:9] - counted
+    assert np.sqrt((off**2).mean()) < 25  # an eighth of the noisy tables' noise

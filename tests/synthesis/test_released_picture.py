@@ -222,3 +222,15 @@ def test_a_part_knows_what_was_paid_from_it_alone(tmp_path):
         assert curator.know("share of ill", part=mine).rows
         with pytest.raises(InvalidValue, match="keeps ward × ill"):
             curator.know("share of ill by ward", part=mine)
+
+
+def test_numbers_that_only_a_mean_was_told_of_are_related_to_nothing(tmp_path):
+    """How many have an age is counted by ward; how ages lie is not, and no analysis may read it off."""
+    with sv.Curator(people(), tmp_path / "y.ledger", sv.ApproxDP(2.0, 1e-6), facts=FACTS, dataset="people") as opened:
+        opened.mean("age", by="ward", spend=0.2)
+        z = opened.synthesize(sets=2)
+        assert z.posterior.kept(("ward",))
+        assert not z.posterior.kept(("ward", "age"))
+        with pytest.raises(InvalidValue, match="nothing that was released tells of ward with age"):
+            z.check_relation(["ward", "age"])
+        assert "not kept: ward × age" in z.report()

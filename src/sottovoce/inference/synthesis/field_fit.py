@@ -21,18 +21,17 @@ from sottovoce.privacy.numbers import Floats
 
 __all__ = ["FieldFit"]
 
-_SWEEPS = 60
+_SWEEPS = 40
 """Sweeps through all tables at most."""
 _CLOSE = 0.02
-"""Counts that a sweep moves by less, root mean square, in standard deviations of their noise, are come to: far less
-than a posterior's own spread."""
-_FALLS = 0.98
-"""A sweep that moves counts by more than so much of what the last did brings little: no law has such tables."""
+"""Counts that no turn of a sweep moves by more, in standard deviations of their noise, are come to: far less than a
+posterior's own spread."""
 _NEWTON, _EXACT = 100, 1e-12
 """Newton steps for the total of one table, at most, and how near one it is come to."""
 _HELD = 1 << 20
 """Numbers that are held at once: what caches hold."""
 _LEAST_SHARE = np.finfo(float).tiny
+"""What stands for nothing where a logarithm is taken."""
 _LEAST_VARIANCE = 1e-2
 """No count is known better than this, in records squared: counts that agree by construction may differ by rounding."""
 
@@ -41,12 +40,13 @@ _LEAST_VARIANCE = 1e-2
 class FieldFit:
     r"""The maximum-entropy field given noisy marginals, :math:`p_\theta(x) \propto \exp \sum_c \theta_c(x_c)`.
 
-    With ñ = nQμ + noise of variance σ², the estimate solves
+    With ñ = nQμ + noise of variance σ², the estimate is that of maximum likelihood,
 
-    .. math:: \min_\mu \; \tfrac12 \sum_k (\tilde n_k - n (Q\mu)_k)^2/\sigma_k^2 - H(\mu)
+    .. math:: \min_\mu \; \tfrac12 \sum_k (\tilde n_k - n (Q\mu)_k)^2/\sigma_k^2,
 
-    over the means μ of one record (McKenna, Sheldon and Miklau 2019), by its smooth dual, θ = Q'λ (Dudík, Phillips and
-    Schapire 2007), table by table: iterative proportional fitting (Deming and Stephan 1940) with noise. Noise alone
+    over the means μ of one record (McKenna, Sheldon and Miklau 2019), come to from the law of most entropy, θ = Q'λ, by
+    proximal steps table by table, which without noise are iterative proportional fitting (Deming and Stephan 1940).
+    Steps diminish and end, so that what is far below the noise is left as near to most entropy as it was. Noise alone
     weighs the counts, for sampling is common to all of them.
 
     Draws of the posterior are exact where the model is linear and Gaussian: the estimate given the noisy counts with
@@ -189,42 +189,51 @@ class FieldFit:
         return np.concatenate([self._swept(seen[part], start[part]) for part in parts])
 
     def _swept(self, seen: Floats, start: Floats) -> Floats:
-        """Return the multipliers by block coordinate ascent: each table in turn is fitted given all others.
+        r"""Return the multipliers by incremental proximal steps (Bertsekas 2011): each table in turn, given all others.
 
-        It is iterative proportional fitting with noise: without any, each turn sets a table's law to what was seen.
+        .. math:: \mu \leftarrow \arg\min_\mu \; \sum_{k \in c} \frac{(\tilde p_k - (Q\mu)_k)^2}{2\sigma_k^2}
+            + \tau_t \, \mathrm{KL}(\mu \,\|\, \mu_{\text{before}}), \quad \tau_t = t / \bar\sigma
+
+        With large steps a turn sets a table's law to what was seen, as iterative proportional fitting does, and where
+        no law has all tables the last ones win. Steps that diminish weigh each by its noise: in sweep t a typical
+        deviation moves a logarithm by 1/t.
         """
-        duals = start.copy()
+        duals, weight = start.copy(), 1 / np.median(np.sqrt(self._variance))
         before, after = np.empty_like(duals), np.empty_like(duals)
 
         def change(clique: int, law: Floats) -> Floats:
-            added = np.zeros_like(law)
-            for at, sums in self._turns[clique]:
-                variance, before[:, at] = self._variance[at], law @ sums.T
-                after[:, at] = _fitted(before[:, at], seen[:, at], duals[:, at], variance)
-                new = (seen[:, at] - after[:, at]) / variance
-                more = (new - duals[:, at]) @ sums
-                duals[:, at] = new
-                added += more
-                law = special.softmax(np.log(np.maximum(law, _LEAST_SHARE)) + more, axis=1)
+            added = more = np.zeros_like(law)
+            for turn, (at, sums) in enumerate(self._turns[clique]):
+                if turn:
+                    law = special.softmax(np.log(np.maximum(law, _LEAST_SHARE)) + more, axis=1)
+                variance, before[:, at] = self._variance[at] * tau, law if sums is None else law @ sums.T
+                after[:, at] = _fitted(before[:, at], seen[:, at], variance)
+                more = (seen[:, at] - after[:, at]) / variance
+                duals[:, at] += more
+                more = more if sums is None else more @ sums
+                added = added + more
             return added
 
-        potentials, off = self.potentials(duals), np.full(len(duals), np.inf)
-        for _ in range(_SWEEPS):
+        potentials = self.potentials(duals)
+        for sweep in range(1, _SWEEPS + 1):
+            tau = sweep * weight
             potentials = self.tree.sweep(potentials, change)
-            last, off = off, np.sqrt(((after - before) ** 2 / self._variance).mean(axis=1))
-            if np.all((off <= self.close) | (off > _FALLS * last)):
+            if np.all(np.abs(after - before) <= self.close * np.sqrt(self._variance)):
                 break
         return duals
 
     @cached_property
-    def _turns(self) -> list[list[tuple[slice, sparse.csr_matrix]]]:
-        """For each clique the counts of its tables, and which of its cells each is of."""
+    def _turns(self) -> list[list[tuple[slice, sparse.csr_matrix | None]]]:
+        """For each clique the counts of its tables, the best known last, and which cells they are of: None, one each."""
         ends = np.cumsum([0, *(item.counts.size for item in self.marginals)]).tolist()
         cells = np.cumsum([0, *(int(np.prod(shape)) for shape in self.tree.shapes)]).tolist()
-        result: list[list[tuple[slice, sparse.csr_matrix]]] = [[] for _ in self.cliques]
+        result: list[list[tuple[slice, sparse.csr_matrix | None]]] = [[] for _ in self.cliques]
         for at, item in zip(itertools.starmap(slice, itertools.pairwise(ends)), self.marginals, strict=True):
             place = self.cliques.index(item.clique)
-            result[place].append((at, self._sums[at, cells[place] : cells[place + 1]]))
+            each = np.array_equal(item.place, np.arange(item.counts.size))
+            result[place].append((at, None if each else self._sums[at, cells[place] : cells[place + 1]]))
+        for turns in result:
+            turns.sort(key=lambda turn: -self._variance[turn[0]].mean())
         return result
 
     @cached_property
@@ -252,21 +261,24 @@ class FieldFit:
         return self.potentials(self._solved(seen, np.repeat(self.duals, count, axis=0)))
 
 
-def _fitted(mean: Floats, seen: Floats, duals: Floats, variance: Floats) -> Floats:
+def _fitted(mean: Floats, seen: Floats, variance: Floats) -> Floats:
     r"""Return the shares of one table's cells given all others, (draws, counts).
 
-    They solve :math:`p_k = m_k \exp((\tilde p_k - p_k)/\sigma_k^2 - \lambda_k - c)` with `c` such that all shares are
+    They solve :math:`p_k = m_k \exp((\tilde p_k - p_k)/\sigma_k^2 - c)` with `c` such that all shares are
     one in total; each is a Wright omega function (Corless and Jeffrey 2002), and `c` is come to by Newton's method.
 
     >>> even, seen, variance = np.array([[0.5, 0.5]]), np.array([[0.9, 0.1]]), np.array([1e-6, 1e-6])
-    >>> _fitted(even, seen, np.zeros((1, 2)), variance).round(3).tolist()
+    >>> _fitted(even, seen, variance).round(3).tolist()
     [[0.9, 0.1]]
     """
     beside = np.maximum(1 - mean.sum(axis=1), 0.0)
     beside[beside < _EXACT] = 0.0
-    base = np.log(np.maximum(mean, _LEAST_SHARE)) + seen / variance - duals - np.log(variance)
+    before = np.log(np.maximum(mean, _LEAST_SHARE))
+    base = before + seen / variance - np.log(variance)
     logs = np.where(beside > 0, np.log(np.where(beside > 0, beside, 1.0)), -np.inf)
-    shift = np.maximum(base.max(axis=1), logs)  # the total is below one or not far above
+    # What it would be if all were as seen, which they are up to a part of the noise.
+    weights = np.maximum(seen, _LEAST_SHARE)
+    shift = np.maximum((weights * (before - np.log(weights))).sum(axis=1) / weights.sum(axis=1), logs)
     for _ in range(_NEWTON):
         omega = special.wrightomega(base - shift[:, None])
         shares, others = variance * omega, np.exp(logs - shift)

@@ -162,8 +162,13 @@ class TablePosterior:
     # What is kept.
 
     def kept(self, names: Sequence[str]) -> bool:
-        """Say whether releases determine the counts of these columns, all together; those of missing values apart."""
+        """Say whether releases determine the counts of these columns, all together; those of missing values apart.
+
+        Of numbers that nothing cuts, as those that only a mean was told of, nothing is kept.
+        """
         key = tuple(sorted(names))
+        if any(not (parts.values or parts.edges) for parts in map(self.columns.parts.__getitem__, key)):
+            return False
         if key not in self._kept:
             place = np.arange(math.prod(self.columns.shape(key)))
             homes = [home for home in self._cliques if set(key) <= set(home)]
