@@ -224,7 +224,7 @@ class FieldFit:
 
     @cached_property
     def _turns(self) -> list[list[tuple[slice, sparse.csr_matrix | None]]]:
-        """For each clique the counts of its tables, the best known last, and which cells they are of: None, one each."""
+        """For each clique the counts of its tables, the best known last, and their cells: None, one each."""
         ends = np.cumsum([0, *(item.counts.size for item in self.marginals)]).tolist()
         cells = np.cumsum([0, *(int(np.prod(shape)) for shape in self.tree.shapes)]).tolist()
         result: list[list[tuple[slice, sparse.csr_matrix | None]]] = [[] for _ in self.cliques]
