@@ -32,7 +32,7 @@ __all__ = ["Small", "small_cases", "stated"]
 N = 20
 CENTRAL = ApproxDP(1.0, 1e-3)
 
-SYSTEMS: dict[str, tuple[Any, Any]] = {
+SYSTEMS: dict[str, tuple[object, object]] = {
     "beta-bernoulli": (BetaBernoulli(6, 12), 0.1),
     "dirichlet-categorical": (DirichletCategorical([8.0, 12.0, 20.0]), 0.05),
     "gamma-poisson": (GammaPoisson(12, 4, high=2), (0.5, 5.0)),

@@ -314,14 +314,14 @@ print(json.dumps([Mechanism.from_dict(state).to_dict() for state in json.load(sy
 """
 
 
-def read_elsewhere(states: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def read_elsewhere(states: Sequence[dict[str, object]]) -> list[dict[str, object]]:
     """Return what mechanisms in public numbers are to a process that has imported nothing yet."""
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM], input=json.dumps(list(states)), capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise InvalidValue(f"a fresh process cannot read it: {done.stderr.strip().splitlines()[-1]}")
-    result: list[dict[str, Any]] = json.loads(done.stdout)
+    result: list[dict[str, object]] = json.loads(done.stdout)
     return result
 
 

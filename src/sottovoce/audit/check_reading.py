@@ -19,7 +19,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.records.readings import ReadableRecords, Reading, Sensitivity, Statistics
 
-ODD: tuple[Any, ...] = (
+ODD: tuple[object, ...] = (
     *(None, math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 10**400, -(10**400)),
     *("text", "", b"\xff", 1j, [1, 2], {}, object()),
 )

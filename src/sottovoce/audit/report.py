@@ -6,7 +6,6 @@ import enum
 import json
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,7 +43,7 @@ class Bound:
         """Whether the bound lies above the claim."""
         return self.lower > self.claimed
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values; infinity becomes None."""
         return {"lower": self.lower, "claimed": _plain(self.claimed), "ratio": self.ratio}
 
@@ -73,7 +72,7 @@ class Band:
         corners = _lower_hull(x, y)
         return np.interp(np.asarray(fpr, dtype=np.float64), *corners)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain lists."""
         return {name: getattr(self, name).tolist() for name in self.__dataclass_fields__}
 
@@ -146,7 +145,7 @@ class AuditReport:
         """How much of the claimed ε the attack reached."""
         return self.epsilon.ratio
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the report as plain values."""
         return {
             "name": self.name,

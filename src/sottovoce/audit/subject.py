@@ -69,7 +69,7 @@ class MechanismDraws:
         return self.mechanism.outputs(self._seen[side], rng, count)
 
     @cached_property
-    def _seen(self) -> tuple[Any, Any]:
+    def _seen(self) -> tuple[object, object]:
         """What is seen of each, however many blocks are drawn."""
         first, second = (self.mechanism.see(item) for item in self.pair)
         return first, second
@@ -140,7 +140,7 @@ def subject_of(
     return Subject(word, draws_of, claim_of(claim), block=1 << 16 if batch else 1 << 11, strange=batch)
 
 
-def _worst_pair(mechanism: Mechanism) -> tuple[Any, Any]:
+def _worst_pair(mechanism: Mechanism) -> tuple[object, object]:
     if mechanism.n == 0:
         raise InvalidValue("a mechanism for n=0 records has no neighbouring data sets to audit with")
     return mechanism.worst_pair()
@@ -153,7 +153,7 @@ def _takes_draws(function: Callable[..., Any]) -> bool:
         return False
 
 
-def check_pair(mechanism: Mechanism | None, pair: Any) -> tuple[Any, Any]:
+def check_pair(mechanism: Mechanism | None, pair: Any) -> tuple[object, object]:
     """Return a pair of data sets if they can be neighbours, else raise `InvalidData`."""
     try:
         first, second = pair

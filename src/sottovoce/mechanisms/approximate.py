@@ -99,7 +99,7 @@ class ApproximateSample(Mechanism):
         """Return the pair of the exact mechanism."""
         return self.exact.worst_pair()
 
-    def _parameters(self) -> dict[str, Any]:
+    def _parameters(self) -> dict[str, object]:
         known = type(self.sampler).__name__
         name = self.sampler if isinstance(self.sampler, str) else getattr(self.sampler, "__name__", known)
         return {"exact": self.exact.to_dict(), "distance": self.distance, "sampler": name}

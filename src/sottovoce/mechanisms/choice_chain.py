@@ -233,7 +233,7 @@ class ChoiceChain(Mechanism):
         """Return the places that chains visit, a row each."""
         return np.array([self._path(seen, rng) for _ in range(draws)], dtype=np.float64)
 
-    def _parameters(self) -> dict[str, Any]:
+    def _parameters(self) -> dict[str, object]:
         return {
             "windows": list(self.windows),
             "part": self.part,

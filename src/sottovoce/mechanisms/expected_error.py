@@ -36,7 +36,7 @@ class Expected:
     pull: float
 
 
-def expected(mechanism: Mechanism, means: list[Any]) -> Expected | None:
+def expected(mechanism: Mechanism, means: list[object]) -> Expected | None:
     """Return what to expect of a mechanism, averaged over means; None where nothing is known in closed form.
 
     >>> from sottovoce.mechanisms import DirectPosterior
@@ -50,7 +50,7 @@ def expected(mechanism: Mechanism, means: list[Any]) -> Expected | None:
         shown = mechanism.told(mean)
         if shown is None:
             return None
-        system: Any = mechanism.system
+        system: object = mechanism.system
         truth, before = (np.atleast_1d(_centre(system, n, mean)) for n in (_MANY, 0))
         centre, variance = (np.atleast_1d(np.asarray(part, dtype=np.float64)) for part in shown)
         squares.append(float(np.mean((centre - truth) ** 2 + variance)))

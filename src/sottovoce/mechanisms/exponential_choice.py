@@ -138,7 +138,7 @@ class Outcomes:
         """Return n and the scores."""
         return self.reading.read(records)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the system as plain values."""
         base = None if self.base is None else list(self.base)
         return {"system": self.word, "outcomes": list(self.outcomes), "reading": self.reading.to_dict(), "base": base}

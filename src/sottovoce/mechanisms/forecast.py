@@ -31,7 +31,7 @@ class Forecast:
     exact_width: float
     level: float = 0.95
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the forecast as plain values."""
         return asdict(self)
 

@@ -65,7 +65,7 @@ class FunctionOf:
         low, high = value.interval(level)
         return Forecast(0.0, float(np.mean(np.subtract(high, low))), 0.0, level)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the system as plain values."""
         return {"system": self.word, "reading": self.reading.to_dict()}
 
@@ -113,7 +113,7 @@ class NoisyValue:
         low, high = self.values - steps, self.values + steps
         return (float(low[0]), float(high[0])) if self.values.size == 1 else (low, high)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the value as plain numbers; `from_dict` reads it back."""
         noise = {"kind": self.noise.kind, "scale": self.noise.scale}
         return {"value": "noisy value", "values": self.values.tolist(), "noise": noise, "grid": self.grid}

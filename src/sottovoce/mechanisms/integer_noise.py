@@ -123,7 +123,7 @@ def noise_log_ratio(
     """
     ends = np.cumsum([np.size(centre) for centre in first])[:-1]
 
-    def weight(noisy: object, centres: Sequence[Any]) -> Floats:
+    def weight(noisy: object, centres: Sequence[object]) -> Floats:
         parts = np.split(np.asarray(noisy), ends, axis=-1)
         each = zip(noises, parts, centres, strict=True)
         return np.asarray(sum(noise.log_weight(np.rint(x - c)).sum(axis=-1) for noise, x, c in each))

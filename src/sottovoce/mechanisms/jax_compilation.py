@@ -15,7 +15,7 @@ _SHORT = 1 << 22
 
 
 @cache
-def compiler_options(*, seldom: bool = False) -> dict[str, Any]:
+def compiler_options(*, seldom: bool = False) -> dict[str, object]:
     """Return ``compiler_options`` for `jax.jit` or for ``compile``; none where this version of JAX does not know them.
 
     Parameters

@@ -191,7 +191,7 @@ class Mechanism(ABC):
         del system
         return False
 
-    def _parameters(self) -> dict[str, Any]:
+    def _parameters(self) -> dict[str, object]:
         """Return the mechanism's own public numbers: its fields, each as the number that it says it is."""
         shown = [f for f in fields(self) if f.name not in ("system", "n")]
         return {f.name: _NUMBERS.get(str(f.type), _as_it_is)(getattr(self, f.name)) for f in shown}
@@ -281,12 +281,12 @@ class Mechanism(ABC):
         """Return what a release of each of several tables lets out, given what is seen of them."""
         return [self._value(table, rng, 1) for table in tables]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the mechanism in public numbers."""
         return {"mechanism": self.word, "n": self.n} | self._parameters() | {"system": self.system.to_dict()}
 
     @staticmethod
-    def from_dict(state: Mapping[str, Any]) -> Mechanism:
+    def from_dict(state: Mapping[str, object]) -> Mechanism:
         """Read a mechanism from `to_dict`'s form."""
         remainder = mapping("mechanism", state)
         word = remainder.pop("mechanism", None)
@@ -297,7 +297,7 @@ class Mechanism(ABC):
         return mechanism
 
     @classmethod
-    def _renewed(cls, state: dict[str, Any]) -> dict[str, Any]:
+    def _renewed(cls, state: dict[str, object]) -> dict[str, object]:
         """Return numbers that an earlier version wrote as they are written today."""
         return state
 

@@ -108,7 +108,7 @@ class Choice:
         profile = self.mechanism.profile
         return profile.epsilon(np.array([0.0, *DELTAS])).tolist(), profile.renyi(np.array(ORDERS)).tolist()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the choice as plain values."""
         if self.mechanism is None:
             return {"name": self.name, "unreachable": self.reason}

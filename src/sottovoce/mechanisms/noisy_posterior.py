@@ -61,7 +61,7 @@ class NoisyPosterior:
         """Return the logarithm of the density."""
         return self.noise_aware.log_density(x)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the posterior as plain values; `from_dict` reads it back."""
         return {
             "posterior": "noisy",

@@ -367,13 +367,13 @@ class NoisyStatistics(Mechanism):
         values = [self._noise_aware(total + row) for row in noise]
         return system.posterior(statistics), ImaginedPosteriors(values, np.full(times, 1 / times))
 
-    def _parameters(self) -> dict[str, Any]:
+    def _parameters(self) -> dict[str, object]:
         if isinstance(self.scale, tuple):
             return {"noise": self.noise, "scales": list(self.scale)}
         return {"noise": self.noise, "scale": self.scale, "grid": self.grid}
 
     @classmethod
-    def _from_state(cls, state: dict[str, Any]) -> Self:
+    def _from_state(cls, state: dict[str, object]) -> Self:
         if "scales" in state:
             state["scale"] = state.pop("scales")
         return super()._from_state(state)

@@ -32,7 +32,7 @@ class Posterior(Protocol):
     def summary(self) -> Any:
         """Return the posterior in a few words or rows."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the posterior as plain values."""
 
     @staticmethod

@@ -84,7 +84,7 @@ class Release:
         body = "".join(f"<tr><td {remaining}>{escape(a)}</td><td {remaining}>{escape(b)}</td></tr>" for a, b in rows)
         return f"<table><caption {remaining}><strong>Release</strong></caption><tbody>{body}</tbody></table>"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the release as plain values."""
         return {
             "value": _plain(self.value),

@@ -33,7 +33,7 @@ class Needed:
     share: float | None
     width: float | None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return what is needed as plain values."""
         return asdict(self)
 

@@ -120,8 +120,8 @@ class StatisticalQuery(PosteriorSample):
         except Exception:  # a failure would tell that such a record exists; it counts as 0 instead
             return None
 
-    def _parameters(self) -> dict[str, Any]:
-        weights = {"data_weight": float(self.data_weight), "prior_weight": float(self.prior_weight)}
+    def _parameters(self) -> dict[str, object]:
+        weights: dict[str, object] = {"data_weight": float(self.data_weight), "prior_weight": float(self.prior_weight)}
         if self.predicate is None:
             return weights
         known = self.predicate if isinstance(self.predicate, str) else type(self.predicate).__name__

@@ -73,10 +73,10 @@ class Level:
         return self._once if step >= self.origin.size else self._transforms(step)
 
     @cached_property
-    def _once(self) -> list[tuple[slice, Any]]:
+    def _once(self) -> list[tuple[slice, object]]:
         return list(self._transforms(self.origin.size))
 
-    def _transforms(self, step: int) -> Iterator[tuple[slice, Any]]:
+    def _transforms(self, step: int) -> Iterator[tuple[slice, object]]:
         groups = self.laws.reshape(-1, self.fan, self.laws.shape[1])
         for first in range(0, len(groups), step):
             subset = slice(first, first + step)

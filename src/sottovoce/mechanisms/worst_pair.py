@@ -13,7 +13,7 @@ _LOOK = 10_000
 """Draws by which pairs that may be worst are compared."""
 
 
-def worst_of(mechanism: Any, pairs: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
+def worst_of(mechanism: Any, pairs: Sequence[tuple[object, object]]) -> tuple[Any, Any]:
     """Return the pair with the largest δ at ε(0.01), estimated from seeded draws.
 
     Nothing rests on the answer: an audit with a lesser pair is only weaker.
@@ -24,7 +24,7 @@ def worst_of(mechanism: Any, pairs: Sequence[tuple[Any, Any]]) -> tuple[Any, Any
     return max(pairs, key=lambda pair: _leak(mechanism, pair, epsilon))
 
 
-def _leak(mechanism: Any, pair: tuple[Any, Any], epsilon: float) -> float:
+def _leak(mechanism: Any, pair: tuple[object, object], epsilon: float) -> float:
     """Return an estimate of δ(ε) of this pair: the mean of (1 - e^(ε - loss))₊, both ways."""
     ratio = mechanism.log_ratio(pair)
     if ratio is None:

@@ -161,7 +161,7 @@ class BestOfProfile(DerivedProfile):
         """Return (2 + η)ε."""
         return self.one.pure() if self._single else (2 + self.tries.shape) * self.one.pure() * _ROUND_UP
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> dict[str, object]:
         return {"one": self.one.to_dict(), "mean": self.tries.mean, "law": self.tries.law}
 
     @classmethod

@@ -170,7 +170,7 @@ class PrivacyFilter:
             raise InvalidValue(f"a share of the budget lies above 0 and at most 1. Got {part:g}")
         return self._promise(self.limit if part == 1 else part * self.limit * (1 - 2**-40))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the budget and its order (not the costs) as a plain dictionary."""
         return {"budget": self.budget.to_dict(), "order": self.order}
 

@@ -56,7 +56,7 @@ class ThresholdPairs(ABC):
         """Whether a number lies where a double's range ends: then nothing is claimed, δ = 1 and an infinite curve."""
         return min(self._extent) < 1e-100 or max(self._extent) > 1e100
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the pairs as a plain dictionary."""
         return {"family": self.family} | asdict(self)
 

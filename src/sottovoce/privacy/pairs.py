@@ -51,7 +51,7 @@ class Pairs(Protocol):
     def renyi(self, order: Floats) -> Floats:
         """Return the Rényi divergence at each order >= 1, the supremum over the pairs."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the pairs as a plain dictionary."""
 
 
@@ -109,7 +109,7 @@ class LikelihoodRatioProfile(Profile):
     def _renyi(self, order: Floats) -> Floats:
         return np.asarray(np.max([p.renyi(order) for p in self.pairs], axis=0))
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> dict[str, object]:
         return {"pairs": [p.to_dict() for p in self.pairs]}
 
     @classmethod

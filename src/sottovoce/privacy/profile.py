@@ -291,14 +291,14 @@ class Profile(ABC):
 
     # JSON: the kind's word, its fields, its basis, and its relation where that is not the usual one.
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> dict[str, object]:
         return {f.name: _written(getattr(self, f.name)) for f in fields(self) if f.name not in ("basis", "relation")}
 
     @classmethod
-    def _from_state(cls, state: dict[str, Any], basis: Basis) -> Self:
+    def _from_state(cls, state: dict[str, object], basis: Basis) -> Self:
         return cls(**{name: _read(value) for name, value in state.items()}, basis=basis)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the profile as a plain dictionary; `from_dict` reads back the same numbers."""
         state = {"profile": self.word, "basis": str(self.basis)} | self._state()
         return state if self.relation == REPLACE_ONE else state | {"relation": str(self.relation)}

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from sottovoce.privacy.errors import IncompatibleNotions, InvalidPromise, InvalidValue
 from sottovoce.privacy.json_values import json_object
@@ -109,7 +109,7 @@ class Promise(ABC):
         numbers = ",".join(shown(name, getattr(self, name)) for name in self.numbers())
         return f"{self.word}:{numbers}" + ("" if self.relation == REPLACE_ONE else f" {self.relation}")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the promise as a plain dictionary; `from_dict` reads it back."""
         state = {"promise": self.word} | {name: getattr(self, name) for name in self.numbers()}
         return state if self.relation == REPLACE_ONE else state | {"relation": str(self.relation)}

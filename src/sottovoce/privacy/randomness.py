@@ -30,7 +30,7 @@ class SecureGenerator(np.random.Generator):
     def __copy__(self) -> SecureGenerator:
         return secure_rng()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> SecureGenerator:
+    def __deepcopy__(self, memo: dict[int, object]) -> SecureGenerator:
         return secure_rng()
 
     def spawn(self, n_children: int) -> list[np.random.Generator]:

@@ -47,7 +47,7 @@ def discrete_delta(first: Any, second: Any, edges: list[Fraction], epsilons: Seq
         return [sum(((p - lift * q).nonnegative_part() for p, q in zip(*both, strict=True)), ball(0)) for lift in lifts]
 
 
-def _pair(mechanism: Any, pair: tuple[Any, Any]) -> list[Any]:
+def _pair(mechanism: Any, pair: tuple[object, object]) -> list[Any]:
     """Return the laws of one number by which neighbours differ: of categories, the share of the two touched ones."""
     laws = [mechanism.law(mechanism.see(seen)) for seen in pair]
     if isinstance(laws[0], list):

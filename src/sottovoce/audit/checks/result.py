@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from sottovoce.privacy.errors import NotInstalled
 from sottovoce.privacy.lazy_imports import needing
@@ -19,7 +18,7 @@ class CheckResult:
     passed: bool | None
     evidence: str
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the result as plain values."""
         return asdict(self)
 

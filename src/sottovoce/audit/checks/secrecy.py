@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
-from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -26,7 +25,7 @@ def secure_releases() -> tuple[bool, str]:
     A seeded generator must mark the release as reproducible.
     """
     vector = NormalMean(1.0, 1.0, radius=1.0, dimension=4)
-    shown: list[tuple[str, Mechanism, Any]] = [(c.name, c.mechanism, c.large) for c in small_cases(_RECORDS)]
+    shown: list[tuple[str, Mechanism, object]] = [(c.name, c.mechanism, c.large) for c in small_cases(_RECORDS)]
     shown += [("noisy vector", NoisyStatistics(vector, 1, "gaussian", 5.0), np.zeros((1, 4)))]
     shown += [("noisy proportion", NoisyStatistics(BetaBernoulli(1, 1), 4, "laplace", 1e9), np.ones(4))]
     problems = []

@@ -93,7 +93,7 @@ class PrivateGLM(PrivateEstimator):
     precision: str
     accept_unproven: bool
     missing: Any
-    random_state: Any
+    random_state: object
     verbose: int
 
     def _take(self, parameters: Mapping[str, object]) -> None:
@@ -279,7 +279,7 @@ class PrivateGLM(PrivateEstimator):
         self.coef_, self.intercept_ = self._shape(mean[..., :entries], mean[..., entries:].sum(axis=-1))
         return self
 
-    def _in_units(self, value: object, design: Design, rng: np.random.Generator) -> tuple[Any, Floats, Floats]:
+    def _in_units(self, value: object, design: Design, rng: np.random.Generator) -> tuple[object, Floats, Floats]:
         """Return what was released in the units of X and y, its mean and its samples, the intercept last in each."""
         matrix, shift = design.units()
         if isinstance(value, GaussianPosterior | SoftmaxPosterior):

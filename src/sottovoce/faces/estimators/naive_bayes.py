@@ -202,7 +202,7 @@ class NaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         draws = _DRAWS if self.draws is None else self.draws
         return NaiveBayesModel(label, tuple(fields), self.alpha, self.class_alpha, bool(self.noise_aware), draws)
 
-    def _coded(self, X: Any) -> list[Any]:
+    def _coded(self, X: Any) -> list[object]:
         check_is_fitted(self)
         return self.model_.coded(_columns_of(X, self.fields_)[0])
 
@@ -242,7 +242,7 @@ class NaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         return self.draws_.interval(level, name)
 
 
-def _columns_of(X: Any, fields: Sequence[Field | Bounded]) -> tuple[list[Any], int]:
+def _columns_of(X: Any, fields: Sequence[Field | Bounded]) -> tuple[list[object], int]:
     """Return the columns of X: by name where it has names, else by position; and how many rows there are."""
     names = getattr(X, "column_names", None)
     names = list(getattr(X, "columns", ())) if names is None else names
@@ -262,7 +262,7 @@ def _columns_of(X: Any, fields: Sequence[Field | Bounded]) -> tuple[list[Any], i
     return [rows[:, k] for k in range(rows.shape[1])], len(rows)
 
 
-def _from_rows(rows: Sequence[Any], width: int) -> list[Any]:
+def _from_rows(rows: Sequence[object], width: int) -> list[object]:
     """Return the columns of a list of rows, each cell as it is: an array would make one type of them all.
 
     A row of another length has all its values missing, unless every row has another length.

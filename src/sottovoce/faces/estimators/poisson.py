@@ -124,7 +124,7 @@ class PoissonRegression(PrivateRegressor):
             return self._design(len(names) - 1, names)
         return self._with_facts(facts, names)[1]
 
-    def _in_units(self, value: object, design: Design, rng: np.random.Generator) -> tuple[Any, Floats, Floats]:
+    def _in_units(self, value: object, design: Design, rng: np.random.Generator) -> tuple[object, Floats, Floats]:
         if not isinstance(value, Coefficients):
             return super()._in_units(value, design, rng)
         first = int(bool(design.intercept))  # the intercept comes first in a table, and last here

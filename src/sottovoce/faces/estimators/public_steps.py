@@ -162,7 +162,7 @@ class PublicEncoder(_PublicStep):
         """The root of the number of columns that are encoded."""
         return math.sqrt(len(self._lists()))
 
-    def _lists(self) -> list[list[Any]]:
+    def _lists(self) -> list[list[object]]:
         lists = []
         for given in self._read()[1]:
             if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray) or len(given) == 0:
@@ -294,7 +294,7 @@ def _cells(X: object, columns: int) -> Any:
     raise InvalidData(f"X must be an array, a data frame or a list. Got {type(X).__name__}")
 
 
-def _names(read: tuple[list[Any] | None, list[Any]], given: Any) -> list[str]:
+def _names(read: tuple[list[object] | None, list[object]], given: Any) -> list[str]:
     names, facts = read
     if names is None and given is None:
         return [f"x{k}" for k in range(len(facts))]

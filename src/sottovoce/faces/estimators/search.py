@@ -123,7 +123,7 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
                 raise InvalidValue(f"{name!r} is no parameter to search over")
         return result
 
-    def _model(self, parameters: Mapping[str, Any]) -> Any:
+    def _model(self, parameters: Mapping[str, object]) -> Any:
         return clone(self.estimator).set_params(**parameters)
 
     def _search(self, n: int, promise: Promise, build: Any) -> BestRegression:

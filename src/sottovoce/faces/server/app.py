@@ -88,7 +88,7 @@ class _App(FastAPI):
 
     def build_middleware_stack(self) -> Any:
         """Return the doors, and all of FastAPI behind them but what answers faults: the guard does."""
-        stack: Any = super().build_middleware_stack()
+        stack: object = super().build_middleware_stack()
         return self.doors(stack.app if isinstance(stack, ServerErrorMiddleware) else stack)
 
 

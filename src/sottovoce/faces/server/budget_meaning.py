@@ -155,10 +155,10 @@ def _make_curve(question: str, n: int, purse: str, whole: str, imagining: Imagin
 
 def first_question(service: Service, caller: Caller, name: str) -> str:
     """Return a question to begin with: of the first column that one can ask about."""
-    for column, fact in service._dataset(caller, "read", name).config.facts.to_dict().items():
+    for column, fact in service._dataset(caller, "read", name).config.facts.items():
         quoted = column if column.isidentifier() else f"`{column}`"
-        if fact["kind"] in ("flag", "category"):
+        if fact.word in ("flag", "category"):
             return f"proportion of {quoted}"
-        if fact["kind"] in ("number", "count"):
+        if fact.word in ("number", "count"):
             return f"mean of {quoted}"
     return ""

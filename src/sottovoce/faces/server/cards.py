@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from sottovoce.faces.server.receipts import Signer, verify_signed
 from sottovoce.privacy.errors import InvalidValue
@@ -33,7 +32,7 @@ def _written(signed: Mapping[str, object]) -> str:
     return json.dumps({name: signed.get(name) for name in _PARTS}).replace("<", "\\u003c")
 
 
-def verify_card(page: str, public_key: bytes) -> dict[str, Any]:
+def verify_card(page: str, public_key: bytes) -> dict[str, object]:
     """Return what a card says if its signature is good and its page is the one that was signed.
 
     Examples

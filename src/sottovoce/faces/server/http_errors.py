@@ -74,7 +74,7 @@ _WORDS = {
 
 _UNREAD = "body: cannot be read as JSON: a number has thousands of digits, brackets nest too deeply, or it is no UTF-8"
 
-RESPONSES: dict[int | str, dict[str, Any]] = {
+RESPONSES: dict[int | str, dict[str, object]] = {
     status: {
         "description": _TITLES[status],
         "content": {"application/problem+json": {"schema": TypeAdapter(Problem).json_schema()}},

@@ -24,7 +24,7 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        line: dict[str, Any] = {
+        line: dict[str, object] = {
             "at": f"{_second(int(record.created))}.{int(record.msecs):03}+00:00",
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -41,7 +41,7 @@ def _second(seconds: int) -> str:
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def _failure(error: BaseException) -> dict[str, Any]:
+def _failure(error: BaseException) -> dict[str, object]:
     frames = traceback.extract_tb(error.__traceback__)
     places = [f"{_short(frame.filename)}:{frame.lineno} {frame.name}" for frame in frames[-8:]]
     return {"error": type(error).__name__, "where": places}

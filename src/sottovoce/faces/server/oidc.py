@@ -160,7 +160,7 @@ class Provider:
             raise ProviderUnavailable(f"the provider of identities names no {name} over TLS; tell your administrator")
         return address
 
-    def _document(self) -> Mapping[str, Any]:
+    def _document(self) -> Mapping[str, object]:
         self._refresh(_KEEP)
         return self._known
 
@@ -194,7 +194,7 @@ class Provider:
         self._known = known
 
     @staticmethod
-    def _get(address: str) -> dict[str, Any]:
+    def _get(address: str) -> dict[str, object]:
         opener = urllib.request.build_opener(_NoRedirect)
         try:
             with opener.open(urllib.request.Request(address), timeout=_PATIENCE) as reply:
@@ -216,7 +216,7 @@ def _values(claims: Mapping[str, object], path: str) -> list[str]:
     >>> _values({"realm_access": {"roles": ["a", 1]}, "groups": "b"}, "realm_access.roles")
     ['a']
     """
-    value: Any = claims.get(path)
+    value: object = claims.get(path)
     if value is None:
         value = claims
         for name in path.split("."):

@@ -328,6 +328,6 @@ def _same(outcome: object) -> Any:
     return outcome
 
 
-def plain_of(said: Mapping[str, object]) -> dict[str, Any]:
+def plain_of(said: Mapping[str, object]) -> dict[str, object]:
     """Return what is said of an answer in plain values."""
     return {name: json.loads(value.text) if isinstance(value, SealedText) else value for name, value in said.items()}

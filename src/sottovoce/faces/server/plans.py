@@ -51,7 +51,7 @@ def forecast_for(name: str, system: object, n: int | None, target: Promise, mean
         mechanism = calibrated(name, system, n, target)
     except SottovoceError:
         return None
-    shown: dict[str, Any] | None = json.loads(_forecast(mechanism, canonical(mean)))
+    shown: dict[str, object] | None = json.loads(_forecast(mechanism, canonical(mean)))
     return shown
 
 
@@ -122,7 +122,7 @@ def _curve(profile: Profile, known: Mapping[str, float | None]) -> dict[str, lis
     return {"epsilon": epsilons.tolist(), "delta": plain(deltas)}
 
 
-def plain_all(values: dict[str, Any]) -> dict[str, Any]:
+def plain_all(values: dict[str, object]) -> dict[str, object]:
     """Return a table of numbers for JSON."""
     return {name: plain(value) for name, value in values.items()}
 

@@ -123,7 +123,7 @@ def verify_receipt(
     return statement
 
 
-def verify_signed(document: Mapping[str, object], public_key: bytes, what: str) -> dict[str, Any]:
+def verify_signed(document: Mapping[str, object], public_key: bytes, what: str) -> dict[str, object]:
     """Return the statement in what `Signer.sign` gave if its signature is good, else raise `InvalidValue`."""
     try:
         key = serialization.load_pem_public_key(public_key)

@@ -73,7 +73,7 @@ class _Left:
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         fixed = left_of(budget, Fraction(0))
-        self._fixed: dict[str, Any] = {name: SealedText(canonical(fixed[name])) for name in ("budget", "filter")}
+        self._fixed: dict[str, object] = {name: SealedText(canonical(fixed[name])) for name in ("budget", "filter")}
         self._last: tuple[Spent | None, SealedText] = None, SealedText("")
 
     def text(self, spent: Spent) -> SealedText:

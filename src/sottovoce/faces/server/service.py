@@ -310,7 +310,7 @@ class Service(PaidAnswers):
         predict: Sequence[Row],
         level: float,
         others: Sequence[int] = (),
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         dataset, owner, entry = self._committed(caller, name, number)
         if entry.release is None or "verb" not in entry.request:
             raise NotFound(f"answer {number} of {name} cannot be shown again; its entry is in the history")
@@ -387,7 +387,7 @@ def _expected(choice: dict[str, Any]) -> float:
     return float("inf") if forecast is None or forecast["expected_kl"] is None else float(forecast["expected_kl"])
 
 
-def _shown(entry: Entry, dataset: str) -> dict[str, Any]:
+def _shown(entry: Entry, dataset: str) -> dict[str, object]:
     """Return an entry without the moment it closed: with the one it opened, that would time the answer."""
     shown = entry.to_dict() | {"dataset": dataset, "analyst": entry.who}
     return {name: value for name, value in shown.items() if name not in ("closed_at", "who")}

@@ -93,7 +93,7 @@ class Token:
         """Whether it may be used now."""
         return self.revoked is None and (self.expires is None or _now() < self.expires)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the token as plain values; its secret is nowhere."""
         return {
             "id": self.id,

@@ -94,7 +94,7 @@ def tracing_from_environment() -> Tracing:
     return Tracing(provider)
 
 
-def _allowed(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _allowed(attributes: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in attributes.items() if name in ATTRIBUTES}
 
 

@@ -117,24 +117,24 @@ def told_of(
     level: float = 0.95,
     table: bool = True,
     predict: Sequence[Row] = (),
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return what is said of an entry that a verb made; made of the release alone, so that saying it again is free."""
     share = part.share(entry.cost)
     verb: Verb = CATALOGUE[entry.request["verb"]]
     answer = verb.answer(release, entry.id, share, level)
-    said: dict[str, Any] = {"verb": entry.request["verb"], "question": entry.request["asked"], "level": level}
+    said: dict[str, object] = {"verb": entry.request["verb"], "question": entry.request["asked"], "level": level}
     said |= {"whose": getattr(getattr(answer, "question", None), "whose", None), "earlier": None}
     said |= {"predicted": verb.expected(answer, predict) if predict else None, "together": None}
     return said | told_as(answer, share, table=table)
 
 
-def told_as(answer: Any, share: float | None = None, *, table: bool = True) -> dict[str, Any]:
+def told_as(answer: Any, share: float | None = None, *, table: bool = True) -> dict[str, object]:
     """Return the rows of an answer, what one must know to read them, and the share that it cost."""
     share = answer.share if share is None else share
     return {"notes": list(getattr(answer, "notes", ())), "share": share, "table": rows_of(answer) if table else None}
 
 
-def contrast_of(release: Release, first: int, second: int, level: float) -> dict[str, Any]:
+def contrast_of(release: Release, first: int, second: int, level: float) -> dict[str, object]:
     """Return two rows of an answer beside each other; it follows from the release, so it is free."""
     if not isinstance(release.value, POSTERIORS):
         raise InvalidValue("only rows of proportions, means, totals, rates, counts and quantiles are compared")
@@ -142,7 +142,7 @@ def contrast_of(release: Release, first: int, second: int, level: float) -> dict
     return {"first": first, "second": second, "row": said.difference.row, "sentences": said.sentences()}
 
 
-def rows_of(answer: Any) -> list[dict[str, Any]]:
+def rows_of(answer: Any) -> list[dict[str, object]]:
     """Return the rows of any answer as plain values for JSON."""
     rows = answer.rows if hasattr(answer, "rows") else answer.table.to_dict("records")
     return [{str(name): plain(value) for name, value in row.items()} for row in rows]

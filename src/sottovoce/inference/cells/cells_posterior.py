@@ -180,7 +180,7 @@ class CellsPosterior(CellRowDraws):
         """Return the posterior in one line."""
         return f"{self.question.describe()}: {self.draws.shape[1]} rows, {self.noise} noise of scale {self.scale:.4g}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the noisy cells as plain values; `from_dict` reads them back."""
         state = {"posterior": "noisy cells", "question": self.question.to_dict(), "n": self.n}
         return state | {"noise": self.noise, "scale": self.scale, "cells": self.cells.tolist()}

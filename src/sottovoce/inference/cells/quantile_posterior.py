@@ -50,7 +50,7 @@ class SearchRound:
         """Return what was released of one group."""
         return RoundCounts(self.edges[group], self.counts[group].astype(np.float64), IntegerNoise(noise, self.scale))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the round as plain values."""
         groups = {"edges": [cut.tolist() for cut in self.edges], "counts": [part.tolist() for part in self.counts]}
         return groups | {"outside": self.outside, "scale": self.scale}
@@ -158,7 +158,7 @@ class QuantilePosterior(RowDraws):
         rows = len(self.question.at) * len(self.groups)
         return f"{self.question.describe()}: {rows} rows, {len(self.rounds)} rounds with {self.noise} noise"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return all rounds as plain values; `from_dict` reads them back."""
         state = {"posterior": "quantile search", "question": self.question.to_dict(), "n": self.n}
         return state | {"noise": self.noise, "rounds": [released.to_dict() for released in self.rounds]}

@@ -41,7 +41,7 @@ class CheckedQuestion(QuestionReading):
     def __post_init__(self) -> None:
         if self.verb not in self.verbs:
             raise InvalidValue(f"a question is one of {', '.join(self.verbs)}. Got {self.verb!r}")
-        by: Any = self.by
+        by: object = self.by
         for cells in (by, self.cells):
             if isinstance(cells, Cells) and any(self.facts[name] != cells.facts[name] for name in cells.names):
                 raise InvalidValue("these cells were cut by other facts than those of the table")

@@ -197,11 +197,18 @@ class Question(CheckedQuestion):
         """What is said of the column asked about."""
         return f" per {quoted(self.exposure)}" if self.exposure else ""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the question as plain values; `from_dict` reads it back."""
-        given = {"verb": self.verb, "columns": list(self.columns_asked), "facts": self.facts.to_dict()}
-        remainder = {"by": list(self.by), "where": self.where, "exposure": self.exposure, "at": list(self.at)}
-        state = {"system": self.word} | given | remainder | {"bins": self.bins, "pool": self.pool, "prior": self.prior}
+        given: dict[str, object] = {"verb": self.verb, "columns": list(self.columns_asked)}
+        given["facts"] = self.facts.to_dict()
+        remainder: dict[str, object] = {
+            "by": list(self.by),
+            "where": self.where,
+            "exposure": self.exposure,
+            "at": list(self.at),
+        }
+        state: dict[str, object] = {"system": self.word} | given | remainder
+        state |= {"bins": self.bins, "pool": self.pool, "prior": self.prior}
         if self.verb in _TAILED and self.tails != UNSAID:
             state["tails"] = self.tails
         if self.exposure is not None and self.crossed:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
 
 import numpy as np
 
@@ -34,7 +33,7 @@ class RowDraws(ABC):
         return self.draws[rng.integers(0, len(self.draws), whole("draws", draws))]
 
     @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return all that was released as plain values."""
 
     def __eq__(self, other: object) -> bool:

@@ -241,18 +241,18 @@ class SearchedQuantiles(AdaptiveQuestion):
         """Return two data sets whose first records are at either end of the column: in two cells of every round."""
         return self._pair
 
-    def log_ratio(self, pair: tuple[Any, Any]) -> Callable[[Any], Floats]:
+    def log_ratio(self, pair: tuple[object, object]) -> Callable[[Any], Floats]:
         """Return log of the probability of noisy counts along the path under the first of a pair over the second."""
         moved = [[self._counts(self.see(side), edges) for edges, _ in self.path] for side in pair]
         noises = [IntegerNoise(self.noise, scale) for _, scale in self.path]
 
         return noise_log_ratio(noises, moved[0], moved[1])
 
-    def _parameters(self) -> dict[str, Any]:
+    def _parameters(self) -> dict[str, object]:
         return super()._parameters() | {"shares": list(self.shares)}
 
     @classmethod
-    def _renewed(cls, state: dict[str, Any]) -> dict[str, Any]:
+    def _renewed(cls, state: dict[str, Any]) -> dict[str, object]:
         return state | {"shares": tuple(state["shares"])} if "shares" in state else state
 
 

@@ -93,7 +93,7 @@ class SmoothGroupsPosterior(RowDraws):
         """Return the posterior in one line."""
         return f"{self.question.describe()}: {len(self.parts)} rows, {len(self.looks)} looks, then sums within windows"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return all that was released as plain values; `from_dict` reads it back."""
         parts = [{name: value for name, value in part.to_dict().items() if name in _PARTS} for part in self.parts]
         return {"posterior": "smooth groups", "question": self.question.to_dict(), "n": self.n, "parts": parts}

@@ -62,7 +62,7 @@ class TailCounts:
     counts: tuple[int, ...]
     scale: float
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the counts as plain values."""
         return {"kind": self.kind, "counts": list(self.counts), "scale": self.scale}
 
@@ -82,7 +82,7 @@ class WindowSums:
     outside: int
     scale: float
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the sums as plain values."""
         plain = {"total": self.total, "squares": self.squares, "positions": list(self.positions)}
         return plain | {"outside": self.outside, "scale": self.scale}
@@ -340,7 +340,7 @@ class SmoothMeanPosterior(RowDraws):
         """Return the posterior in one line."""
         return f"{self.question.describe()}: {len(self.looks)} looks, then sums between {self.window.ends}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return all that was released as plain values; `from_dict` reads it back."""
         state = {"posterior": "smooth mean", "question": self.question.to_dict(), "n": self.n}
         sums = None if self.sums is None else self.sums.to_dict()

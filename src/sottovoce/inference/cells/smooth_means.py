@@ -206,7 +206,7 @@ class SmoothMeans(SmoothTail):
         ]
         return np.concatenate(parts, axis=1).astype(np.float64)
 
-    def log_ratio(self, pair: tuple[Any, Any]) -> Callable[[Any], Floats]:
+    def log_ratio(self, pair: tuple[object, object]) -> Callable[[Any], Floats]:
         """Return log of the probability of noisy sums under the first of a pair over the second."""
         moved = [self.sums(self.path, self.see(side)) for side in pair]
         noises = [IntegerNoise("gaussian", s) for s in self.sum_scales(self.path, self.scale)]

@@ -178,7 +178,7 @@ class SurvivalQuestion(Question):
             return f"{event} in {cells} cells"
         return f"{event} at {', '.join(repr(cut).removesuffix('.0') for cut in self.cuts)}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the question as plain values; `from_dict` reads it back."""
         return super().to_dict() | {"event": self.event, "cuts": list(self.cuts)}
 

@@ -20,7 +20,7 @@ def fit_model(
     model: Any,
     answer: Any,
     *,
-    prior: Mapping[str, Any] | None = None,
+    prior: Mapping[str, object] | None = None,
     form: Form | None = None,
     chains: int = 4,
     warmup: int = 500,

@@ -227,7 +227,7 @@ def _log_factorial(values: Any) -> Any:
 def _balanced(noise: IntegerNoise, noisy: Any, rate: Any, n: int) -> tuple[Any, Any]:
     """Return the tilt at which the likeliest counts sum to n, by halving, and those counts."""
 
-    def centre(tilt: Any) -> Any:
+    def centre(tilt: Any) -> jax.Array:
         return jnp.clip(_mode(noise, noisy, rate * jnp.exp(tilt)), 0, n)
 
     def half(_: Any, ends: Any) -> Any:
@@ -251,7 +251,7 @@ def _mode(noise: IntegerNoise, noisy: Any, rate: Any) -> Any:
     return variance * _wright_omega(jnp.log(jnp.maximum(rate, 1e-300) / variance) + noisy / variance)
 
 
-def _wright_omega(y: Any) -> Any:
+def _wright_omega(y: Any) -> jax.Array:
     """Return w with w + log w = y, by Newton's rule in u = log w.
 
     u + eᵘ is convex and rises, so that from above no step leads past the root: w ≤ y where y ≥ 1, and w ≤ eʸ anywhere
@@ -266,7 +266,7 @@ def _wright_omega(y: Any) -> Any:
     return jnp.exp(jax.lax.fori_loop(0, _OMEGA_STEPS, step, start))
 
 
-def normal(probabilities: Any, counts: Any, n: int, variance: Any) -> Any:
+def normal(probabilities: Any, counts: Any, n: int, variance: Any) -> jax.Array:
     """Return the log density of ñ ~ N(nπ, n(diag π - ππ′) + σ²I): Woodbury's rule, one pass over the cells.
 
     Noise below that of rounding to whole numbers is taken for as much: without any, the law lies on Σñ = n and has no

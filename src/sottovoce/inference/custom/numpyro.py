@@ -111,17 +111,17 @@ class NoisyCounts(dist.Distribution):  # type: ignore[misc]
         return counts + noise_draws(self.noise, second, counts.shape)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> jax.Array:
         """The expected counts."""
         return self.n * self.probabilities
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> jax.Array:
         """The variance of every noisy count."""
         return self.n * self.probabilities * (1 - self.probabilities) + self.noise.variance
 
 
-def noise_draws(noise: IntegerNoise, key: Any, shape: tuple[int, ...]) -> Any:
+def noise_draws(noise: IntegerNoise, key: Any, shape: tuple[int, ...]) -> jax.Array:
     """Return discrete noise for predictions: no release is made of it."""
     if noise.kind == "laplace":
         first, second = jax.random.uniform(key, (2, *shape), minval=1e-300)
@@ -164,12 +164,12 @@ class NoisySum(dist.Distribution):  # type: ignore[misc]
         super().__init__(batch_shape=shape, validate_args=validate_args)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> jax.Array:
         """The expected sum."""
         return jnp.broadcast_to(self.n * self.centre, self.batch_shape)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> jax.Array:
         """The variance of the noisy sum."""
         return jnp.broadcast_to(self.n * self.sd**2 + self.noise_sd**2, self.batch_shape)
 
@@ -238,7 +238,7 @@ class NoisyLook(dist.Distribution):  # type: ignore[misc]
         super().__init__(batch_shape=shape[:-1], event_shape=shape[-1:], validate_args=validate_args)
 
     @property
-    def _gap(self) -> Any:
+    def _gap(self) -> jax.Array:
         return self.coefficients - self.centre
 
     @property
@@ -247,7 +247,7 @@ class NoisyLook(dist.Distribution):  # type: ignore[misc]
         return self._gap @ self.information
 
     @property
-    def _variances(self) -> Any:
+    def _variances(self) -> jax.Array:
         """The variance of the score along each eigenvector of the information."""
         extra = self.score_sd**2 + self.information_sd**2 * jnp.sum(self._gap**2, axis=-1, keepdims=True) / 2
         return jnp.maximum(self._values, 0.0) + extra
@@ -257,7 +257,7 @@ class NoisyLook(dist.Distribution):  # type: ignore[misc]
         """The variance of every coordinate of the score."""
         return self._variances @ (self._vectors**2).T
 
-    def log_prob(self, value: object, intermediates: object = None) -> Any:
+    def log_prob(self, value: object, intermediates: object = None) -> jax.Array:
         """Return the log density of a noisy score."""
         del intermediates
         turned = (jnp.asarray(value) - self.mean) @ self._vectors

@@ -215,7 +215,7 @@ def _arguments(model: Any) -> int:
     return sum(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in given)
 
 
-def _table(given: object, seen: Observed, who: str) -> Any:
+def _table(given: object, seen: Observed, who: str) -> jax.Array:
     """Return what a model yields as one probability a cell."""
     if given is None:
         raise InvalidValue(
@@ -244,7 +244,7 @@ def _table(given: object, seen: Observed, who: str) -> Any:
     return table.ravel()
 
 
-def _check(table: Any, who: str, values: Mapping[str, Any]) -> None:
+def _check(table: Any, who: str, values: Mapping[str, object]) -> None:
     where = ", ".join(f"{name} = {_shown(value)}" for name, value in values.items())
     if not np.all(np.isfinite(table)):
         raise InvalidValue(f"{who} yields NaN or infinite probabilities at values that its prior allows: {where}")

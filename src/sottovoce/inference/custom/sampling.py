@@ -79,7 +79,7 @@ class Sampler:
         self._size = self._tries.shape[1]
         self._kernels = hmc(potential_fn_gen=self._potential, algo="NUTS")
         self._about = dataclasses.replace(program, forms=dict.fromkeys(program.forms, "normal"))
-        self._compiled: tuple[Any, ...] | None = None
+        self._compiled: tuple[object, ...] | None = None
 
     def run(self, counts: Mapping[str, object] | None = None, seed: int = 0) -> SampledChains:
         """Return draws given noisy counts, those of the program's own releases unless given.
@@ -146,7 +146,7 @@ class Sampler:
     def _potential(self, given: object) -> Any:
         return lambda z: potential_energy(self.program, (given,), {}, z)
 
-    def _height(self, x: object, given: object) -> Any:
+    def _height(self, x: object, given: object) -> jax.Array:
         result = potential_energy(self._about, (given,), {}, self._back(x))
         return jnp.where(jnp.isfinite(result), result, jnp.inf)
 

@@ -122,7 +122,7 @@ def tabulated(probabilities: object, table: LikelihoodTable, n: int, noise: Inte
     return free + _joint(root * jnp.exp(tilt / 2), table, n, noise, plan)
 
 
-def _balanced(root: Any, table: LikelihoodTable, n: int, noise: IntegerNoise) -> Any:
+def _balanced(root: Any, table: LikelihoodTable, n: int, noise: IntegerNoise) -> jax.Array:
     """Return the tilt at which the counts are expected to sum to n, about: the likelihood does not depend on it."""
 
     def gap(tilt: Any) -> tuple[Any, Any]:
@@ -203,7 +203,7 @@ def _found(u: object, table: LikelihoodTable) -> tuple[Any, Any, Any]:
     return place.astype(int), jnp.stack(powers), (along < 0) | (along > table.heights.shape[1])
 
 
-def _heights(u: Any, table: LikelihoodTable, noise: IntegerNoise) -> Any:
+def _heights(u: Any, table: LikelihoodTable, noise: IntegerNoise) -> jax.Array:
     """Return log M of every cell and its first two derivatives by u."""
     place, powers, out = _found(u, table)
     inside = jnp.einsum("dkp,kp->dk", powers, table.heights[jnp.arange(u.size), place])
@@ -217,7 +217,7 @@ def _side(u: object, table: LikelihoodTable, noise: IntegerNoise) -> tuple[Any, 
     return jnp.exp(sign / noise.scale), -sign * table.counts / noise.scale
 
 
-def _poisson(u: Any, table: LikelihoodTable, noise: IntegerNoise, angles: Any) -> Any:
+def _poisson(u: Any, table: LikelihoodTable, noise: IntegerNoise, angles: Any) -> jax.Array:
     """Return the transform and its derivative by u where the noise has but one side."""
     side = _side(u, table, noise)[0][:, None]
     real, imaginary = -2 * jnp.sin(angles / 2) ** 2, jnp.sin(angles)  # of e^(iθ) - 1

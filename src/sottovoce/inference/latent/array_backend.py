@@ -30,7 +30,7 @@ class ArrayBackend(NamedTuple):
     scan: Callable[..., Any]
 
 
-def _scan(step: Callable[..., Any], carry: Any, many: Any, reverse: bool = False) -> tuple[Any, Any]:
+def _scan(step: Callable[..., Any], carry: Any, many: Any, reverse: bool = False) -> tuple[object, object]:
     rows = list(zip(*many, strict=True)) if isinstance(many, tuple) else list(many)
     result = []
     for row in reversed(rows) if reverse else rows:

@@ -86,12 +86,12 @@ class ClassPosterior(NamedDraws):
                 out = out - gap**2 / (2 * variance) - np.log(2 * np.pi * variance * field.half**2) / 2
         return np.asarray(out)
 
-    def predictive(self, coded: list[Any]) -> Floats:
+    def predictive(self, coded: list[object]) -> Floats:
         """Return log Pr[class, record], averaged over the draws: (records, classes)."""
         parts = [special.logsumexp(self.log_joint(block), axis=0) for block in self._blocks(coded)]
         return np.asarray(np.concatenate(parts) - np.log(len(self)))
 
-    def quantiles(self, coded: list[Any], levels: Any) -> Floats:
+    def quantiles(self, coded: list[object], levels: Any) -> Floats:
         """Return quantiles over the draws of Pr[class | record]: (levels, records, classes)."""
         parts = []
         for block in self._blocks(coded):
@@ -124,7 +124,7 @@ class ClassPosterior(NamedDraws):
             f"few records tell of {self.label.name} {named}: intervals of its chances hold less often than they say",
         )
 
-    def ends(self, coded: list[Any], level: float) -> Floats:
+    def ends(self, coded: list[object], level: float) -> Floats:
         """Return the ends (low, high), last, of Pr[class | record]: (records, classes, 2).
 
         They reach at least as far as with every share in it as if it alone were asked for.
@@ -142,7 +142,7 @@ class ClassPosterior(NamedDraws):
         count = len(coded[0])
         return [[column[i : i + size] for column in coded] for i in range(0, max(count, 1), size)]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the draws as plain values; `from_dict` reads them back."""
         return {
             "posterior": "class posterior",

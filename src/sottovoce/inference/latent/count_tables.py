@@ -159,7 +159,7 @@ class CountTables:
             raise InvalidData("a table counts more records than there are")
         return tuple(part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the public description."""
         return {
             "system": self.word,
@@ -234,7 +234,7 @@ class NoisyTables:
         named = zip(self.tables.tables, self.counts, self.noises, strict=True)
         return {" × ".join(t): f"{c.size} cells, {x.kind} noise of scale {x.scale:.4g}" for t, c, x in named}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the tables as plain values; `from_dict` reads them back."""
         return {
             "value": "noisy tables",
@@ -308,7 +308,7 @@ class OverTables(ABC):
         return NoisyStatistics.calibrate(self.tables, n, target, noise, shares)
 
 
-def columns_by_name(records: Any, wanted: Sequence[str]) -> list[Any]:
+def columns_by_name(records: Any, wanted: Sequence[str]) -> list[object]:
     """Return the wanted columns of a frame, a mapping, or a list of just these columns in order."""
     names = records if isinstance(records, Mapping) else getattr(records, "column_names", None)
     names = getattr(records, "columns", None) if names is None else names

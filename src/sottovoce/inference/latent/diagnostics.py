@@ -82,7 +82,7 @@ class Convergence:
                 stacklevel=3,
             )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the figures as plain values; `from_dict` reads them back."""
         r_hat = self.r_hat if math.isfinite(self.r_hat) else None  # JSON has no infinity
         return {"r_hat": r_hat, "effective_draws": self.effective_draws, "worst": self.worst}

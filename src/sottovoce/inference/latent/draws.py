@@ -87,7 +87,7 @@ class NamedDraws(ABC):
         return f"{type(self).__name__}({len(next(iter(parts.values())))} draws of {', '.join(sizes)})"
 
     @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the draws as plain values."""
 
     def __eq__(self, other: object) -> bool:
@@ -114,7 +114,7 @@ def ends_of(draws: Floats, level: float) -> Floats:
     return np.moveaxis(np.quantile(draws, tails(level), axis=0, method="weibull"), 0, -1)
 
 
-def lone_state(lone: Mapping[str, Floats] | None) -> dict[str, Any]:
+def lone_state(lone: Mapping[str, Floats] | None) -> dict[str, object]:
     """Return lone draws as plain values, nothing where there are none; `lone_from` reads them back."""
     return {"lone": {name: draws.tolist() for name, draws in lone.items()}} if lone else {}
 

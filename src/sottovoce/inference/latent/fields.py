@@ -92,9 +92,9 @@ class Field:
         """Return the position of each value's category; of `other`, or -1, where it has none."""
         return as_codes(values, self.categories, self.other_code, f"values of {self.name!r}")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the field as plain values."""
-        plain: dict[str, Any] = {"name": self.name, "categories": list(self.categories)}
+        plain: dict[str, object] = {"name": self.name, "categories": list(self.categories)}
         return plain if self.other is None else plain | {"other": self.other}
 
     def complete(self) -> Field:
@@ -143,9 +143,9 @@ class Bounded:
         """Return t = (2x - low - high)/(high - low) of each value, in [-1, 1]."""
         return centred(values, *self.bounds)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the field as plain values."""
-        plain: dict[str, Any] = {"name": self.name, "low": self.low, "high": self.high}
+        plain: dict[str, object] = {"name": self.name, "low": self.low, "high": self.high}
         return plain if self.missing is None else plain | {"missing": self.missing}
 
 
@@ -191,7 +191,7 @@ def field_of(name: str, column: Column) -> Field | Bounded:
     raise InvalidValue(f"the column {name!r} is a {column.word}; a model takes categories, flags, numbers and counts")
 
 
-def fields_of(facts: Facts, *names: str) -> tuple[Any, ...]:
+def fields_of(facts: Facts, *names: str) -> tuple[object, ...]:
     """Return the named columns of a table's facts as fields.
 
     >>> fields_of(Facts(ward=Category(["A", "B"])), "ward")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -262,7 +262,7 @@ class HiddenMarkovModel(OverTables):
         """Return tables with all fields of the steps folded into one axis."""
         return tuple(table.reshape(*self.grid.shape, table.shape[-1]) for table in tables)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the public description."""
         return self.tables.to_dict() | {
             "system": self.word,

@@ -213,7 +213,7 @@ class HiddenMarkovPosterior(NamedDraws):
         parts = {name: draws.reshape(self.chains, -1, *draws.shape[1:]) for name, draws in self.named.items()}
         return arviz_groups({"posterior": parts})
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the draws as plain values; `from_dict` reads them back."""
         return {
             "value": "hidden markov posterior",

@@ -217,7 +217,7 @@ class NaiveBayesModel:
         of_kinds, of_numbers = iter(kinds), iter(numbers)
         return tuple(np.asarray(next(of_kinds if isinstance(f, Field) else of_numbers)) for f in self.fields)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the public description."""
         return {
             "system": self.word,

@@ -146,7 +146,7 @@ class BayesianNetwork(FittedTables[NetworkPosterior]):
             worst.warn("take parents out of the larger tables, or ask for a larger ε")
         return NetworkPosterior(self.fields, self.parents, tuple(values), worst, lone)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the public description."""
         above = {name: list(parents) for name, parents in self.parents}
         fields = [f.to_dict() for f in self.fields]

@@ -130,7 +130,7 @@ class NetworkPosterior(QueriedDraws):
             total += np.log(table.reshape(len(self), -1)) @ counts
         return total
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the draws as plain values; `from_dict` reads them back."""
         return {
             "value": "network posterior",

@@ -153,7 +153,7 @@ class MarkovRandomField(FittedTables[RandomFieldPosterior]):
         subset = np.linspace(0, len(flat) - 1, draws).astype(int)
         return RandomFieldPosterior(self.fields, self.cliques, flat[subset], convergence)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the public description."""
         fields, cliques = [f.to_dict() for f in self.fields], [list(clique) for clique in self.cliques]
         return {"system": self.word, "fields": fields, "cliques": cliques, "spread": self.spread}

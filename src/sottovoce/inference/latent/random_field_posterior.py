@@ -120,7 +120,7 @@ class RandomFieldPosterior(QueriedDraws):
         codes = self.family.tree.sample(self.potentials[int(rng.integers(len(self)))], count, rng)
         return {f.name: np.array(f.categories)[codes[i]] for i, f in enumerate(self.fields)}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the draws as plain values; `from_dict` reads them back."""
         return {
             "value": "random field posterior",

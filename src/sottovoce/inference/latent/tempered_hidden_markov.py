@@ -230,7 +230,7 @@ class TemperedHiddenMarkov(Mechanism):
             mask[tuple(cell)] = True
         return cls(model, state.pop("n"), missing=mask, **state)
 
-    def _parameters(self) -> dict[str, Any]:
+    def _parameters(self) -> dict[str, object]:
         return {
             "temperature": self.temperature,
             "sweeps": int(self.sweeps),

@@ -121,7 +121,7 @@ class Conjugate(ABC):
         return cls(**(known | checked_settings(cls.word, cls.settings, settings)))
 
     @property
-    def coordinates(self) -> tuple[Any, ...] | None:
+    def coordinates(self) -> tuple[object, ...] | None:
         """The names of the parameter's coordinates; None where it is one number."""
         return None
 
@@ -199,7 +199,7 @@ class Conjugate(ABC):
             reason = str(error).replace(f"{cls.__name__}.__init__()", cls.word)
             raise InvalidValue(f"cannot build the system: {reason}") from None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the public description: the system's word and its numbers."""
         return {"system": self.word} | {f.name: plain(getattr(self, f.name)) for f in fields(self)}
 

@@ -82,7 +82,7 @@ class DirichletCategorical(Conjugate):
         return {"alpha": [1 / size] * size, "categories": column.categories}
 
     @property
-    def coordinates(self) -> tuple[Any, ...]:
+    def coordinates(self) -> tuple[object, ...]:
         """The categories."""
         return self.reading.categories
 

@@ -95,7 +95,7 @@ class NormalMean(Conjugate):
         """Return a record that spreads over a quarter of its bounds, and a prior over half of them."""
         if isinstance(column, Vector):
             spread = 2 * column.radius
-            bounds: dict[str, Any] = {"radius": column.radius, "dimension": len(column.of), "prior_mean": 0.0}
+            bounds: dict[str, object] = {"radius": column.radius, "dimension": len(column.of), "prior_mean": 0.0}
         elif isinstance(column, Number | Count):
             low, high = column.bounds
             spread = high - low
@@ -105,7 +105,7 @@ class NormalMean(Conjugate):
         return bounds | {"variance": (spread / 4) ** 2, "prior_variance": (spread / 2) ** 2}
 
     @property
-    def coordinates(self) -> tuple[Any, ...] | None:
+    def coordinates(self) -> tuple[object, ...] | None:
         """The coordinates of a vector by their places."""
         return None if self.dimension is None else tuple(range(self.dimension))
 

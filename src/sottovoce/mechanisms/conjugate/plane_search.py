@@ -209,13 +209,13 @@ def convex_hull(points: Sequence[Point]) -> tuple[Point, ...]:
     return tuple(halves[0] + halves[1])
 
 
-def inside(point: Any, hull: tuple[Any, ...]) -> bool:
+def inside(point: Any, hull: tuple[object, ...]) -> bool:
     """Say whether a point lies in a convex hull, or on its edge."""
     where = tuple(point)
     return all(_turn(a, b, where) >= 0 for a, b in zip(hull, (*hull[1:], hull[0]), strict=True))
 
 
-def _outside(box: Box, hull: tuple[Any, ...]) -> bool:
+def _outside(box: Box, hull: tuple[object, ...]) -> bool:
     """Say whether a box lies beyond an edge of the polygon, so that no point of it is inside."""
     places = [(x, y) for x in box[0] for y in box[1]]
     return any(all(_turn(a, b, p) < 0 for p in places) for a, b in zip(hull, (*hull[1:], hull[0]), strict=True))

@@ -58,7 +58,7 @@ RATE = Setting("Prior rate", 1e-9, 1e12)
 """A rate has the units of the records, which may be large or small."""
 
 
-def checked_settings(word: str, known: Mapping[str, Setting], given: Mapping[str, object]) -> dict[str, Any]:
+def checked_settings(word: str, known: Mapping[str, Setting], given: Mapping[str, object]) -> dict[str, object]:
     """Return what a question sets of a system, or raise `InvalidValue`."""
     numbers = {name: value for name, value in given.items() if name not in ("kind", "system") and value is not None}
     if unknown := set(numbers) - set(known):

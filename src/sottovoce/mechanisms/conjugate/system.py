@@ -50,7 +50,7 @@ class System(Protocol):
     def with_known_records(self, records: object, data_weight: float = 1.0, prior_weight: float = 1.0) -> Self:
         """Return the system an attacker faces who knows these records of the table already."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the public description."""
 
 

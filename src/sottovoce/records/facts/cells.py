@@ -169,7 +169,7 @@ class Cells:
         >>> Cells.parse(facts, ["ward"], "missing").labels  # these have cells of their own
         [('A',), ('B',), ('missing',)]
         """
-        said: dict[str, Any] = {}
+        said: dict[str, object] = {}
         for part in filter(None, (item.strip() for item in text.split(";"))):
             if part == _MISSING:
                 missing = "cell"
@@ -185,7 +185,7 @@ class Cells:
                 ) from None
         return cls(facts, {name: said.get(name, ...) for name in columns}, missing)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the cells as plain values; `from_dict` reads them back."""
         cuts = {axis.name: [_ended(mark) for mark in axis.marks] for axis in self.axes}
         # In order, for JSON that is written to be the same again sorts its keys.
@@ -233,7 +233,7 @@ def _named(labels: Sequence[Hashable]) -> str:
 
 
 def _categories(name: str, column: Category | Flag, cut: object) -> tuple[Any, ...]:
-    known: tuple[Any, ...] = (False, True) if isinstance(column, Flag) else column.categories
+    known: tuple[object, ...] = (False, True) if isinstance(column, Flag) else column.categories
     if cut is ... or cut is None:
         return known
     if isinstance(cut, str | bytes) or not isinstance(cut, Sequence) or not cut:

@@ -32,7 +32,7 @@ class Column(ABC):
         """Return the columns of the table that go by this name: one, unless it is a vector."""
         return (name,)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the column as plain values; `from_dict` reads it back."""
         given = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
         return {"kind": self.word} | {name: value for name, value in given.items() if value is not None}
@@ -71,7 +71,7 @@ class Category(Column):
     missing: Hashable | None = None
 
     def __post_init__(self) -> None:
-        given: Any = self.categories
+        given: object = self.categories
         if isinstance(given, str | bytes) or not hasattr(given, "__iter__"):
             raise InvalidValue("categories must be a list of values. Got one value")
         try:
@@ -226,7 +226,7 @@ class Person(Column):
         if not isinstance(self.key, str) or not self.key.isprintable():
             raise InvalidValue("key must be a text of printable characters")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the column as plain values, without what is as usual."""
         return {name: value for name, value in super().to_dict().items() if value not in ("", False)}
 

@@ -22,7 +22,7 @@ _MOST = 10_000_000
 
 def dummy_columns(
     facts: Mapping[str, Column], n: int = 100, seed: int = 0, missing: float = 0.0
-) -> dict[str, list[Any]]:
+) -> dict[str, list[object]]:
     """Return made-up values for every column of the facts, evenly spread over what the facts allow.
 
     Parameters

@@ -232,7 +232,7 @@ class Encoding:
                 values.append(rng.uniform(scale.low, scale.high, count))
         return self.rows(values, count)[0]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the encoding as plain values; `from_dict` reads it back."""
         return {
             "names": list(self.names),

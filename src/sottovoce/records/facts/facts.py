@@ -186,7 +186,7 @@ class Facts(Mapping[str, Column]):
 
         return pd.DataFrame(dummy_columns(self.held, n, seed, missing))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the facts as plain values; `from_dict` reads them back."""
         return {name: column.to_dict() for name, column in self._said.items()}
 

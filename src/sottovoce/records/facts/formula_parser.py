@@ -300,7 +300,7 @@ def _frame(names: Sequence[str], columns: Sequence[Column], values: Sequence[Flo
     """Return imagined records as a frame: what formulaic sees instead of the data."""
     import pandas as pd  # noqa: PLC0415 - an extra
 
-    frame: dict[str, Any] = {}
+    frame: dict[str, object] = {}
     for name, column, given in zip(names, columns, values, strict=True):
         frame[name] = given == 1 if isinstance(column, Flag) else given
         if isinstance(column, Category):

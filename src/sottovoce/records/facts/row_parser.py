@@ -16,7 +16,7 @@ LONGEST = 10_000
 _YES = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 
 
-def parse_row(row: str | Mapping[str, object], columns: Mapping[str, Column]) -> dict[str, Any]:
+def parse_row(row: str | Mapping[str, object], columns: Mapping[str, Column]) -> dict[str, object]:
     """Return the values that a row gives to all of some columns; in words, commas and equal signs may stand in a value.
 
     >>> from sottovoce.records.facts.columns import Number

@@ -49,7 +49,7 @@ class Bands:
         """Numbers at the edges, and below and above all of them."""
         return (self.edges[0] - 1.0, *self.edges, self.edges[-1] + 1.0)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the bands as plain values; `kind_of` reads them back."""
         return {"edges": list(self.edges)}
 

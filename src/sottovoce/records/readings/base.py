@@ -286,12 +286,12 @@ class Reading(ABC):
             raise InvalidData("records of this system are whole, so their statistics must be whole numbers too")
         return statistics
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the reading as plain values; `from_dict` reads it back."""
         return {"reading": self.word} | {f.name: plain(getattr(self, f.name)) for f in fields(self)}
 
     @classmethod
-    def _from_state(cls, state: dict[str, Any]) -> Reading:
+    def _from_state(cls, state: dict[str, object]) -> Reading:
         return cls(**{name: _tuples(value) for name, value in state.items()})
 
     @staticmethod

@@ -105,7 +105,7 @@ def class_places(y: object, classes: Sequence[object]) -> NDArray[np.intp]:
     return np.array([_place(value, names) for value in values], dtype=np.intp)[where.ravel()]
 
 
-def missing_values(missing: object, columns: int) -> Any:
+def missing_values(missing: object, columns: int) -> Floats:
     """Return the public number, or numbers, that stand for missing cells, or say what is wrong with them."""
     try:
         values = np.asarray(missing, dtype=np.float64)
@@ -170,7 +170,7 @@ def number(cell: Any) -> float:
 def _keys(label: object) -> list[Any]:
     """Return under which names a label goes: how it is written, then the number it is."""
     try:
-        keys: list[Any] = [label.decode() if isinstance(label, bytes) else str(label)]
+        keys: list[object] = [label.decode() if isinstance(label, bytes) else str(label)]
     except Exception:  # text that cannot be made is no name
         keys = []
     value = number(label)

@@ -198,7 +198,7 @@ def _row(value: object, dimension: int) -> list[float]:
     return list(map(_number, cells.tolist())) if cells.shape == (dimension,) else [np.nan] * dimension
 
 
-def _looked_up(values: list[Any], labels: Sequence[Hashable], other: int) -> Codes:
+def _looked_up(values: list[object], labels: Sequence[Hashable], other: int) -> Codes:
     place = {label: i for i, label in enumerate(labels)}.get
 
     def code(value: object) -> int:

@@ -284,7 +284,7 @@ class ClippedRows(RowReading):
         return InvalidValue("this mechanism sees rows, which have no sum to put noise on or to forecast from")
 
 
-def _values(column: Any) -> tuple[Any, ...]:
+def _values(column: Any) -> tuple[object, ...]:
     """Return some values of a column whose facts are known."""
     if isinstance(column, Category):
         return tuple(column.categories)

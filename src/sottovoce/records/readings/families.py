@@ -36,7 +36,7 @@ FAMILIES: dict[str, type[Any]] = {kind.word: kind for kind in _KINDS}
 
 def family_of(
     word: object, response: Column, cap: float = 0, extra: float = 0.0, centred: bool = True, beyond: float = 0.0
-) -> Any:
+) -> Family:
     """Return a family by its word, or raise `InvalidValue`.
 
     `cap` is where counts or residuals are cut, `extra` how much more counts vary than a Poisson law's; a response is

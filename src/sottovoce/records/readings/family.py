@@ -130,7 +130,7 @@ class Family(ABC):
     def steepest(self) -> float:
         """κ: the largest slope."""
 
-    def reach(self, predictors: Floats, norm: float) -> Any:
+    def reach(self, predictors: Floats, norm: float) -> float:
         """Return the largest |t| of a row of length `norm`, by the public centre."""
         return norm * float(np.linalg.norm(predictors, axis=1).max()) * (1 + 1e-12)
 

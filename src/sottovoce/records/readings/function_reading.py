@@ -60,7 +60,7 @@ class FunctionReading(Reading):
 
     # The public map.
 
-    def tame(self, values: Sequence[Floats]) -> list[Any]:
+    def tame(self, values: Sequence[Floats]) -> list[object]:
         """Return records from columns of numbers (or places of categories): cells in a tuple, or the only cell."""
         cells = [_tamed(column, value) for column, value in zip(self.columns, values, strict=True)]
         return cells[0] if len(cells) == 1 else list(zip(*cells, strict=True))
@@ -84,7 +84,7 @@ class FunctionReading(Reading):
             values = [_cut(fact, value, kept) for fact, value in zip(self.columns, values, strict=True)]
         return self.of_records(self.tame(values))
 
-    def of_records(self, records: list[Any]) -> Any:
+    def of_records(self, records: list[object]) -> Statistics:
         """Return what is seen of tame records."""
         self.known()
         return self._at(len(records), self._steps_of(records))
@@ -132,7 +132,7 @@ class FunctionReading(Reading):
         """The public step, a power of two."""
 
     @abstractmethod
-    def _steps_of(self, records: list[Any]) -> Integers:
+    def _steps_of(self, records: list[object]) -> Integers:
         """Return the total of tame records, in steps."""
 
     @abstractmethod
@@ -209,7 +209,7 @@ class FunctionReading(Reading):
         """Return the ends of each column, and values beyond."""
         return tuple(_values(column) for column in self.columns)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the reading as plain values; of the function, its name."""
         return super().to_dict() | {"function": self.name}
 
@@ -237,7 +237,7 @@ def _cut(column: Column, values: Floats, kept: Any) -> Floats:
     return np.where(kept, values, filler)
 
 
-def _values(column: Column) -> tuple[Any, ...]:
+def _values(column: Column) -> tuple[object, ...]:
     """Return some cells of a column, and some beyond its bounds."""
     if isinstance(column, Category):
         return tuple(column.categories)

@@ -37,7 +37,7 @@ class FunctionRows(FunctionSum):
         """How many steps one record can differ by in each coordinate."""
         return self._width
 
-    def of_records(self, records: list[Any]) -> ScoreRows:
+    def of_records(self, records: list[Any]) -> Any:
         """Return a row a record."""
         self.known()
         rows = [self._in_steps(self.answered(record)) for record in records]

@@ -97,7 +97,7 @@ class FunctionValue(FunctionReading):
         del n
         return self._width
 
-    def _steps_of(self, records: list[Any]) -> Integers:
+    def _steps_of(self, records: list[object]) -> Integers:
         return self._in_steps(self.answered(records))
 
     def movement(self, n: int) -> Sensitivity:
@@ -173,7 +173,7 @@ class FunctionSum(FunctionReading):
     def _top(self, n: int) -> int:
         return n * self._width
 
-    def _steps_of(self, records: list[Any]) -> Integers:
+    def _steps_of(self, records: list[object]) -> Integers:
         each = [self._in_steps(self.answered(record)) for record in records]
         return np.sum(each, axis=0, dtype=np.int64) if each else np.zeros(self.entries, dtype=np.int64)
 
@@ -193,7 +193,7 @@ class FunctionSum(FunctionReading):
         return cls(_powers, (Number(-1, 1),), -1, 1, 2)
 
 
-def _different(records: list[Any]) -> int:
+def _different(records: list[object]) -> int:
     """Return how many different values there are."""
     return len(set(records))
 

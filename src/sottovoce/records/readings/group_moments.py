@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -221,14 +221,14 @@ class GroupMoments(Reading):
         check_public(public, not bool(inside.all()))
         return inside, [code[inside] for code in codes], [column[inside] for column in numbers]
 
-    def added(self, n: int, cell: Any, steps: list[Any]) -> Statistics:
+    def added(self, n: int, cell: Any, steps: Sequence[Any]) -> Statistics:
         """Return the statistics of n records, of which these are in a cell, with their measures in steps."""
         if self.squared:
             steps = [*steps, *self.products(steps)]
         counts = np.bincount(cell, minlength=self.cells)
         return self.gathered(n, counts, [_added(cell, part, self.cells) for part in steps])
 
-    def products(self, steps: list[Any]) -> list[Any]:
+    def products(self, steps: Sequence[Any]) -> list[Any]:
         """Return the squares, in steps, of measures in steps."""
         if not self.crossed:
             return [squares(steps[0])]

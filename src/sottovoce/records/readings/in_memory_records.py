@@ -88,7 +88,7 @@ def _numbers(column: Column, given: object) -> Floats:
     return as_numbers(given)
 
 
-def typical_values(column: Any) -> tuple[Any, ...]:
+def typical_values(column: Any) -> tuple[object, ...]:
     """Return the ends, the middle and beyond of a column, and a missing value."""
     if isinstance(column, Category):
         return (*column.categories, None)

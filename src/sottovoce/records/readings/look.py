@@ -170,7 +170,7 @@ class Look(LookMoves):
         real("cap", cap, above=self.beyond or -math.inf)
         return self._but({"cap": cap, "extra": real("extra", extra, 0.0)}, "model")
 
-    def _but(self, changed: dict[str, Any], *others: str) -> Self:
+    def _but(self, changed: dict[str, object], *others: str) -> Self:
         result = copy(self)
         for name in ("reach", "_far", "bound", "diameter", "information_ranges", *others):
             result.__dict__.pop(name, None)

@@ -67,7 +67,7 @@ def counted(dataset: Any, reading: Reading, names: Sequence[str]) -> QueryPlan |
     return QueryPlan(lambda: _batches(dataset, list(dict.fromkeys(names))), read, stream=True)
 
 
-def _batches(dataset: Any, names: list[str]) -> Iterator[Any]:
+def _batches(dataset: Any, names: list[str]) -> Iterator[object]:
     """Yield these columns, file by file where they are as they lie there: Arrow is then sooner than by its data set."""
     kinds = {name: dataset.schema.field(name).type for name in names}
     coded = [name for name, kind in kinds.items() if pa.types.is_dictionary(kind)]

@@ -21,7 +21,7 @@ _LONG = 20
 """So many texts are compared with one after the other as soon as one is found as a key."""
 
 
-def category_literals(column: Any, categories: Sequence[Any]) -> tuple[Any, list[Any]]:
+def category_literals(column: Any, categories: Sequence[object]) -> tuple[object, list[object]]:
     """Return a column without NaN, and its categories as literals of the column's kind."""
     literals = [_category(column, category) for category in categories]
     if column.type().is_floating():  # NaN apart: engines disagree what it equals
@@ -51,7 +51,7 @@ def _text(category: object) -> str:
 
 
 def category_code(
-    engine: Engine, value: Any, categories: tuple[Any, ...], other: int | None, *, loose: bool = False
+    engine: Engine, value: Any, categories: tuple[object, ...], other: int | None, *, loose: bool = False
 ) -> Any:
     """Return the position of a value among its categories, `other` (or null) of what is none of them.
 

@@ -23,7 +23,7 @@ _FINEST = 2.0**-30
 number may be another one."""
 
 
-def group_codes(asked: PlannedQuery, reading: GroupMoments, names: Sequence[str]) -> list[Any]:
+def group_codes(asked: PlannedQuery, reading: GroupMoments, names: Sequence[str]) -> list[object]:
     """Return the place of each record in every group, null for none."""
     return [_code(asked, *each) for each in zip(names, reading.groups, reading.others, strict=True)]
 

@@ -37,7 +37,7 @@ def check_engine(table: Table) -> None:
         )
     records = ibis.union(*(_record(*cells) for cells in zip(_REAL, _TEXT, strict=True)))
     trial = type(table)("public records", records, connection)
-    cases: list[tuple[Reading, str, Any]] = [
+    cases: list[tuple[Reading, str, object]] = [
         (ClippedSum(-3, 4), "real", _REAL),
         (ClippedSum(0, 1, integer=True), "real", _REAL),
         (CategoryCounts(_LISTED), "text", _TEXT),

@@ -55,7 +55,7 @@ def partitioned(paths: NamedFiles, schema: pa.Schema, kind: Any, filesystem: Any
 
     keys = [pa.field(key, pa.string()) for key in paths.keys]
     distinct([*schema.names, *paths.keys], "the table, with the columns that its folders name,")
-    ways: dict[str, Any] = {
+    ways: dict[str, object] = {
         "partitioning": ds.partitioning(pa.schema(keys), flavor="hive"),
         "partition_base_dir": str(paths.root),
     }

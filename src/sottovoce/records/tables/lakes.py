@@ -117,7 +117,7 @@ def _delta(place: str, wanted: int | None) -> LakeTable:
             "(REORG TABLE ... APPLY (PURGE))"
         )
     try:
-        data: Any = table.to_pyarrow_dataset()
+        data: object = table.to_pyarrow_dataset()
     except DeltaProtocolError:  # features that its data sets do not know, and its queries do
         data = plain_texts(pa.table(QueryBuilder().register("records", table).execute("SELECT * FROM records")))
     version = int(table.version())

@@ -267,7 +267,7 @@ def first_rows(
     copy, digest, place = (mark + word for word in ("copy", "digest", "place"))
     alike = ibis.window(group_by=[person, *holds], order_by=list(raw or holds))
     numbered = engine.stage(rows.mutate(**{copy: ibis.row_number().over(alike) + 1}))
-    text: Any = ibis.literal(key)
+    text: object = ibis.literal(key)
     for name in (person, *holds, copy):
         text = text + ibis.literal("|") + numbered[name].cast("string")
     hashed = engine.stage(numbered.mutate(**{digest: _md5(text)}))

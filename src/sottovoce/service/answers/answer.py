@@ -91,7 +91,7 @@ class Answer(RecordedAnswer):
         plain = np.divide(posterior.plain_sd, posterior.sd, out=np.ones(middle.size), where=posterior.sd > 0)
         rows = []
         for place, label in zip(self.question.places, self.question.labels, strict=True):
-            row: dict[str, Any] = dict(zip(self.question.label_names, label, strict=True))
+            row: dict[str, object] = dict(zip(self.question.label_names, label, strict=True))
             low, high = map(float, ends[place])
             known = not drowned(low, high, posterior.public_range)
             row |= {"estimate": float(middle[place]) if known else None, "low": low, "high": high}

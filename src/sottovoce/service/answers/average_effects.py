@@ -36,7 +36,7 @@ _STEP = 1e-3
 
 def average_effects(
     posterior: Coefficients, column: str, over: object, level: float, draws: int
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Return rows of what a column does: each value beside the first, or of a number the slope; see `Regression`."""
     encoding = posterior.formula.design
     if column not in encoding.names:
@@ -76,13 +76,13 @@ def _rows(posterior: Coefficients, what: str, drawn: Floats, level: float, given
     rows = []
     for k, part in enumerate(drawn.T if classes is not None else [drawn]):
         (low, high), up = central(part[:, None], level)[0].tolist(), float(np.mean(part > 0))
-        said: dict[str, Any] = {"effect": what} | ({} if classes is None else {response: classes[k]})
+        said: dict[str, object] = {"effect": what} | ({} if classes is None else {response: classes[k]})
         said |= {"estimate": float(np.median(part)), "low": low, "high": high, "probability": max(up, 1 - up)}
         rows.append(said | {"over": _GIVEN if given else EVEN})
     return rows
 
 
-def _given(over: Any, names: list[str]) -> dict[str, Any]:
+def _given(over: Any, names: list[str]) -> dict[str, object]:
     """Return the columns of a population, all that are needed."""
     try:
         return {name: over[name] for name in names}
@@ -93,7 +93,7 @@ def _given(over: Any, names: list[str]) -> dict[str, Any]:
 def _imagined(posterior: Coefficients) -> dict[str, Any]:
     """Return the population where none is given, always the same."""
     encoding, rng = posterior.formula.design, np.random.default_rng(1986)
-    people: dict[str, Any] = {}
+    people: dict[str, object] = {}
     for place, (name, column) in enumerate(zip(encoding.names, encoding.columns, strict=True)):
         levels = levels_of(column)
         if levels is None:

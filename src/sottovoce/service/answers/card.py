@@ -191,7 +191,8 @@ def in_words(promise: Promise, language: str = "en") -> str:
     >>> in_words(ApproxDP(1.0, 1e-6)).partition("it would be ")[2]
     "with another's record in the place of anyone's, plus 1 in 1,000,000."
     """
-    numbers, state, words = {}, promise.to_dict(), texts(language)
+    state: Mapping[str, Any] = promise.to_dict()
+    numbers, words = {}, texts(language)
     if "epsilon" in state:
         numbers["factor"] = _factor(state["epsilon"])
     if "delta" in state:
@@ -288,7 +289,7 @@ def _facts(facts: Facts | None, entries: Sequence[Entry]) -> dict[str, Any]:
         if not isinstance(facts, Facts):
             raise InvalidValue(f"facts are Facts, or read by read_facts. Got {shown(facts)}")
         return dict(facts.to_dict())
-    result: dict[str, Any] = {}
+    result: dict[str, object] = {}
     for entry in entries:
         mechanism = entry.request.get("mechanism")
         system = mechanism.get("system") if isinstance(mechanism, Mapping) else None

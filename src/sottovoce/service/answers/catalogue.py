@@ -115,9 +115,9 @@ class Verb:
         check_levels(built.where, facts)
         return built
 
-    def arguments_of(self, question: Any) -> dict[str, Any]:
+    def arguments_of(self, question: Any) -> dict[str, object]:
         """Return the arguments that `question` makes this question of, in plain values for the wire."""
-        result: dict[str, Any] = {}
+        result: dict[str, object] = {}
         for argument in self.arguments:
             if argument.name in ("column", "columns"):
                 asked = list(question.columns_asked)

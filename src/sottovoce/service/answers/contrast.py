@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -67,9 +67,9 @@ class RowContrast:
     def __repr__(self) -> str:
         return " ".join(self.sentences()).replace("\u00a0", " ")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the comparison as plain values: difference and factor with their ends, and which row is higher."""
-        text: dict[str, Any] = {"first": self.first, "second": self.second}
+        text: dict[str, object] = {"first": self.first, "second": self.second}
         for name, item in (("difference", self.difference), ("ratio", self.factor)):
             text[name] = None if item is None else item.row
         factor = None if self.bayes_factor is None else self.bayes_factor.log

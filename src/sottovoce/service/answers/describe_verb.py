@@ -61,7 +61,7 @@ class DescribeVerb(Verb):
 
     composed = True
 
-    def question(self, facts: Facts, given: Mapping[str, object]) -> Any:
+    def question(self, facts: Facts, given: Mapping[str, object]) -> TableQuestion:
         """Return what is described, with the questions that it comes to."""
         asked = self.checked(given)
         columns, by = asked["columns"], asked.get("by") or ()
@@ -87,7 +87,7 @@ class DescribeVerb(Verb):
         """Refuse: no single release holds a description."""
         raise InvalidValue("a description is several answers, each told again by the number of its own entry")
 
-    def read(self, state: Mapping[str, Any]) -> Any:
+    def read(self, state: Mapping[str, Any]) -> Description:
         """Read a description from what a server told."""
         from sottovoce.service.answers.catalogue import CATALOGUE  # noqa: PLC0415 - which holds this verb
 

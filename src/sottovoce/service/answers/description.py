@@ -100,7 +100,7 @@ class Description:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """Every number with its interval as plain values: the column, the statistic, the value, the groups' names."""
-        rows: list[dict[str, Any]] = []
+        rows: list[dict[str, object]] = []
         for name in self.columns:
             rows += self._of_values(name) if isinstance(self.facts[name], Flag | Category) else self._of_number(name)
         return rows
@@ -132,7 +132,7 @@ class Description:
         numbers = {key: ends[key] for key in ("estimate", "low", "high")}
         return said | dict(zip(self._names, group, strict=True)) | numbers
 
-    def _of_number(self, name: str) -> list[dict[str, Any]]:
+    def _of_number(self, name: str) -> list[dict[str, object]]:
         means, quantiles = self._answer("mean", name), self._answer("quantiles", name)
         spreads, rows = means.sd(), []
         missing = self._missing(means)
@@ -197,7 +197,7 @@ class Description:
             result[name] = values, shares, counts
         return result
 
-    def _of_values(self, name: str) -> list[dict[str, Any]]:
+    def _of_values(self, name: str) -> list[dict[str, object]]:
         values, every, counted = self._shares[name]
         rows = []
         for group, shares, counts in zip(self._groups, every, counted, strict=True):
@@ -211,14 +211,14 @@ class Description:
     # The groups beside each other.
 
     @cached_property
-    def differences(self) -> list[dict[str, Any]]:
+    def differences(self) -> list[dict[str, object]]:
         """How each group differs from the first, of means and of shares: the interval, and how sure its sign is.
 
         Rows are plain values: the column, the statistic, the value, the two groups in words, estimate, low, high and
         the probability of the sign. Nothing where there is one group. An estimate is None where noise hides a group.
         """
         first, *others = self._groups
-        rows: list[dict[str, Any]] = []
+        rows: list[dict[str, object]] = []
         for name in self.columns:
             values = self._values_of(name)
             for group in others:
@@ -229,7 +229,7 @@ class Description:
                     rows.append(said | {"group": _named(group), "beside": _named(first)} | numbers)
         return rows
 
-    def _values_of(self, name: str) -> list[Any]:
+    def _values_of(self, name: str) -> list[object]:
         column = self.facts[name]
         if isinstance(column, Flag):
             return [True]
@@ -253,7 +253,7 @@ class Description:
     def paper_lines(self) -> tuple[list[str], list[list[str]]]:
         """Return the header and the cells of the table as a paper prints it: a column a group."""
         groups = self._groups
-        by_key: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+        by_key: dict[tuple[Any, ...], Mapping[str, object]] = {}
         for row in self.rows:
             by_key[row["column"], row["statistic"], row["value"], *(row[name] for name in self._names)] = row
         head = ["", *(_named(group) or _ALL for group in groups)]
@@ -270,7 +270,7 @@ class Description:
                     body.append(line + (difference_cells(apart.get((name, which, value))) if two else []))
         return head, body
 
-    def _lines_of(self, name: str) -> list[tuple[str, tuple[str, ...], Any]]:
+    def _lines_of(self, name: str) -> list[tuple[str, tuple[str, ...], object]]:
         column = self.facts[name]
         missing = (f"{name}: missing, n", ("missing",), None)
         if isinstance(column, Flag):
@@ -343,7 +343,7 @@ class Description:
             f"<tbody>{lines}</tbody></table><p><small>{escape(self.footing())}</small></p>"
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the description as plain values, its rows and the answers it was made of among them."""
         state = {"question": self.describe(), "level": self.level, "share": self.share, "entries": self.entries}
         state["differences"] = self.differences
@@ -361,7 +361,7 @@ def _noises(noise: Any, size: int, rng: np.random.Generator) -> Floats:
     return rng.laplace(0, deviation / np.sqrt(2), (_DRAWS, size))
 
 
-def _count_row(draws: Floats, level: float) -> dict[str, Any]:
+def _count_row(draws: Floats, level: float) -> dict[str, object]:
     """Return the row of a number that is not below zero, each as likely as another beforehand.
 
     Where noise left next to no draw there, the tail of a normal law of the same mean and variance stands for them: that

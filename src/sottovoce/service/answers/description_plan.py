@@ -25,7 +25,7 @@ _NORMAL = 1.96
 _WORDS = re.compile(r"\s*(?:describe|description\s+of)\s+(?=\S)", re.IGNORECASE)
 
 
-def parse_description(text: object) -> dict[str, Any] | None:
+def parse_description(text: object) -> dict[str, object] | None:
     """Return the columns, groups and condition of a description in words; None of other texts.
 
     >>> parse_description("describe age, smoker by ward where age >= 40")
@@ -77,7 +77,7 @@ class DescriptionPlan:
     def __str__(self) -> str:
         return self.summary()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the plan as plain values."""
         return {"question": self.question, "share": self.share, "rows": list(self.rows)}
 

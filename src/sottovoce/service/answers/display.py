@@ -158,7 +158,7 @@ class PlacedRow:
     picture: str
 
 
-def finite_rows(rows: Sequence[Mapping[str, object]]) -> list[dict[str, Any]]:
+def finite_rows(rows: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
     """Return rows as JSON can say them: an interval without an end has None there.
 
     >>> finite_rows([{"estimate": None, "low": 0.0, "high": math.inf}])
@@ -167,7 +167,7 @@ def finite_rows(rows: Sequence[Mapping[str, object]]) -> list[dict[str, Any]]:
     return [dict(row) | {name: None for name in NUMBERS[1:] if not math.isfinite(placed(row[name]))} for row in rows]
 
 
-def _with_ends(row: Mapping[str, object]) -> dict[str, Any]:
+def _with_ends(row: Mapping[str, object]) -> dict[str, object]:
     """Return a row whose interval has an end on either side, even if it is infinite."""
     endless = zip(NUMBERS[1:], (-math.inf, math.inf), strict=True)
     return dict(row) | {name: end for name, end in endless if row.get(name) is None}

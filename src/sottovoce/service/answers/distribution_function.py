@@ -95,7 +95,7 @@ class DistributionFunction:
         return drawing
 
 
-def distribution_of(posterior: Any, group: tuple[Any, ...], level: float) -> DistributionFunction:
+def distribution_of(posterior: Any, group: tuple[object, ...], level: float) -> DistributionFunction:
     """Return the distribution of the column in a group, by the values that name it."""
     question = _searched(posterior).question
     names = question.groups.labels

@@ -83,9 +83,10 @@ class Explanation:
         drawn = self.icons.svg(self.sentences[0])
         return f"<div><strong>{html.escape(self.title)}</strong>{drawn}{shown}</div>"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the explanation as plain values."""
-        numbers = {"people": self.people, "before": self.before, "after": self.after, "right": self.right}
+        numbers: dict[str, object] = {"people": self.people, "before": self.before, "after": self.after}
+        numbers["right"] = self.right
         numbers |= {"sure": self.sure} | ({} if self.so_far is None else {"so_far": self.so_far})
         return {"title": self.title, "sentences": list(self.sentences)} | numbers
 
@@ -224,7 +225,7 @@ def _claim(
         return words["budget"].format(what=what.promise), what.promise, None
     from sottovoce.service.ledger import Ledger  # noqa: PLC0415 - opens a database
 
-    result: Any = what
+    result: object = what
     ledger = what if isinstance(what, Ledger) else getattr(what, "ledger", getattr(what, "_ledger", None))
     if isinstance(ledger, Ledger):
         budget = what.budget if isinstance(getattr(what, "budget", None), Budget) else only_budget(ledger, dataset)
@@ -256,5 +257,5 @@ def texts(language: str) -> dict[str, Any]:
     )
     if language not in known:
         raise InvalidValue(f"there are no texts in {language!r}; there are {', '.join(known)}")
-    result: dict[str, Any] = known[language]
+    result: dict[str, object] = known[language]
     return result

@@ -53,7 +53,7 @@ def baseline_rows(posterior: Coefficients, level: float) -> list[dict[str, Any]]
 
 def surviving_rows(
     posterior: Coefficients, frame: object, times: Sequence[float], level: float, draws: int
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Return the share still without the event of each row of a frame at some times, with its interval."""
     formula = _hazards_of(posterior)
     wanted = np.asarray(times, dtype=np.float64).reshape(-1)

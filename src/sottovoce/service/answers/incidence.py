@@ -57,7 +57,7 @@ class IncidenceAnswer(Answer):
     # Which kind of event.
 
     @property
-    def incidence_rows(self) -> list[dict[str, Any]]:
+    def incidence_rows(self) -> list[dict[str, object]]:
         """Of each group, kind of event and time the share who had it by then, as plain values."""
         asked, (*names, time) = self.posterior.question, self.question.label_names
         rows = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import decimal
 from dataclasses import dataclass
-from typing import Any
 
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.promises import Promise
@@ -67,12 +66,12 @@ class PricedOption:
     def __str__(self) -> str:
         return self.summary()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the offer as plain values."""
         numbers = {"share": self.share, "width": self.width, "success": self.success, "advantage": self.advantage}
         return numbers | {"promise": str(self.promise), "noise": self.noise} | self._noted()
 
-    def _noted(self) -> dict[str, Any]:
+    def _noted(self) -> dict[str, object]:
         noted = {"of": self.of or None, "earlier": self.earlier, "periods": list(self.periods) or None}
         return {name: value for name, value in noted.items() if value is not None}
 

@@ -90,7 +90,7 @@ def parse_question(text: str) -> dict[str, Any]:
             f"a question reads like 'mean of sbp by ward where age >= 40', with one of {', '.join(VERBS)}, and names "
             f"of several words in quotes, as in 'mean of \"blood pressure\"'{bands}. Got {shown(text)}"
         )
-    asked: dict[str, Any] = {"verb": known, "columns": _names(result["columns"])}
+    asked: dict[str, object] = {"verb": known, "columns": _names(result["columns"])}
     if result["at"]:
         asked["at"] = tuple(_probability(part) for part in result["at"].split(","))
     elif known == "quantiles":
@@ -117,7 +117,7 @@ def parse_question(text: str) -> dict[str, Any]:
     return asked
 
 
-def _survival(verb: str, read: re.Match[str]) -> dict[str, Any]:
+def _survival(verb: str, read: re.Match[str]) -> dict[str, object]:
     """Return what is said of an event, and of the times to tell of."""
     if verb != "survival":
         if read["event"] or read["times"] or read["cells"]:
@@ -125,7 +125,7 @@ def _survival(verb: str, read: re.Match[str]) -> dict[str, Any]:
         return {}
     if not read["event"]:
         raise InvalidValue(f"survival names its event, as in {_SURVIVAL}. Got {shown(read.string)}")
-    said: dict[str, Any] = {"event": unquoted(read["event"])}
+    said: dict[str, object] = {"event": unquoted(read["event"])}
     if read["times"]:
         said["cuts"] = tuple(float(item) for item in read["times"].split(","))
     elif read["cells"]:

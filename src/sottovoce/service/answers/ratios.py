@@ -69,9 +69,9 @@ class Contrast:
     def _ranged(self, numbers: list[str]) -> str:
         return f"{numbers[0]} ({percent(self.level)} interval {numbers[1]} to {numbers[2]})"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the combination as plain values, its ratio among them."""
-        state: dict[str, Any] = {"what": self.what, **self._row, "sd": self.sd, "probability": self.probability}
+        state: dict[str, object] = {"what": self.what, **self._row, "sd": self.sd, "probability": self.probability}
         return state | {"level": self.level, "ratio_name": self.ratio_name, "ratio": self.ratio}
 
     def __repr__(self) -> str:

@@ -45,7 +45,7 @@ class RecordedAnswer(PaperTable):
         """What the answer provably cost: a whole privacy curve."""
         return self.release.profile
 
-    def to_dict(self: Any) -> dict[str, Any]:
+    def to_dict(self: Any) -> dict[str, object]:
         """Return the answer as plain values, its table among them; `from_dict` reads it back."""
         state = {"question": self.question.describe(), "table": finite_rows(self.rows)}
         state["release"] = self.release.to_dict()

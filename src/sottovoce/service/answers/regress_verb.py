@@ -40,7 +40,7 @@ class RegressVerb(Verb):
         check_levels(built.where, facts)
         return built
 
-    def arguments_of(self, question: Any) -> dict[str, Any]:
+    def arguments_of(self, question: Any) -> dict[str, object]:
         """Return what the formula was made of."""
         result = {"formula": question.text, "prior": question.prior, "where": question.where}
         if question.family == "hazard":
@@ -63,7 +63,7 @@ class RegressVerb(Verb):
         built: Mechanism = curator.looks_for(question, spend, part)
         return built
 
-    def answer(self, release: Release, entry: int | None, share: float | None, level: float = 0.95) -> Any:
+    def answer(self, release: Release, entry: int | None, share: float | None, level: float = 0.95) -> Regression:
         """Return the regression: a table of terms, contrasts, predictions."""
         return Regression(release, entry, share, level)
 

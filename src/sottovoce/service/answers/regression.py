@@ -88,7 +88,7 @@ class Regression(RecordedAnswer):
             item[place] = 1.0
             median, sd, low, high = posterior.combined(item, self.level)
             up = posterior.probability_positive(item)
-            row: dict[str, Any] = {"term": term, "estimate": median, "low": low, "high": high, "sd": sd}
+            row: dict[str, object] = {"term": term, "estimate": median, "low": low, "high": high, "sd": sd}
             plain = float(posterior.plain_sd[place]) / sd if sd > 0 else 0.0
             # Of groups that an earlier version released the part cannot be told.
             shown = 1 - min(plain, 1.0) if plain <= _APART else None  # NaN where noise hides the column
@@ -366,7 +366,7 @@ class Regression(RecordedAnswer):
             attrs=attributes,
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the regression as plain values, its table among them; `from_dict` reads it back."""
         ways = {term: [way.to_dict() for way in each] for term, each in self.narrowings.items() if each}
         return super().to_dict() | ({"narrower": ways} if ways else {})

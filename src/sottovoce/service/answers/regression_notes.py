@@ -147,6 +147,6 @@ def _of_prior(question: Formula) -> list[str]:
     return [_PRIOR.format(_MOVED.get(question.family, "the linear predictor"), half * question.slope_sd)]
 
 
-def numbers_of(row: Mapping[str, Any]) -> list[str]:
+def numbers_of(row: Mapping[str, object]) -> list[str]:
     """Return estimate, sd, low and high with as many digits as the interval bears out."""
     return formatted(row, names=("estimate", "sd", "low", "high"))

@@ -82,7 +82,7 @@ class SurvivalAnswer(IncidenceAnswer):
         hidden = self.posterior.unknown(level)[group][cell] & (times > self.posterior.question.edges[0])
         return draws, np.where(hidden[:, None], [0.0, 1.0], central(draws, level))
 
-    def rows_at(self, times: Sequence[float] | float) -> list[dict[str, Any]]:
+    def rows_at(self, times: Sequence[float] | float) -> list[dict[str, object]]:
         """Return the share of each group still without the event at other times than the cuts, as plain values."""
         wanted = _times_of(times)
         names = self.question.label_names
@@ -217,7 +217,7 @@ class SurvivalAnswer(IncidenceAnswer):
     # Who is at risk.
 
     @property
-    def at_risk_rows(self) -> list[dict[str, Any]]:
+    def at_risk_rows(self) -> list[dict[str, object]]:
         """Of each group as a cell of time begins how many are at risk, with an interval, and what happens in the cell.
 
         All are known through noise: medians of what the released counts tell.
@@ -269,7 +269,7 @@ class SurvivalAnswer(IncidenceAnswer):
         titled(drawing, f"{self.question.describe()}{few} ({percent(self.level)} intervals)", ax)
         return drawing
 
-    def _draw_curve(self, axes: Any, label: tuple[Any, ...], colour: str) -> None:
+    def _draw_curve(self, axes: Any, label: tuple[object, ...], colour: str) -> None:
         place, edges = self._group(label), self.posterior.question.edges
         hidden = self.posterior.unknown(self.level)[place]
         last = int(np.argmax(hidden)) if hidden.any() else hidden.size
@@ -287,7 +287,7 @@ class SurvivalAnswer(IncidenceAnswer):
             side, unknown = self._groups.index(label), f"{name}: not known" if label else "not known"
             axes.text(np.mean(gap), 0.92 - 0.08 * side, unknown, ha="center", va="center", size="small", color=colour)
 
-    def _draw_at_risk(self, axes: Any, groups: Sequence[tuple[Any, ...]]) -> None:
+    def _draw_at_risk(self, axes: Any, groups: Sequence[tuple[object, ...]]) -> None:
         edges, risk = self.posterior.question.edges, self.posterior.at_risk
         starts, room = [0], (edges[-1] - edges[0]) / (_TIMES + 1)
         for cell in range(1, edges.size - 1):

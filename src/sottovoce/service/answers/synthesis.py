@@ -73,7 +73,7 @@ class KnownAnswer:
             [*lines, *self.notes, f"{percent(self.level)} intervals, from entries {entries}; nothing was spent"]
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the answer as plain values."""
         rows = [dict(row) for row in self.rows]
         said = {"question": self.question, "level": self.level, "rows": rows, "entries": list(self.entries)}
@@ -215,7 +215,7 @@ class Synthesis:
         """Return the report."""
         return self.report()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the report as plain values; the tables are made anew from what was released."""
         kept = [list(clique) for clique in self.posterior.relations]
         refused = [list(item) for item in self.refused]

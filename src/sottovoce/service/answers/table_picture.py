@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from sottovoce.inference.cells.questions import Question
 from sottovoce.inference.synthesis.table_posterior import TablePosterior
@@ -105,7 +105,7 @@ class TablePicture:
             self.promise,
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the picture as plain values; `from_dict` reads it back, and draws the same tables."""
         return {
             "dataset": self.dataset,

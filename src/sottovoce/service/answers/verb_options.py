@@ -48,7 +48,9 @@ class PlanOptions(TypedDict):
 
 
 def check_options(
-    verb: Callable[..., Any], options: Mapping[str, Any], known: Collection[str] = tuple(AnswerOptions.__annotations__)
+    verb: Callable[..., Any],
+    options: Mapping[str, object],
+    known: Collection[str] = tuple(AnswerOptions.__annotations__),
 ) -> None:
     """Refuse an option that nobody takes, by its name, before anything is made or charged.
 

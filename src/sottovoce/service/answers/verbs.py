@@ -194,7 +194,7 @@ class Verbs(PlannedVerbs):
         Columns of numbers are cut by `Cells`: ``curator.counts(Cells(facts, {"age": 12, "ward": ...}))``. Any model
         can then be fitted to the answer, see `sottovoce.inference.custom.fit_model`.
         """
-        asked: dict[str, Any] = {"by": by, "where": where, "pool": pool, "prior": prior}
+        asked: dict[str, object] = {"by": by, "where": where, "pool": pool, "prior": prior}
         if isinstance(columns, Cells):
             asked["cells"], columns = columns, columns.names
         return self.answer(self.question("counts", columns, **asked), spend=spend, part=part, **options)

@@ -99,7 +99,7 @@ class DataSource:
         """Whether the types of the columns are not those of the data, but what facts or ``types=`` say."""
         return bool(getattr(self.origin, "is_text", False))
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return what tells whether the data were written again, without a look at the records."""
         known: dict[str, Any] = self.origin.fingerprint()
         return known

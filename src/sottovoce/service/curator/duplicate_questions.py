@@ -17,7 +17,7 @@ _LATEST = 100
 class AskedQuestion(Protocol):
     """A question or a formula."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return what is asked as plain values."""
 
 

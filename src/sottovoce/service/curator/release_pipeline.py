@@ -87,7 +87,7 @@ class ReleasePipeline(BudgetAccount):
         BudgetExceeded
             If the budget does not cover it. Nothing was spent, and no record was read.
         """
-        options: dict[str, Any] = {"where": where, "missing": missing, "draws": draws, "rng": rng}
+        options: dict[str, object] = {"where": where, "missing": missing, "draws": draws, "rng": rng}
         options |= {"idempotency_key": idempotency_key, "accept_unproven": accept_unproven, "purpose": purpose}
         return self.answered(mechanism, column, **options).release
 

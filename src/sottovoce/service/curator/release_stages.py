@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from sottovoce.mechanisms import Release
 from sottovoce.privacy.errors import InvalidValue
@@ -66,7 +65,7 @@ def _stored(entry: Entry) -> Release:
     return Release.from_json(entry.release)
 
 
-def noted(about: Mapping[str, object] | None, purpose: str | None) -> dict[str, Any]:
+def noted(about: Mapping[str, object] | None, purpose: str | None) -> dict[str, object]:
     """Return what an entry notes of a question beside what is asked, if it can be written down.
 
     >>> noted({"verb": "mean"}, "The annual report")
@@ -77,7 +76,7 @@ def noted(about: Mapping[str, object] | None, purpose: str | None) -> dict[str, 
     ):
         raise InvalidValue(f"a purpose is one line of text, of at most {_LONGEST_PURPOSE} characters")
     try:
-        shown: dict[str, Any] | None = dict(about or {})
+        shown: dict[str, object] | None = dict(about or {})
         canonical(shown)
     except (TypeError, ValueError, RecursionError):
         shown = None

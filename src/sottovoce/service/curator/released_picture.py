@@ -39,7 +39,7 @@ BINS = 16
 class ReleasedPicture(PaidVerbs):
     """What a `Curator` knows of its data from all that was released of them, at no cost."""
 
-    _pictured: tuple[Any, TablePicture] | None = None
+    _pictured: tuple[object, TablePicture] | None = None
     """The picture as it was made last, and of what."""
 
     @property

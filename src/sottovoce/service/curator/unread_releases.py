@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from sottovoce.mechanisms import Mechanism
 from sottovoce.privacy.errors import InvalidValue
@@ -49,7 +48,7 @@ class UnreadReleases(ReleasePipeline):
             built = self.make_all([paid])[0]
         return self.record(built)
 
-    def _check_derived(self, entry: int, mechanism: Mapping[str, Any]) -> None:
+    def _check_derived(self, entry: int, mechanism: Mapping[str, object]) -> None:
         """Refuse to finish a question of columns that are derived otherwise now, by the facts that its entry notes."""
         system = mechanism.get("system")
         noted = system.get("facts") if isinstance(system, Mapping) else None

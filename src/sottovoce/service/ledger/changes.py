@@ -101,7 +101,7 @@ def dividing(budget: Budget, by: str, names: Sequence[str], who: str, *, home: b
             before.check_extended(by, names, home=home)
         total = queries.spent(transaction, budget.id)
         number = transaction.head.count + 1
-        content: dict[str, Any] = {"by": by, "names": list(names), "who": who, "at": now()}
+        content: dict[str, object] = {"by": by, "names": list(names), "who": who, "at": now()}
         content |= {"home": True} if home else {}
         transaction.append_total("periods", content, budget.id, total, key=budget.dataset)
         transaction.periods.divided[budget.id] = number

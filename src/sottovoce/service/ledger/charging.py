@@ -181,7 +181,7 @@ def _drawn_down(budget: Budget, spent: Fraction) -> PrivacyFilter:
 
 @functools.lru_cache(maxsize=1024)
 def _state(profile_text: str) -> Mapping[str, Any]:
-    state: Mapping[str, Any] = json.loads(profile_text)
+    state: Mapping[str, object] = json.loads(profile_text)
     return state
 
 

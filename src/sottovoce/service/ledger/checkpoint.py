@@ -67,7 +67,7 @@ class Checkpoints:
         if content["checkpoint"] != _VERSION or content["ledger"] != self._address:
             _log.warning("%s is of another ledger or version; it is not used, and all is verified", path)
             return None
-        state: Mapping[str, Any] = content["state"]
+        state: Mapping[str, object] = content["state"]
         if not state.keys() >= STATE:
             _log.warning("%s holds no state of a ledger; it is not used, and all is verified", path)
             return None

@@ -132,7 +132,7 @@ class Group:
             raise self._failure(job)
         return job.value
 
-    def run_all(self, changes: Iterable[Change]) -> list[Any]:
+    def run_all(self, changes: Iterable[Change]) -> list[object]:
         """Return what each of some changes returns, once all of them are durable, or the exception that it raises."""
         jobs = [_Job(change) for change in changes]
         if jobs:

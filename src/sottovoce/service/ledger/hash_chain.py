@@ -100,7 +100,7 @@ def digest(text: str) -> str:
 
 def body_of(
     kind: str,
-    content: dict[str, Any],
+    content: Mapping[str, object],
     sequence: int,
     budget: int | None,
     entry: int | None,
@@ -108,7 +108,7 @@ def body_of(
     spent: str | None,
 ) -> str:
     """Return the canonical body of an event: its content and its columns."""
-    texts: list[Any] = [_TEXTS[type(item)](item) for item in content.values()]
+    texts: list[object] = [_TEXTS[type(item)](item) for item in content.values()]
     texts += sequence, "null" if budget is None else budget, "null" if entry is None else entry
     texts += "null" if key is None else _quoted(key), "null" if spent is None else _quoted(spent)
     layout, in_order = _event_layout(kind, tuple(content))
@@ -172,7 +172,7 @@ def _layout(names: tuple[str, ...]) -> list[tuple[str, str]]:
     return [(name, f"{',' if i else '{'}{_quoted(name)}:") for i, name in enumerate(sorted(names))]
 
 
-def unsealed(head: Head, event: ChainEvent) -> dict[str, Any]:
+def unsealed(head: Head, event: ChainEvent) -> dict[str, object]:
     """Return the content of the event that should follow `head`, or say how the chain is broken there."""
     sequence = head.count + 1
     if event.sequence != sequence:

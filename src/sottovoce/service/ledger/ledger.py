@@ -125,7 +125,7 @@ class Ledger(LedgerReading):
         if whole is not None:
             check_same(promise.relation, whole.promise.relation, "a part is about the same neighbours as its whole")
         check_n(n, promise)
-        facts: dict[str, Any] = {
+        facts: dict[str, object] = {
             "promise": promise.to_dict(),
             "n": None if n is None else int(n),
             "schema": dict(schema),
@@ -257,7 +257,7 @@ class Ledger(LedgerReading):
         """Return what a change returns, once it is durable; raise what it raises, and then it left no trace."""
         return self._group.run(change)
 
-    def write_all(self, wanted: Iterable[Change]) -> list[Any]:
+    def write_all(self, wanted: Iterable[Change]) -> list[object]:
         """Make changes durable together, in one transaction; return what each returns, or the exception it raises."""
         return self._group.run_all(wanted)
 

@@ -135,7 +135,7 @@ def _periods_and_cost(
 
 
 def _content(transaction: Transaction, number: int) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(
+    content: dict[str, object] = json.loads(
         transaction.row("SELECT body FROM sottovoce_events WHERE sequence = ?", number)[0]
     )
     return content

@@ -6,7 +6,6 @@ import dataclasses
 import json
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
 
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt
 from sottovoce.service.ledger.charging import Reservation
@@ -194,7 +193,7 @@ def _entry(transaction: Transaction, event: ChainEvent, budget: Budget) -> Entry
     return closed_entry(entry, closing, sealed(transaction, closing))
 
 
-def sealed(transaction: Transaction, event: ChainEvent) -> dict[str, Any]:
+def sealed(transaction: Transaction, event: ChainEvent) -> dict[str, object]:
     """Return what an event says that was read by itself, checked against its own hash: opening may not have read it."""
     row = transaction.row("SELECT hash FROM sottovoce_events WHERE sequence = ?", event.sequence - 1)
     return unsealed(Head(event.sequence - 1, "" if row is None else row[0]), event)

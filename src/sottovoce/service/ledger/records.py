@@ -158,7 +158,7 @@ class Division:
         """The period of the records that are in no other."""
         return self.names[-1]
 
-    def noted(self, charged: Sequence[str] | None) -> dict[str, Any]:
+    def noted(self, charged: Sequence[str] | None) -> dict[str, object]:
         """Return what a release says of the periods that it is charged to, in plain values."""
         said = {"by": self.by, "charged": list(self.names if charged is None else charged), "of": len(self.names)}
         return said | {"home": True} if self.home else said
@@ -243,7 +243,7 @@ class Entry:
         """Whether it counts as spent."""
         return self.state is not State.VOID
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the entry as plain values, for export."""
         return (
             {

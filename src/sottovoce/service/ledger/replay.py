@@ -70,7 +70,7 @@ class Replay:
         self._keys: dict[tuple[int, str], int] = {}
         self._notes: dict[str | None, int] = {}
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return all that the events to come lean on, in plain values."""
         return {
             "head": [self.head.count, self.head.hash],
@@ -154,7 +154,7 @@ class Replay:
         self._notes[event.key] = event.sequence
         self.leaned_on[event.sequence] = event
 
-    def _grow(self, event: ChainEvent, content: dict[str, Any]) -> None:
+    def _grow(self, event: ChainEvent, content: dict[str, object]) -> None:
         budget = self.budgets[self._budget_of(event)]
         _require(budget.whole is None and event.key == budget.dataset, "a data set grows under its own name")
         known = self.versions.setdefault(budget.id, [])
@@ -163,7 +163,7 @@ class Replay:
         known.append(noted_version(event, content, budget.promise))
         self.leaned_on[event.sequence] = event
 
-    def _divide(self, event: ChainEvent, content: dict[str, Any]) -> None:
+    def _divide(self, event: ChainEvent, content: dict[str, object]) -> None:
         budget = self.budgets[self._budget_of(event)]
         _require(budget.whole is None and event.key == budget.dataset, "periods are named of a data set, not of a part")
         division, before = named_division(event, content), self.divisions.get(budget.id)
@@ -181,7 +181,7 @@ class Replay:
         _require(content["version"] > self.version, f"its schema is no newer than version {self.version}")
         self.version, self.layout = content["version"], content["layout"]
 
-    def _open(self, event: ChainEvent, content: dict[str, Any]) -> None:
+    def _open(self, event: ChainEvent, content: dict[str, object]) -> None:
         _require(event.budget == event.sequence and event.spent == "0", "a budget opens with nothing spent")
         _require(all(b.dataset != event.key for b in self.budgets.values()), "the data has a budget already")
         budget = opened_budget(event, content)
@@ -231,7 +231,7 @@ class Replay:
             del self.leaned_on[self.unread.pop(entry.id)]
         self.entries[entry.id] = dataclasses.replace(entry, unread=unread)
 
-    def _whole(self, event: ChainEvent, content: dict[str, Any]) -> None:
+    def _whole(self, event: ChainEvent, content: dict[str, object]) -> None:
         entry, budget = self.entries[event.entry], self.budgets[self._budget_of(event)]  # type: ignore[index]
         if event.kind == "refund":
             self._spend(event, budget, -_exact(entry.whole_cost or 0.0), entry.periods)

@@ -285,5 +285,5 @@ def _end(connection: sqlite3.Connection) -> None:
     connection.close()
 
 
-_INHERITED: list[Any] = []
+_INHERITED: list[object] = []
 """Connections of a parent process, kept from the garbage collector."""

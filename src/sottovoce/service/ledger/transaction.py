@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import functools
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
 from sottovoce.privacy.errors import LedgerCorrupt
 from sottovoce.service.ledger.hash_chain import EMPTY, ChainEvent, Head, body_of
 from sottovoce.service.ledger.period_totals import PeriodTotals
+
+T = TypeVar("T")
 
 _COLUMNS = "sequence, kind, budget, entry, key, spent, body, value, hash"
 _ROW = "(?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -201,7 +203,7 @@ class Transaction:
     def append(
         self,
         kind: str,
-        content: dict[str, Any],
+        content: Mapping[str, object],
         *,
         budget: int | None = None,
         entry: int | None = None,
@@ -239,7 +241,7 @@ class Transaction:
     def append_total(
         self,
         kind: str,
-        content: dict[str, Any],
+        content: Mapping[str, object],
         budget: int,
         total: Fraction,
         *,
@@ -320,7 +322,7 @@ class Transaction:
             self._execute(_rows(len(chunk)), [value for event in chunk for value in event])
 
 
-def _chunks(values: list[Any]) -> Iterator[list[Any]]:
+def _chunks(values: list[T]) -> Iterator[list[T]]:
     """Return values in lots whose sizes are powers of two: few statements to prepare, and few to run."""
     start = 0
     while remainder := len(values) - start:

@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -58,7 +58,7 @@ class ConvexSet(ABC):
         del dimension
         return 0.0
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the set as plain values; `from_dict` reads it back."""
         return {"set": self.word} | {f.name: getattr(self, f.name) for f in fields(self) if f.init}
 
@@ -189,7 +189,7 @@ class OwnSet(ConvexSet):
         del dimension
         return self.precision
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the set in public numbers. Its projection is none: who has it must build the set again."""
         known = self.longest if math.isfinite(self.longest) else None
         return super().to_dict() | {"projection": None, "longest": known}

@@ -323,7 +323,7 @@ class _Coupling:
 
 
 @lru_cache(maxsize=8)
-def _panels(low: float, high: float) -> list[tuple[Ball, Any]]:
+def _panels(low: float, high: float) -> list[tuple[Ball, object]]:
     """Return balls that cover an interval, as real and as complex ones."""
     from flint import acb  # noqa: PLC0415 - only a search needs it
 

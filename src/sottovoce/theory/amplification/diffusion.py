@@ -73,7 +73,7 @@ class BoundedMean:
         steps = self.reading.from_steps(seen.n, self.reading.steps(seen))
         return np.asarray(steps / seen.n - self.middle)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the system as plain values."""
         return {"system": self.word, "reading": self.reading.to_dict()}
 

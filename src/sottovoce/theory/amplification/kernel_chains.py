@@ -97,7 +97,7 @@ class KernelChain(Kernel):
             inputs = part.sample(inputs, rng)
         return inputs
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the chain as a plain dictionary."""
         return {"kernel": self.word, "parts": [part.to_dict() for part in self.parts]}
 

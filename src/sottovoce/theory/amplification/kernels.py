@@ -81,7 +81,7 @@ class Kernel(ABC):
     def sample(self, inputs: object, rng: np.random.Generator) -> Any:
         """Return one random output for each input."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the kernel as a plain dictionary; `from_dict` reads it back."""
         return {"kernel": self.word} | {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
 

@@ -164,7 +164,7 @@ class AmplifiedProfile(Profile):
         """The pole before, or none where the kernel makes the release purely private."""
         return math.inf if math.isfinite(self.pure()) else self.profile.pole
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> dict[str, object]:
         return {"before": self.profile.to_dict(), "kernel": self.kernel.to_dict()}
 
     @classmethod

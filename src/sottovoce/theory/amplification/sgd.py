@@ -327,7 +327,7 @@ class NoisyProjectedSGD(RegressionMechanism):
         moved = exact_normals(np.asarray(last), wide, rng)
         return np.asarray(compiled(_inside, chains * d)(held_in, moved, numbers))
 
-    def _parameters(self) -> dict[str, Any]:
+    def _parameters(self) -> dict[str, object]:
         known = self.public
         more = {"within": self.within and self.within.to_dict(), "start": self.start and list(self.start)}
         return {name: value for name, value in more.items() if value is not None} | {

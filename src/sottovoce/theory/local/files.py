@@ -8,7 +8,6 @@ import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.theory.local.graph import ProfileGraph
@@ -39,7 +38,7 @@ def read_graph(profiles: Path, edges: str | None = None) -> ProfileGraph:
     )
 
 
-def _from_json(path: Path) -> dict[str, Any]:
+def _from_json(path: Path) -> dict[str, object]:
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -49,7 +48,7 @@ def _from_json(path: Path) -> dict[str, Any]:
     return state
 
 
-def _from_csv(path: Path) -> dict[str, Any]:
+def _from_csv(path: Path) -> dict[str, object]:
     header, lines = _table(path)
     names = [line[0] for line in lines]
     if len(set(names)) < len(names):

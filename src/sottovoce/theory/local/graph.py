@@ -131,7 +131,7 @@ class ProfileGraph:
         return cls(profiles, pairs, categories)
 
     @classmethod
-    def bernoulli(cls, probabilities: Mapping[Any, Any], edges: Iterable[Sequence[Hashable]]) -> ProfileGraph:
+    def bernoulli(cls, probabilities: Mapping[Any, object], edges: Iterable[Sequence[Hashable]]) -> ProfileGraph:
         """Return a one-bit graph over the categories 0 and 1 from each profile's probability of 1.
 
         >>> ProfileGraph.bernoulli({"a": 0.25, "b": 0.5}, [("a", "b")]).exact[0]
@@ -192,7 +192,7 @@ class ProfileGraph:
             return builders[edges](profiles, state.get("categories"))
         return cls(profiles, edges, state.get("categories"))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values; a probability that is no float is written as a fraction."""
         rows = [[float(p) if Fraction(float(p)) == p else str(p) for p in row] for row in self.exact]
         return {

@@ -6,7 +6,7 @@ import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from sottovoce.privacy.errors import IncompatibleNotions, InvalidValue
 from sottovoce.privacy.numbers import real
@@ -61,7 +61,7 @@ class ProfilePrivacy:
             return self.epsilon if hops else 0.0
         return _up(Fraction(self.epsilon) * int(hops)) if math.isfinite(hops) else math.inf
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the statement as plain values."""
         return {
             "notion": "profile-based local privacy",

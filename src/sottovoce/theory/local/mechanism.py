@@ -210,7 +210,7 @@ class ProfileMechanism:
 
     # Export.
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the mechanism as plain values; probabilities are exact, being multiples of 2^-53."""
         return {
             "mechanism": self.word,

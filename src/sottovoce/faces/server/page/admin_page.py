@@ -73,7 +73,7 @@ class AdminPage:
         shown |= await self._service.run(self._values, caller)
         return self._rendering.page("admin.html", status, **shown, **self._head(caller, session))
 
-    def _created(self, caller: Caller, form: dict[str, str]) -> dict[str, Any]:
+    def _created(self, caller: Caller, form: dict[str, str]) -> dict[str, object]:
         del caller
         analyst, days = form.get("analyst", ""), form.get("days", "").strip()
         if analyst not in self._service.config.analysts:
@@ -84,13 +84,13 @@ class AdminPage:
         token, secret = self._service.tokens.create(analyst, scopes, (), datetime.timedelta(days=int(days)))
         return {"made": secret, "said": f"A token for {analyst}, {token.id}. It is shown this once."}
 
-    def _revoked(self, caller: Caller, form: dict[str, str]) -> dict[str, Any]:
+    def _revoked(self, caller: Caller, form: dict[str, str]) -> dict[str, object]:
         if form.get("token") == caller.token:
             raise InvalidValue("this is the token that you are here with; log out, or revoke it on the command line")
         token = self._service.tokens.revoke(form.get("token", ""))
         return {"said": f"Token {token.id} of {token.analyst} is refused from now on."}
 
-    def _verified(self, caller: Caller, form: dict[str, str]) -> dict[str, Any]:
+    def _verified(self, caller: Caller, form: dict[str, str]) -> dict[str, object]:
         del caller, form
         try:
             head = self._service.ledger.verify()
@@ -98,7 +98,7 @@ class AdminPage:
             return {"problem": f"The ledger does not hold together: {error}"}
         return {"said": f"The ledger holds together: {head.count:,} events, the last with the hash {head.hash[:16]}…"}
 
-    def _values(self, caller: Caller) -> dict[str, Any]:
+    def _values(self, caller: Caller) -> dict[str, object]:
         budgets = []
         for facts in self._service.datasets(caller):
             name = facts["name"]

@@ -55,7 +55,7 @@ class DatasetPage:
         return {"history": rows[:_SHOWN], "spending": spending(rows), "everyone": everyone}
 
 
-def _meanings(remaining: RemainingBody) -> list[dict[str, Any]]:
+def _meanings(remaining: RemainingBody) -> list[dict[str, object]]:
     """Return what each budget bounds, and the answers of whom: the whole first, then the caller's part of it."""
     whose = (
         (remaining["whole"], "All answers together, whoever asked:"),
@@ -68,7 +68,7 @@ def _meanings(remaining: RemainingBody) -> list[dict[str, Any]]:
     ]
 
 
-def outcome_of(error: SottovoceError) -> tuple[dict[str, Any], int]:
+def outcome_of(error: SottovoceError) -> tuple[dict[str, object], int]:
     """Return a refusal as the page says it, and its status; raise again what is not about the question."""
     if isinstance(error, ServerStopping | TooManyRequests | LedgerUnavailable | LedgerCorrupt):
         raise error

@@ -49,7 +49,7 @@ class MeaningPages:
         facts = self._service.dataset(caller, name)
         text = request.query_params.get("question", "")[:2000] or first_question(self._service, caller, name)
         imagine = request.query_params.get("imagine", "")[:2000]
-        result: dict[str, Any] | None = None
+        result: dict[str, object] | None = None
         problem = None
         try:
             said = Imagining(tuple(split_imagined(imagine)))
@@ -59,7 +59,7 @@ class MeaningPages:
             raise
         except SottovoceError as error:
             problem = str(error)
-        values: dict[str, Any] = {"facts": facts, "question": text, "imagine": imagine, "problem": problem}
+        values: dict[str, object] = {"facts": facts, "question": text, "imagine": imagine, "problem": problem}
         values["balance"] = result and balance_view(result)
         return self._rendering.page("balance.html", 200 if result else 422, **values, **self._head(caller, session))
 

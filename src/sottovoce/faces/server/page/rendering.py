@@ -6,7 +6,6 @@ import functools
 import math
 import re
 from importlib import resources
-from typing import Any
 
 import jinja2
 from markupsafe import Markup, escape
@@ -98,7 +97,7 @@ class Rendering:
         """Send a browser to a page of ours."""
         return RedirectResponse(self._root + path, 303)
 
-    def part(self, name: str, values: dict[str, Any], status: int) -> HTMLResponse:
+    def part(self, name: str, values: dict[str, object], status: int) -> HTMLResponse:
         """Return one part of a page, for the script to put in its place."""
         body = self._templates.get_template(f"{name}.html").render({"root": self._root} | values)
         return HTMLResponse(f'<div id="{name}">{body}</div>', status)

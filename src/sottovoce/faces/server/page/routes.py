@@ -200,8 +200,8 @@ class _Page:
         self,
         page: ModelPage,
         values: dict[str, str],
-        head: dict[str, Any],
-        outcome: dict[str, Any] | None = None,
+        head: dict[str, object],
+        outcome: dict[str, object] | None = None,
         status: int = 200,
         *,
         quick: bool = False,
@@ -213,8 +213,8 @@ class _Page:
         self,
         page: VerbPage,
         values: dict[str, str],
-        head: dict[str, Any],
-        outcome: dict[str, Any] | None = None,
+        head: dict[str, object],
+        outcome: dict[str, object] | None = None,
         status: int = 200,
     ) -> Response:
         shown = await page.values(values, outcome) | await page.history() | head

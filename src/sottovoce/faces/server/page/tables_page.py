@@ -83,7 +83,7 @@ class TablesPage:
         return response
 
     async def _page(
-        self, request: Request, caller: Caller, head: dict[str, Any], status: int = 200, **outcome: object
+        self, request: Request, caller: Caller, head: dict[str, object], status: int = 200, **outcome: object
     ) -> Response:
         name = request.path_params["name"]
         shown = {"problem": None, "waiting": None, "learnt": None, "values": {}} | outcome

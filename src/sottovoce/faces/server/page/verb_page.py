@@ -90,7 +90,7 @@ class VerbPage(DatasetPage):
             return {"described": _described_view(answer)}, 200
         return {"answer": await self._service.run(self._view, answer)}, 200
 
-    async def foresee(self, values: Mapping[str, str]) -> tuple[dict[str, Any], int]:
+    async def foresee(self, values: Mapping[str, str]) -> tuple[dict[str, object], int]:
         """Plan the regression that the form says; return it or the refusal as the page shows it, and the status."""
         try:
             question = verb_question(first_answers(self._config) | dict(values))
@@ -256,7 +256,7 @@ def _known(one: Mapping[str, Any]) -> str:
     return f"± {number(result.width)}" + (f" (to {number(result.widest)})" if result.unsure else "")
 
 
-def _ratios(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _ratios(rows: list[dict[str, object]]) -> dict[str, Any] | None:
     """Return what e^coefficient is called, and it for each row of a regression that has one, in words."""
     name = next((key for key in rows[0] if key.endswith("_ratio")), None)
     if name is None:
@@ -283,7 +283,7 @@ def _contrast_view(said: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return {**said, "picture": drawn, "axis": scale.axis()}
 
 
-def answer_csv(rows: list[dict[str, Any]]) -> str:
+def answer_csv(rows: list[dict[str, object]]) -> str:
     """Return the rows of an answer as the text of a CSV file.
 
     >>> answer_csv([{"ward": "A", "estimate": 1.5, "low": 1.0, "high": 2.0}]).splitlines()

@@ -120,7 +120,7 @@ class Distribution(ABC):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the distribution as plain values; `from_dict` reads it back."""
         return {"distribution": self.word} | {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
 
@@ -183,7 +183,7 @@ class ScalarDistribution(Distribution):
     def isf(self, q: ArrayLike) -> Any:
         """Return the point that each probability lies above."""
 
-    def kl(self, other: Any) -> Any:
+    def kl(self, other: Any) -> float:
         """Return the Kullback–Leibler divergence of this distribution from `other`, by quadrature over
         quantiles.
         """
