@@ -241,6 +241,7 @@ def test_every_door_takes_it(tmp_path: Path) -> None:
         assert row["odds_ratio_low"] < math.exp(0.03) < row["odds_ratio_high"]
         assert "odds ratio" in fit.summary() and "proportional odds" in fit.summary()
         assert "none < mild < moderate < severe < worst" in fit.methods()
+        assert not any("is likelier" in note for note in fit.notes)  # as of two values
         baseline = fit.baseline()
         assert list(baseline["cut"]) == FORMULA.cut_names and (np.diff(baseline["share"]) < 0).all()
         shares = fit.predict({"age": [40, 90], "ward": ["A", "A"]})

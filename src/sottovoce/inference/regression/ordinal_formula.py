@@ -88,6 +88,11 @@ class OrdinalFormula(Formula):
         return list(column.categories) if isinstance(column, Category) else list(range(self.cuts + 1))
 
     @property
+    def modelled(self) -> str:
+        """Coefficients speak of no one value."""
+        return ""
+
+    @property
     def design(self) -> Encoding:
         """How a public row becomes numbers, without the cuts."""
         return self.parsed.encoding
