@@ -60,6 +60,7 @@ DESIGNS: dict[str, list[Cell]] = {
         for family in ("logistic", "linear", "poisson")
         for n, epsilon, count, secret in (
             (5_000, 1.0, 6, False),
+            (5_000, 0.5, 12, False),
             (20_000, 1.0, 6, False),
             (20_000, 1.0, 20, False),
             (200_000, 1.0, 20, False),
