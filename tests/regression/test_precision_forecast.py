@@ -13,7 +13,7 @@ from sottovoce.inference.regression import AdaptiveLooks, Formula
 from sottovoce.inference.regression.adaptive_newton import together
 from sottovoce.inference.regression.assumed_rows import rarely
 from sottovoce.inference.regression.floating_sums import quick_sums
-from sottovoce.inference.regression.look_posterior import believe
+from sottovoce.inference.regression.look_posterior import believe_all
 from sottovoce.inference.regression.precision_forecast import _Records, foresee
 from sottovoce.inference.regression.regression_plan import plan_looks
 from sottovoce.privacy.errors import InvalidValue
@@ -235,7 +235,8 @@ def test_looks_at_the_answer_itself_say_the_same_whether_rows_are_imagined_or_no
     records = _Records.of(formula, N, AssumedDistribution(), None)
     for walk in records.walks(mechanism, 0.95)[0]:
         asked = next(walk)
-        without, on_rows = (believe(replace(asked, whole=whole)).covariance for whole in (True, False))
+        both = believe_all([replace(asked, whole=whole) for whole in (True, False)])
+        without, on_rows = (item.covariance for item in both)
         sds = [np.sqrt(np.diag(one)) for one in (without, on_rows)]
         np.testing.assert_allclose(*sds, rtol=0.02)  # imagined rows may be longer than any record, and be cut
 

@@ -124,11 +124,6 @@ class AskedTerm:
         return self.meat is not None and self.meat.meat is not None
 
 
-def believe(asked: AskedTerm) -> LookPosterior:
-    """Return what a look says of θ, its unknown information and the spreads of the prior averaged over."""
-    return believe_all([asked])[0]
-
-
 def believe_all(asked: Sequence[AskedTerm]) -> list[LookPosterior]:
     """Return what each of several looks of one regression says of θ, those that are asked alike together."""
     result: dict[int, LookPosterior] = {}
