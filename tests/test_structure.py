@@ -105,7 +105,6 @@ def test_one_name_is_one_class() -> None:
 LINES = 400
 """A file that can be read in one sitting."""
 LONGER = {
-    "inference/regression/adaptive_newton.py",
     "inference/regression/formula.py",
 }
 """Files that are longer still, to be split; nothing is added here."""

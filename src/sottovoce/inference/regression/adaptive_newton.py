@@ -6,7 +6,6 @@ once: the plan of a regression takes six and more.
 
 from __future__ import annotations
 
-import bisect
 import functools
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -17,16 +16,16 @@ import numpy as np
 
 from sottovoce.inference.regression.budget_allocation import TAILS, Step, split
 from sottovoce.inference.regression.censored_counts import farther, seen_farther
+from sottovoce.inference.regression.count_cuts import cut_counts, cut_variation
 from sottovoce.inference.regression.look_posterior import AskedTerm, LookPosterior, believe_all
 from sottovoce.inference.regression.misspecification import Misspecification, doubt, lost, thick
 from sottovoce.inference.regression.noisy_score_information import NoisyScoreInformation, once_each, round_shape
-from sottovoce.inference.regression.overdispersion import Overdispersion, variation_look
+from sottovoce.inference.regression.overdispersion import Overdispersion
 from sottovoce.inference.regression.released_look import ReleasedLook
 from sottovoce.inference.regression.residual_tails import ALIKE, ResidualTail, Weighed, cuts, tail_look
 from sottovoce.inference.regression.sampler_settings import RELEASED, SamplerSettings
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.readings import Look
-from sottovoce.records.readings.families import MOST_COUNTED
 
 if TYPE_CHECKING:
     from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
@@ -50,12 +49,6 @@ _LITTLE = 0.05
 move it by themselves."""
 _SHORTER, _SHORTEST = 0.8, 0.5
 """Where rows longer than the norm pull as far as any, the norm is so much shorter, and no shorter than that."""
-_NEARLY = 1.05
-"""Counts are cut at the highest place that is so near to the best: rows have longer tails than imagined ones."""
-_HEARD = 0.3
-"""How much counts vary is looked at with noise of no more than this part of their mean, where that can be."""
-_CAPS = (*range(1, 17), *range(18, 41, 2), *range(44, MOST_COUNTED + 1, 4))
-"""Where counts may be cut."""
 
 
 class Path(list[tuple[NoisyScoreInformation, LookPosterior | None]]):
@@ -142,7 +135,8 @@ def _next(
     glance, belief = _latest(path)
     step = mechanism.plan[place]
     if "score" not in step[1]:
-        return _variation(mechanism, glance, belief, step), step, None
+        first = glance.look.model.most  # type: ignore[attr-defined]
+        return cut_variation(mechanism, *_rows(glance, belief), belief.mean, first, step), step, None
     shape = round_shape(glance)
     rows, records = _rows(glance, belief)
     last = place == len(mechanism.plan) - 1
@@ -157,7 +151,7 @@ def _next(
     if mechanism.system.family == "linear":
         look = look.of_cap(min(_FAR * math.sqrt(glance.dispersion), 1.0))
     elif mechanism.system.family == "poisson":
-        look = _cut(mechanism, look, rows, records, step, _extra(path))
+        look = cut_counts(mechanism, look, rows, records, step, _extra(path))
     off, astray = _off(look, belief), None
     if last:
         look, astray = _wider(mechanism, look, rows, records, step, glance, off, care)
@@ -357,49 +351,6 @@ def _room(mechanism: AdaptiveLooks, glance: NoisyScoreInformation, less: float) 
     noise = glance.sigma**2 * len(glance.known) / max(float(glance.known.trace()) * varies, 1e-300)
     shorter, least = (1.0, 1.0) if mechanism.system.model.stretch == 1 else (_SHORTER, _SHORTEST)
     return float(np.clip(shorter * (_LAST * less * noise) ** -0.17, least, 6.0)) if noise > 0 else 6.0
-
-
-def _cut(
-    mechanism: AdaptiveLooks, look: Look, rows: Floats, records: Floats, step: Step, extra: Overdispersion
-) -> Look:
-    """Return a look that cuts counts where, on imagined rows, noise, variation and doubt weigh least."""
-    z = rows @ look.matrix.T
-    squares, t = (z * z).sum(axis=1), z @ look.predictors[0]
-    v, d = look.weights(squares), look.dimension
-    most = min(int(mechanism.system.response.high), MOST_COUNTED)  # type: ignore[attr-defined]
-    caps = np.array(sorted({min(cap, most) for cap in _CAPS}))
-    # Two contributions point apart at any cap, so that the noise is the same but for what counts are divided by.
-    highest = look.of_cap(most, extra.mean)
-    family: Any = highest.model
-    reach = family.reach(look.predictors, family.stretch * look.norm)
-    low, high = family.means_by_cap(np.array([-reach, reach]))[caps - 1].T
-    score = mechanism.scales(highest, step)["score"] / highest.pull * np.maximum(caps - low, high) / highest.bound
-    _, slopes, variances = family.by_cap(t)
-    slope, variance = slopes[caps - 1], variances[caps - 1]
-    moved = (((records * v * extra.shifts(family, t, slopes)[:, caps - 1]) @ z) ** 2).sum(axis=2)
-    shown = np.maximum(slope @ (records * v * squares), 1e-300) / d
-    # What is doubted lies along one direction, that of all levels together; noise and variation lie along all.
-    each = variance @ (records * v**2 * squares) / d + score**2
-    bad = ((d - len(moved)) * np.log(each) + np.log(each + moved).sum(axis=0)) / d - 2 * np.log(shown)
-    bad = np.exp(bad - bad.min())
-    return look.of_cap(int(caps[bad <= _NEARLY].max()), extra.mean)
-
-
-def _variation(mechanism: AdaptiveLooks, glance: NoisyScoreInformation, belief: LookPosterior, step: Step) -> Look:
-    """Return a look at how much counts vary, cut as high as noise hides no more of it than a part of their mean."""
-    rows, records = _rows(glance, belief)
-    mean = records @ mechanism.system.model.expected(rows @ belief.mean)
-    most = min(int(mechanism.system.response.high), MOST_COUNTED)  # type: ignore[attr-defined]
-    first = glance.look.model.most  # type: ignore[attr-defined]
-    caps = [first, *sorted({min(cap, most) for cap in _CAPS if cap > first})]
-
-    look = variation_look(mechanism.system, mechanism.n, belief.mean, first)
-
-    def hidden(cap: float) -> bool:
-        asked = look.of_cap(cap)
-        return bool(mechanism.scales(asked, step)["meat"] / asked.pull**2 > _HEARD * mean)
-
-    return look.of_cap(caps[max(bisect.bisect_left(caps, True, key=hidden) - 1, 0)])
 
 
 def _own(glance: NoisyScoreInformation) -> NoisyScoreInformation | None:
