@@ -129,7 +129,7 @@ def test_a_question_asked_again_is_told_with_all_that_earlier_answers_know(curat
     assert asked[2].rows == curator.together(entries).rows
     assert asked[2].rows != curator.again(entries[2]).rows
     assert "told here too" in asked[2].notes[-1] and asked[2].share == asked[0].share
-    assert Answer.from_dict(json.loads(json.dumps(asked[2].to_dict()))).rows == asked[2].rows
+    assert Answer.from_json(asked[2].to_json()).rows == asked[2].rows
 
 
 def test_of_two_kinds_of_noise_quantiles_are_told_alone(curator: Any) -> None:
