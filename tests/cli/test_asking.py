@@ -81,7 +81,7 @@ def test_plans_take_levels_and_widths_in_percent(data: Path) -> None:
         plan("mean of sbp", "--width", "5%")
     little, much = (json.loads(plan("median of sbp", "--spend", share, "--json")) for share in ("10%", "100%"))
     assert much["width"] < 0.8 * little["width"]
-    with pytest.raises(InvalidValue, match="--misses, --exposure, --event, --cut and --level go with a question"):
+    with pytest.raises(InvalidValue, match="--exposure, --event, --cut, --start and --level go with a question"):
         plan("--system", "beta-bernoulli:alpha=1,beta=1", "--target", "pure:1", "--level", "80%")
 
 
