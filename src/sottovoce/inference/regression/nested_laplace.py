@@ -143,7 +143,7 @@ class NestedLaplace(ModeSearch):
         weights, means, covariances, unlearned = self._mixture(u, near, tau, axes)
         misfit = tau if not self.misses else float(axes[0].weights @ [self.tau(value) for value in axes[0].values])
         hidden_entries = self._hidden_entries(u, near, axes)
-        mixture = weights, means, covariances, covariance_without_noise(model, u)
+        mixture = weights, means, covariances, self._plain(u, axes)
         varied = self._dispersion(u, near, axes)
         medians = {axis.place: axis.median for axis in axes if axis.place is not None}
         rows = None if model.formula.family == "ordinal" else LearnedRows.of(model, u, medians)  # its plans simulate
@@ -268,8 +268,8 @@ class NestedLaplace(ModeSearch):
         """Return the grids of how far the effects of each group spread: given it effects are normal."""
         covariance, spreads, result = self.covariance(near), self.model.group_spreads, []
         for place in range(spreads.start, spreads.stop):
-            grid = u[place] + math.sqrt(covariance[place, place]) * _BESIDE
-            result.append(self._axis(u, place, np.unique(np.clip(grid, -_FARTHEST, _FARTHEST)), tau, self.held))
+            grid = self._beside(u[place], math.sqrt(covariance[place, place]), -_FARTHEST, _FARTHEST)
+            result.append(self._axis(u, place, grid, tau, self.held))
         return result
 
     def _axis(self, u: Floats, place: int, grid: Floats, tau: float, held: Sequence[int] = ()) -> LatentGrid:
@@ -349,6 +349,18 @@ class NestedLaplace(ModeSearch):
             for part in (near.theta_slopes[:, free].T, np.eye(len(free))[:, eta])
         )
         return np.asarray(turned.T @ turned), np.asarray((alone**2).sum(axis=0))
+
+    def _plain(self, u: Floats, axes: Sequence[LatentGrid]) -> Floats:
+        """Return the covariance of θ that as many records without noise would leave, averaged over how far the effects
+        of groups spread: as little is known of that without noise where groups are few.
+        """
+        at_mode, spreads = covariance_without_noise(self.model, u), self.model.group_spreads
+        result = at_mode
+        for axis in axes:
+            if axis.place is not None and spreads.start <= axis.place < spreads.stop:
+                each = [covariance_without_noise(self.model, place) for place in axis.places]
+                result = result + np.tensordot(axis.weights, np.array(each), axes=1) - at_mode
+        return np.asarray(result)
 
     def _full(self, u: Floats) -> float | None:
         """Return which part of counts is as large as their public bound, or would be larger."""
