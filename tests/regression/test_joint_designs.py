@@ -164,8 +164,8 @@ def test_rows_that_are_held_move_nothing_and_all_else_as_before() -> None:
 
 
 def test_groups_of_as_many_levels_as_were_measured_are_told_by_all_looks() -> None:
-    """Effects, slopes and the intercept of eight tables: intervals hold, and of slopes are narrower than by the last look;
-    effects of four groups are as wide as how far they spread makes them."""
+    """Of eight tables intervals hold, and those of slopes are narrower than by the last look; effects of four groups are
+    as wide as how far they spread makes them."""
     formula = Formula("y ~ x + f + (1 | g)", FACTS)
     mechanism, held, widths = AdaptiveLooks(formula, N, 0.02), [], []
     truth = np.concatenate([[-0.5, 0.8, 0.4], EFFECTS])
