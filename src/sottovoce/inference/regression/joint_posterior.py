@@ -26,9 +26,8 @@ _FEWEST = 100
 _MOST_ENTRIES, _MOST_OF_TWO = 24, 40
 """Of longer rows, over all classes, the time, which grows as the fourth power of their length, would be more than ten
 seconds; responses of two values ask for fewer matrices."""
-_MOST_GROUPED = 12
-"""Effects of up to so many levels are held as often as they should be; of twenty, some met by one record in a hundred,
-in .92, for the shares of such are no normal latents."""
+_MOST_GROUPED = 20
+"""Groups of up to so many levels were measured."""
 _SEEN = 0.7
 """Of a row's weight so much is left on average where rows longer than √d weigh less: normal ones, and most others."""
 
