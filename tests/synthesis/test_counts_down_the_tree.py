@@ -1,7 +1,9 @@
 """Counts drawn down a junction tree, beside records drawn one by one and closed forms."""
 
 import numpy as np
+import pytest
 
+from sottovoce.inference.latent import junction_tree
 from sottovoce.inference.latent.junction_tree import BucketTree
 
 
@@ -35,3 +37,13 @@ def test_beliefs_are_the_marginals_by_enumeration():
     for belief, scope in zip(tree.beliefs(potentials)[0], tree.scopes, strict=True):
         wanted = law.sum(axis=tuple(v for v in range(3) if v not in scope))
         assert np.allclose(belief[0], wanted.transpose([sorted(scope).index(v) for v in scope]))
+
+
+def test_counts_drawn_in_blocks_are_of_all_records(monkeypatch):
+    monkeypatch.setattr(junction_tree, "_AT_ONCE", 8)
+    tree = junction_tree.BucketTree.of((2, 2), ((0, 1),))
+    counts = tree.sample_counts(np.log([0.4, 0.1, 0.2, 0.3]), 10_000, 25, np.random.default_rng(1))
+    assert counts.shape == (25, 4)
+    assert np.all(counts.sum(axis=1) == 10_000)
+    assert counts.mean(axis=0) == pytest.approx([4000, 1000, 2000, 3000], rel=0.02)
+    assert len(np.unique(counts[:, 0])) > 20

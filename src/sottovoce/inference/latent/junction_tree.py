@@ -278,6 +278,10 @@ class BucketTree:
         Down the tree, the records of every assignment of a separator are shared out among its bucket's variable: one
         multinomial draw each, however many records there are.
         """
+        block = max(_AT_ONCE // self.total_cells, 1)
+        if draws > block:
+            blocks = [min(block, draws - first) for first in range(0, draws, block)]
+            return np.concatenate([self.sample_counts(potentials, n, size, rng) for size in blocks])
         tables, _, _ = self._gather(potentials[None])
         counts: list[Floats] = [np.empty(0)] * len(self.scopes)
         for i in range(len(self.scopes) - 1, -1, -1):

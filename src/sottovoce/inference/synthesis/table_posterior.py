@@ -157,7 +157,8 @@ class TablePosterior:
     @cached_property
     def _shares(self) -> Floats:
         """Draws of the shares of all cliques' cells, (draws, cells)."""
-        return self.fit.tree.marginals(self.fit.draws(_DRAWS, self._rng("intervals")))[0]
+        drawn = self.fit.draws(_DRAWS, self._rng("intervals"))
+        return np.concatenate([self.fit.tree.marginals(potentials[None])[0] for potentials in drawn])
 
     # What is kept.
 
