@@ -202,6 +202,9 @@ def test_without_groups_and_with_a_condition(curator: sv.Curator) -> None:
         ({"columns": ["age"], "spend": 0}, "share of the budget"),
         ({"columns": ["age"], "spend": "approx:1,1e-6"}, "share of the budget"),
         ({"columns": ["age"], "spent": 0.1}, "did you mean"),
+        ({"columns": 3}, "named by texts. Got 3"),
+        ({"columns": [["age"]]}, "named by texts"),
+        ({"columns": {"age": "smoker"}}, "named by texts"),
     ],
 )
 def test_odd_descriptions_are_refused(curator: sv.Curator, asked: dict[str, Any], words: str) -> None:

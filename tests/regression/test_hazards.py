@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,27 @@ def test_records_without_a_value_and_odd_ones_give_zeros_or_bounded_steps() -> N
     each = [look.read([[column[k]] for column in odd]).total for k in range(4)]
     assert not each[0].any() and not each[2].any() and not each[3].any()
     assert np.all(np.isfinite(each[1]))
+
+
+@pytest.mark.filterwarnings("error")
+def test_times_without_end_count_as_those_just_outside_in_memory_and_on_an_engine() -> None:
+    """No difference of the largest doubles overflows, and an event before all time is one of the first interval."""
+    look, most = replace(HazardLook.example(), start=Number(0, 4)), sys.float_info.max
+    ends = [-math.inf, -most, -5e-324, 4.0, most, math.inf]
+
+    def held(look: HazardLook, *times: float) -> list[float]:
+        return look.read([[value] for value in (0.5, 1.0, 1.0, *times)]).total.tolist()
+
+    def asked(look: HazardLook, *times: float) -> list[float]:
+        frame = pd.DataFrame([[0.5, 1.0, 1.0, *times]], columns=list("abets")[: 3 + len(times)])
+        return open_table(frame).read(look, list(frame)).total.tolist()
+
+    for time, start in itertools.product(ends, ends):
+        within = held(look, min(max(time, 0.0), 5.0), min(max(start, 0.0), 5.0))
+        assert asked(look, time, start) == held(look, time, start) == within
+    look = replace(look, start=None)
+    early = held(look, 0.0)
+    assert early[0] > 0 and all(read(look, time) == early for read in (held, asked) for time in (-math.inf, -1.0))
 
 
 def test_the_score_is_zero_on_average_at_the_truth_however_short_the_limit() -> None:

@@ -167,6 +167,11 @@ class HazardLook(LookRecords):
         return max(1.0, self.limit)
 
     @property
+    def beyond(self) -> float:
+        """A time after all follow-up, which later ones count as; those before zero count as zero."""
+        return 2 * self.cuts[-1]
+
+    @property
     def factors(self) -> tuple[float, float]:
         """By what the score and the roots of the information are multiplied: 2ᵇ/(Bc) and 2ᵇ/(√r·c)."""
         return 2.0**self.bits / (self.bound * self.norm), 2.0**self.bits / (math.sqrt(self.limit) * self.norm)
@@ -224,9 +229,9 @@ class HazardLook(LookRecords):
         v = full / np.maximum(squares + self.constant**2, full)
         growth = np.exp(np.clip(_ordered(self.slopes.tolist(), z), -FARTHEST, FARTHEST))
         starts = (0.0, *self.cuts[:-1])
-        # No product of what is left is too small.
+        # No difference of what is left is too large, and no product too small.
         time, since = (
-            np.where(np.abs(part) < LEAST * self.cuts[-1], 0.0, part)
+            np.where(part < LEAST * self.cuts[-1], 0.0, np.minimum(part, self.beyond))
             for part in (time, np.zeros(len(rows)) if start is None else start)
         )
         gathered, before = [np.zeros(len(rows))], np.zeros(len(rows))

@@ -36,9 +36,9 @@ def hazard_look(asked: PlannedQuery, reading: HazardLook) -> QueryPlan:
     sure = functools.reduce(operator.and_, [kept, *known]).fill_null(False)
     rows = SqlText(engine, engine.stage(asked.records.select(**named, known=sure)))
     entries = {f"x{i}": entry_of(engine, encoding, entry) for i, entry in enumerate(encoding.entries)}
-    first, tiny = len(encoding.columns), double(LEAST * reading.cuts[-1])
+    first = len(encoding.columns)
     outcomes = {name: f"c{first + place}" for place, name in enumerate("ets"[: len(values) - first])}
-    times = {name: case(f"ABS({value}) < {tiny}", _ZERO, value) for name, value in outcomes.items() if name != "e"}
+    times = {name: _near(value, reading) for name, value in outcomes.items() if name != "e"}
     rows = rows.select(entries | {"e": f"{outcomes['e']} <> {_ZERO}"} | times, "known")
     z = [f"z{i}" for i in range(d)]
     turned = {
@@ -83,6 +83,11 @@ def hazard_look(asked: PlannedQuery, reading: HazardLook) -> QueryPlan:
     steps += [f"fu * total * ({left} * {right})" for left, right in itertools.combinations(z, 2)]
     rows = rows.select({f"w{k}": rows.step(value) for k, value in enumerate(steps)})
     return looked(rows, [f"w{k}" for k in range(len(steps))], steps=True)
+
+
+def _near(time: str, reading: HazardLook) -> str:
+    """Return a time within the follow-up or just after it."""
+    return case(f"{time} < {double(LEAST * reading.cuts[-1])}", _ZERO, f"LEAST({time}, {double(reading.beyond)})")
 
 
 def _from(start: str, outcomes: Collection[str]) -> str:

@@ -286,7 +286,7 @@ class Verbs(PlannedVerbs):
         share = parse_spend(spend) if isinstance(spend, str) else spend
         if isinstance(share, str | bool) or not isinstance(share, int | float) or not 0 < share <= 1:
             raise InvalidValue(f"a description is paid by a share of the budget such as 0.2. Got {shown(spend)}")
-        names = (columns,) if isinstance(columns, str) else tuple(columns or ())
+        names = names_of(columns)
         groups = group_texts(by if isinstance(by, Cells) else names_of(by), self.facts)
         asked = table_questions(names, groups, self.facts, where)
         for question in asked:
