@@ -56,6 +56,15 @@ if not os.environ.get("SOTTOVOCE_REAL_NOISE"):
 
         providers._get_local_constants = lambda: providers._local_constants
 
+
+@pytest.fixture(autouse=True)
+def closed_figures() -> Generator[None]:
+    """Let pyplot keep no figure of a test: it warns of more than twenty."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
 # Rooms whose subject is the operating system's entropy or OpenDP's noise: nothing is fixed there.
 _REAL = ("tests/audit/", "tests/mechanisms/", "tests/privacy/", "src/sottovoce/audit/")
 

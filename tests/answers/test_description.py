@@ -146,6 +146,9 @@ def test_the_table_is_written_for_word_and_for_great_tables(curator: sv.Curator,
     gt = pytest.importorskip("great_tables")
     typeset = described.as_gt()
     assert isinstance(typeset, gt.GT) and "age, mean (SD)" in typeset.as_raw_html()
+    said = described.methods()
+    assert f"The {len(described.answers)} releases together cost ε = " in said and "rounds" in said
+    assert said.count("discrete Gaussian noise") == 2 and said.count("Canonne") == 1 and "one record replaced" in said
     regression = curator.regress("smoker ~ age", spend=0.2)
     assert "odds ratio" in regression.as_gt().as_raw_html()
     regression.to_docx(tmp_path / "r.docx")

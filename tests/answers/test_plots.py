@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import ast
 import itertools
+import subprocess
+import sys
+import threading
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -366,7 +371,10 @@ def test_survival_curves(tmp_path: Path, spend: float) -> None:
     assert bool(hidden) == (spend < 0.1)
     assert {text.get_text() for text in axes.texts} == {f"{name}: not known" for name in hidden}
     risk = {f"{row['at_risk']:,.0f}" for row in answer.at_risk_rows}
-    assert {text.get_text() for text in below.texts} - {"at risk (behind noise)"} <= risk
+    words = {"at risk (behind noise)", "A", "B"}
+    assert words < {text.get_text() for text in below.texts} <= risk | words
+    right = axes.get_window_extent().x1
+    assert all(text.get_window_extent().x1 <= right + 1 for text in axes.texts)
 
 
 def corners(axes: Any) -> list[np.ndarray]:
@@ -469,6 +477,54 @@ def test_every_plot_of_the_product_is_read_back() -> None:
 def test_figures_show_themselves_in_notebooks() -> None:
     shown = figure()[0]._repr_png_()
     assert shown.startswith(b"\x89PNG")
+
+
+def test_pyplot_saves_the_figure_that_was_drawn_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plt.close("all")
+    drawing, axes = figure()
+    axes.plot([0, 1], [1, 0])
+    assert plt.gcf() is drawing
+    plt.savefig(tmp_path / "a.png", metadata={"Software": None})
+    drawing.savefig(tmp_path / "b.png", metadata={"Software": None})
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+    elsewhere: list[Any] = []
+    thread = threading.Thread(target=lambda: elsewhere.append(figure()[0]))
+    thread.start()
+    thread.join()
+    assert elsewhere and len(plt.get_fignums()) == 1  # pyplot is for the main thread
+    shown: list[object] = []
+    notebook = ModuleType("IPython.display")
+    vars(notebook).update(Image=bytes, display=shown.append)
+    monkeypatch.setitem(sys.modules, "IPython.display", notebook)
+    monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
+    drawing._ipython_display_()
+    assert shown == [drawing._repr_png_()] and not plt.get_fignums()  # a notebook shows it once
+
+
+def test_without_pyplot_nothing_keeps_a_figure() -> None:
+    code = (
+        "import sys; from sottovoce.inference.figures import figure; figure(); "
+        "assert 'matplotlib.pyplot' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_an_effect_by_another_column(tmp_path: Path) -> None:
+    held = {"age": [20.0, 60] * 500, "smoker": [True, False, False, True] * 250, "ward": ["A"] * 500 + ["B"] * 500}
+    facts = sv.Facts(age=sv.Number(0, 110), smoker=sv.Flag(), ward=sv.Category(["A", "B"]))
+    with sv.Curator(pa.table(held), tmp_path / "l", sv.ApproxDP(2, 1e-6), facts=facts, dataset="d") as curator:
+        fit = curator.regress("smoker ~ age*ward", spend=0.5)
+    table = fit.effect("age", by="ward")
+    for ward in "AB":
+        shown = table[table["ward"] == ward].drop(columns="ward").reset_index(drop=True)
+        assert shown.equals(fit.effect("age", ward=ward))
+    axes = fit.plot_effect("age", by="ward").axes[0]
+    for ward, curve in zip("AB", axes.lines, strict=True):
+        assert curve.get_label() == ward
+        assert np.array_equal(np.asarray(curve.get_ydata()), table[table["ward"] == ward]["estimate"])
+    for wrong in ("age", "ghost", 7):
+        with pytest.raises(sv.SottovoceError, match="by= names another category or flag"):
+            fit.effect("age", by=wrong)
 
 
 def test_plots_go_into_axes_that_are_given(tmp_path: Path) -> None:

@@ -260,6 +260,7 @@ def test_what_noise_hides_is_no_estimate_in_any_form() -> None:
         ("proportion", "sbp", {}, "no public list"),
         ("mean", "sbp", {"by": "age"}, "no public list"),
         ("mean", "weight", {}, "name no column 'weight'"),
+        ("mean", "spb", {}, "name no column 'spb'; did you mean 'sbp'"),
         ("mean", "sbp", {"where": "weight > 3"}, "name no column 'weight'"),
         ("mean", "sbp", {"where": "ward = A"}, "quote a text: ward = 'A'"),
         ("mean", "sbp", {"exposure": "age"}, "goes with a rate"),

@@ -13,6 +13,7 @@ from sottovoce.records.facts import Category, Count, Day, Derived, Facts, Flag, 
 from sottovoce.records.facts import formula_parser as formulas
 from sottovoce.records.facts.encodings import Encoding
 from sottovoce.records.facts.formula_parser import parse_formula
+from sottovoce.records.readings.families import family_of
 
 FACTS = Facts(
     {"blood pressure": Number(60, 250)},
@@ -230,3 +231,14 @@ def test_derived_columns_are_terms(text, terms):
 def test_derived_terms_that_make_no_sense_are_refused(text, said):
     with pytest.raises(InvalidValue, match=said):
         parse_formula(text, DERIVING)
+
+
+def test_what_other_programs_write_is_told_in_our_words() -> None:
+    facts = Facts(days=Number(0, 730), died=Flag(), age=Number(0, 110))
+    with pytest.raises(InvalidValue, match="of times to an event say 'days ~ age' and event='died'"):
+        parse_formula("Surv(days, died) ~ age", facts)
+    with pytest.raises(InvalidValue, match=r"poly\(age, 2\) is no public term: .* ns\(a, df=4\)"):
+        parse_formula("died ~ poly(age, 2)", facts)
+    for word, ours in (("binomial", "logistic"), ("gaussian", "linear"), ("cox", "event= for hazard ratios")):
+        with pytest.raises(InvalidValue, match=f"multinomial or ordinal. Got '{word}'; say {ours}"):
+            family_of(word, Flag())

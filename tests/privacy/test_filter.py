@@ -199,6 +199,11 @@ def test_posterior_samples_never_fit_where_squares_of_mu_are_counted() -> None:
         purse.spend(LikelihoodRatioProfile((BetaPairs(60, 80, 0.5, 50),)))
 
 
+def test_a_share_in_percent_is_said_as_it_would_be() -> None:
+    with pytest.raises(InvalidValue, match=r"Got 25; 25 % is '25%' or 0\.25"):
+        PrivacyFilter(ApproxDP(1.0, 1e-6)).share(25)
+
+
 @pytest.mark.parametrize("share", [-0.1, 0, 1.1])
 def test_a_share_that_is_none_is_refused_in_one_way(share: float) -> None:
     with pytest.raises(InvalidValue, match=f"a share of the budget lies above 0 and at most 1. Got {share:g}"):

@@ -7,7 +7,9 @@ import datetime
 import functools
 import io
 import math
+import sys
 import textwrap
+import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,8 +42,8 @@ def figure(
 ) -> tuple[Any, Any]:
     """Return a new figure and its axes in the house style; or axes that there are, and their figure.
 
-    A new figure shows itself in a notebook. It is no figure of pyplot's, which would keep it: give ``ax=plt.gca()`` to
-    draw into one that is.
+    A new figure shows itself in a notebook. Where pyplot is in use it is pyplot's current figure, so that
+    ``plt.savefig``, ``plt.show`` and ``plt.close`` mean it; elsewhere, as in a server, nothing keeps it.
     """
     if ax is not None:
         return ax.figure, ax
@@ -49,9 +51,19 @@ def figure(
     from cycler import cycler  # noqa: PLC0415
 
     with mpl.rc_context({**_RC, "axes.prop_cycle": cycler(color=list(COLOURS))}):
-        drawing = _shown_figure()(figsize=(width * columns, height * rows), layout="constrained")
+        size, pyplot = (width * columns, height * rows), _pyplot()
+        if pyplot is None:
+            drawing = _shown_figure()(figsize=size, layout="constrained")
+        else:
+            drawing = pyplot.figure(FigureClass=_shown_figure(), figsize=size, layout="constrained")
         axes = drawing.subplots(rows, columns)
     return drawing, axes
+
+
+def _pyplot() -> Any:
+    """Return pyplot where the program has loaded it; it is for the main thread only."""
+    main = threading.current_thread() is threading.main_thread()
+    return sys.modules.get("matplotlib.pyplot") if main else None
 
 
 def dates(first: datetime.date) -> float:
@@ -69,6 +81,13 @@ def _shown_figure() -> Any:
             written = io.BytesIO()
             self.savefig(written, format="png")
             return written.getvalue()
+
+        def _ipython_display_(self) -> None:
+            from IPython.display import Image, display  # noqa: PLC0415 - who calls this has it
+
+            display(Image(self._repr_png_()))  # type: ignore[no-untyped-call]
+            if (pyplot := _pyplot()) is not None:
+                pyplot.close(self)  # or the notebook would show it again below the cell
 
     return ShownFigure
 

@@ -14,6 +14,7 @@ from sottovoce.privacy.numbers import as_floats, ceil_float, real, shown
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.relation import check_same
+from sottovoce.privacy.shares import percent_meant
 
 __all__ = ["GAUSSIAN", "Order", "PrivacyFilter", "checked_cost"]
 
@@ -167,7 +168,7 @@ class PrivacyFilter:
         """
         part = real("a share", fraction, -math.inf)
         if not 0 < part <= 1:
-            raise InvalidValue(f"a share of the budget lies above 0 and at most 1. Got {part:g}")
+            raise InvalidValue(f"a share of the budget lies above 0 and at most 1. Got {part:g}{percent_meant(part)}")
         return self._promise(self.limit if part == 1 else part * self.limit * (1 - 2**-40))
 
     def to_dict(self) -> dict[str, object]:

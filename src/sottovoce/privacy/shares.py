@@ -23,6 +23,15 @@ def read_share(name: str, text: str) -> float:
         raise InvalidValue(f"{name} reads like 5% or 0.05. Got {shown(text)}") from None
 
 
+def percent_meant(given: float) -> str:
+    """Return how a number that is no share would be said, where it looks like one in percent.
+
+    >>> percent_meant(25), percent_meant(0.0), percent_meant(2e6)
+    ("; 25 % is '25%' or 0.25", '', '')
+    """
+    return f"; {percent(given / 100)} is '{given:g}%' or {given / 100:g}" if 1 < given <= 100 else ""
+
+
 def read_width(given: object, *, of_share: bool) -> float:
     """Return an accuracy, ± so much, as a number; of a share also from a text in percent.
 

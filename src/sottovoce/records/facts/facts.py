@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
@@ -134,7 +135,9 @@ class Facts(Mapping[str, Column]):
         return column
 
     def _unknown(self, name: object) -> str:
-        return f"the facts name no column {shown(name)}; they name {', '.join(self._columns) or 'none'}"
+        close = difflib.get_close_matches(name, self._columns, n=1) if isinstance(name, str) else []
+        meant = f"did you mean {close[0]!r}? They" if close else "they"
+        return f"the facts name no column {shown(name)}; {meant} name {', '.join(self._columns) or 'none'}"
 
     def __contains__(self, name: object) -> bool:
         """Say whether a column can be asked about: one that is named, or an expression of such."""

@@ -17,7 +17,7 @@ from sottovoce.records.facts.derived_parser import call_at
 from sottovoce.records.facts.encodings import Encoding, Floats, levels_of, scale_of
 from sottovoce.records.facts.facts import Facts
 from sottovoce.records.facts.formula_size import check_columns_of_terms, check_expansion
-from sottovoce.records.facts.formula_splines import centred_in, centred_words, splines_in
+from sottovoce.records.facts.formula_splines import PUBLIC_TERMS, TIMES, centred_in, centred_words, splines_in
 from sottovoce.records.facts.splines import Spline
 
 _GROUP = re.compile(r"\+?\s*\(\s*1\s*\|\s*(?P<name>`[^`]+`|[^\W\d]\w*)\s*\)")
@@ -98,7 +98,8 @@ def _parsed(text: str, facts: Facts) -> ParsedFormula:
     if call_at(response, 0) is not None:
         facts[response]  # which says what is wrong with it
     if response not in facts:
-        raise InvalidValue(f"the facts name no column {shown(response)} to be explained; they name {', '.join(facts)}")
+        times = TIMES if response.startswith("Surv(") else f"they name {', '.join(facts)}"
+        raise InvalidValue(f"the facts name no column {shown(response)} to be explained; {times}")
     groups = [result["name"].strip("`") for result in _GROUP.finditer(right)]
     fixed = _GROUP.sub(" ", right).strip().lstrip("+").strip()
     fixed, splines = splines_in(fixed, facts)
@@ -261,10 +262,7 @@ def _factors(fixed: str, facts: Facts) -> tuple[list[str], dict[str, tuple[str, 
             if method == "literal" and expr in ("0", "1"):
                 continue
             if not (method == "lookup" or (method == "python" and wrapped)):
-                raise InvalidValue(
-                    f"{expr} is no public term: a formula may use columns, C(column), a:b, a*b and (1 | column); "
-                    "scales and levels come from the facts"
-                )
+                raise InvalidValue(f"{expr} is no public term: {PUBLIC_TERMS}")
             name = wrapped["name"].strip("`") if wrapped else expr
             column = facts[name]
             if not isinstance(column, Number | Count | Flag | Category):

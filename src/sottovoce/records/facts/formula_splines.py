@@ -19,6 +19,12 @@ _CENTRED = re.compile(rf"(?<![\w`.])center\(\s*(?P<name>{_NAME})\s*\)")
 _CENTRE = re.compile(r"(?<![\w`.])center\s*\(")
 _READS = "a spline stands by itself in a sum, as in y ~ bs(age, df=4) + ward; products with it are not offered"
 
+PUBLIC_TERMS = (
+    "a formula may use columns, C(a), a:b, a*b, bs(a, df=4), ns(a, df=4), center(a), derived columns such as log(a) or "
+    "square(a), and (1 | a); scales and levels come from the facts"
+)
+TIMES = "of times to an event say 'days ~ age' and event='died'"
+
 
 def splines_in(fixed: str, facts: Mapping[str, Column]) -> tuple[str, dict[str, Spline]]:
     """Return a formula's right side without its splines, and the spline of each column that has one.

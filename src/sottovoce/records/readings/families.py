@@ -33,6 +33,21 @@ _KINDS: tuple[type[Any], ...] = (LogisticFamily, ProbitFamily, LinearFamily, Poi
 FAMILIES: dict[str, type[Any]] = {kind.word: kind for kind in _KINDS}
 """Every family by its word."""
 
+_ELSEWHERE = {
+    "binomial": "logistic",
+    "logit": "logistic",
+    "gaussian": "linear",
+    "normal": "linear",
+    "ols": "linear",
+    "negative binomial": "poisson, whose notes tell how much counts vary beyond it",
+    "negativebinomial": "poisson, whose notes tell how much counts vary beyond it",
+    "quasipoisson": "poisson, which allows for how much counts vary beyond it",
+    "polr": "ordinal",
+    "cox": "event= for hazard ratios, and no family",
+    "hazard": "event= for hazard ratios, and no family",
+}
+"""What other programs call a family, and what to say here."""
+
 
 def family_of(
     word: object, response: Column, cap: float = 0, extra: float = 0.0, centred: bool = True, beyond: float = 0.0
@@ -43,7 +58,10 @@ def family_of(
     `centred` where rows have a constant that can make up for it; `beyond` is from where on residuals count at all.
     """
     if not isinstance(word, str) or word not in FAMILIES:
-        raise InvalidValue(f"family must be one of {', '.join(FAMILIES)}. Got {word!r}")
+        asked = _ELSEWHERE.get(word.lower(), "") if isinstance(word, str) else ""
+        raise InvalidValue(
+            f"family must be one of {', '.join(FAMILIES)} or ordinal. Got {word!r}{asked and f'; say {asked}'}"
+        )
     return _family(word, response, cap, extra, centred, beyond)
 
 

@@ -19,6 +19,7 @@ from sottovoce.privacy.json_values import restoring
 from sottovoce.privacy.numbers import shown
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.privacy.registry import Registry
+from sottovoce.privacy.shares import percent_meant
 from sottovoce.records.facts import Category, Cells, Column, Count, Day, Facts, Flag
 from sottovoce.records.facts.condition_parser import check_levels
 from sottovoce.service.answers.arguments import BY, NUMBERS, POOL, PRIOR, VALUES, WANTED, WHERE, Argument, is_number
@@ -180,7 +181,10 @@ def spend_of(given: Any) -> Promise | float:
     if isinstance(result, str):
         return parse_promise(result)
     if not is_number(result) or not 0 < result <= 1:
-        raise InvalidValue(f"spend is a share of the budget above 0 and at most 1, or a promise. Got {shown(given)}")
+        meant = percent_meant(result) if is_number(result) else ""
+        raise InvalidValue(
+            f"a share of the budget lies above 0 and at most 1; or say a promise. Got {shown(given)}{meant}"
+        )
     return float(result)
 
 

@@ -25,7 +25,7 @@ from sottovoce.service.answers.answer import Answer
 from sottovoce.service.answers.description_cells import difference_cells, table_cell
 from sottovoce.service.answers.description_questions import QUARTILES, described_words
 from sottovoce.service.answers.display import footing, shown
-from sottovoce.service.answers.paper_table import in_great_tables, in_latex, in_markdown, latex_words
+from sottovoce.service.answers.paper_table import in_great_tables, in_latex, in_markdown, latex_words, methods_paragraph
 from sottovoce.service.answers.word_table import word_document
 
 _SEED = 1925
@@ -333,6 +333,10 @@ class Description:
     def to_docx(self, path: str | Path) -> None:
         """Write the table into a Word document."""
         Path(path).write_bytes(word_document(self.describe(), *self.paper_lines(), self.notes, 1))
+
+    def methods(self) -> str:
+        """Return a paragraph for the methods section of a paper, true to all that was run, and what to cite."""
+        return methods_paragraph(self.describe(), [answer.release for answer in self.answers], self.level)
 
     def _repr_html_(self) -> str:
         head, body = self.paper_lines()

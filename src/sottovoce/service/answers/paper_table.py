@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sottovoce.mechanisms.release import Release, cost_in_words
+from sottovoce.privacy.composition import compose
 from sottovoce.privacy.errors import NotInstalled
 from sottovoce.privacy.shares import percent
-from sottovoce.service.answers.word_table import word_document
+from sottovoce.service.answers.word_table import NOT_KNOWN, sentence, word_document
 
 _LATEX = {c: rf"\{c}" for c in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
@@ -39,8 +40,6 @@ _NOISE = {
 _DEFINED = "Dwork, McSherry, Nissim and Smith, Calibrating Noise to Sensitivity in Private Data Analysis, TCC 2006"
 _LOOKS = "Bun and Steinke, Concentrated Differential Privacy, TCC 2016-B"
 _SEARCH, _SMOOTH = "quantile search", ("smooth means", "smooth group means")
-NOT_KNOWN = "not known"
-"""Printed where noise hides a row: the middle of all that there can be is no estimate."""
 
 
 class _Printed(Protocol):
@@ -103,20 +102,31 @@ class PaperTable:
 
     def methods(self: _Printed) -> str:
         """Return a paragraph for the methods section of a paper, true to what was run, and what to cite."""
-        mechanism, profile = self.release.mechanism, self.release.profile
-        units = f"{profile.relation.unit}s"
-        n = mechanism.get("n")
-        of = f"a secret number of {units}" if n is None or profile.relation.hides_n else f"{n:,} {units}"
-        (added, cited), version = _added(mechanism, self.release.value), metadata.version("sottovoce")
-        searched = mechanism.get("mechanism") == _SEARCH
-        intervals = "intervals of the values that a test does not reject" if searched else "credible intervals"
-        return (
-            f'We asked for "{self.question.describe()}", of {of}, under differential privacy with neighbouring data '
-            f"sets that differ in {profile.relation.sentence().partition(':')[0]}. {added} This answer by itself "
-            f"costs {cost_in_words(profile)}. Estimates are posterior medians given the noisy statistics alone, with "
-            f"{percent(self.level)} {intervals}, which include the noise; computed with Sottovoce {version}. "
-            f"Cite: {'; '.join([_DEFINED, cited])}."
-        )
+        return methods_paragraph(self.question.describe(), [self.release], self.level)
+
+
+def methods_paragraph(described: str, releases: Sequence[Release], level: float) -> str:
+    """Return how the answer was made that one release, or several under one price, let out, and what to cite."""
+    mechanism, profiles = releases[0].mechanism, [item.profile for item in releases]
+    profile = profiles[0] if len(profiles) == 1 else compose(profiles)
+    units = f"{profile.relation.unit}s"
+    n = mechanism.get("n")
+    of = f"a secret number of {units}" if n is None or profile.relation.hides_n else f"{n:,} {units}"
+    added = list(dict.fromkeys(_added(item.mechanism, item.value) for item in releases))
+    searched = [item.mechanism.get("mechanism") == _SEARCH for item in releases]
+    intervals = "intervals of the values that a test does not reject" if all(searched) else "credible intervals"
+    apart = (
+        ", of quantiles intervals of the values that a test does not reject" if any(searched) > all(searched) else ""
+    )
+    cited = dict.fromkeys([_DEFINED, *(source for _, source in added)])
+    costs = "This answer by itself costs" if len(releases) == 1 else f"The {len(releases)} releases together cost"
+    return (
+        f'We asked for "{described}", of {of}, under differential privacy with neighbouring data '
+        f"sets that differ in {profile.relation.sentence().partition(':')[0]}. {' '.join(said for said, _ in added)} "
+        f"{costs} {cost_in_words(profile)}. Estimates are posterior medians given the noisy statistics alone, with "
+        f"{percent(level)} {intervals}{apart}, which include the noise; computed with Sottovoce "
+        f"{metadata.version('sottovoce')}. Cite: {'; '.join(cited)}."
+    )
 
 
 def in_markdown(title: str, head: Sequence[str], body: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
@@ -147,7 +157,7 @@ def in_latex(
         *(" & ".join(map(_in_latex, line)) + r" \\" for line in body),
         r"\bottomrule",
         r"\end{tabular}",
-        *(rf"\par{{\footnotesize {_in_latex(note[:1].upper() + note[1:])}.}}" for note in notes),
+        *(rf"\par{{\footnotesize {_in_latex(sentence(note))}}}" for note in notes),
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
@@ -169,7 +179,7 @@ def in_great_tables(
     table = gt.GT(frame).tab_header(title=title).cols_label(dict(zip(names, head, strict=True)))
     table = table.cols_align("left", columns=names[:words]).cols_align("right", columns=names[words:])
     for note in notes:
-        table = table.tab_source_note(f"{note[:1].upper()}{note[1:]}.")
+        table = table.tab_source_note(sentence(note))
     return table
 
 

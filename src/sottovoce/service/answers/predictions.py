@@ -30,6 +30,7 @@ Row = str | Mapping[str, Any]
 _DRAWS = 2000
 _ROW, _BESIDE, _LEGEND = 0.32, 0.16, 1.6
 """Inches of a row of a figure, of one beside it for another class, and of what says which is which."""
+_BY = "by"
 _LOT = 16
 """So many rows are predicted at a time: their draws, 16 × 2000 doubles, stay in a cache."""
 
@@ -226,6 +227,15 @@ def effect(posterior: Coefficients, column: str, at: Mapping[str, object], level
     encoding, columns = posterior.formula.design, _columns(posterior.formula)
     if column not in columns:
         raise InvalidValue(f"the formula has no column {column!r}; there are {', '.join(columns)}")
+    if (by := _by(columns, at)) is not None:
+        others = {name: value for name, value in at.items() if name != _BY}
+        values = levels_of(columns[by]) or () if by in columns else ()
+        if not values or by == column:
+            raise InvalidValue(f"by= names another category or flag of the formula. Got {shown(by)}")
+        apart = [effect(posterior, column, others | {by: value}, level) for value in values]
+        for value, table in zip(values, apart, strict=True):
+            table.insert(1, by, value)
+        return pd.concat(apart, ignore_index=True)
     if unknown := [name for name in at if name not in columns or name == column]:
         raise InvalidValue(f"the formula has no column {unknown[0]!r} to be held")
     held: dict[str, Any] = {}
@@ -249,6 +259,11 @@ def effect(posterior: Coefficients, column: str, at: Mapping[str, object], level
     return result.drop(columns=["row"], errors="ignore")
 
 
+def _by(columns: Mapping[str, Column], at: Mapping[str, object]) -> Any:
+    """Return the column whose values are set apart, if any; a column of the formula may be called so itself."""
+    return None if _BY in columns else at.get(_BY)
+
+
 def _span(encoding: Any, name: str, column: Column) -> Scale:
     """Return the bounds of a number, an exposure's among them."""
     if name in encoding.names:
@@ -261,7 +276,13 @@ def plot_effect(posterior: Coefficients, column: str, at: Mapping[str, object], 
     """Return a figure of `effect`: a curve over the range of a number, and a row for each level of other columns."""
     result = effect(posterior, column, at, level)
     response, named = posterior.formula.parsed.response, f"expected {words(posterior.formula.predicted)}"
-    groups = [(None, result)] if response not in result else list(result.groupby(response, sort=False))
+    by = _by(_columns(posterior.formula), at)
+    if by is not None and response in result:
+        raise InvalidValue(
+            f"{response!r} has several values, each a curve of its own: hold {by} at one value, {by}=…, in place of by="
+        )
+    apart = by if by is not None else response
+    groups = [(None, result)] if apart not in result else list(result.groupby(apart, sort=False))
     numbers, levels = not isinstance(posterior.formula.facts[column], Category | Flag), len(groups[0][1])
     row = _ROW + _BESIDE * (len(groups) - 1)
     wide = 5.6 + _LEGEND * (len(groups) > 1)
@@ -277,7 +298,7 @@ def plot_effect(posterior: Coefficients, column: str, at: Mapping[str, object], 
             places = np.arange(levels)[::-1] - (k - (len(groups) - 1) / 2) * _BESIDE / row
             axes.errorbar(part["estimate"], places, xerr=off, fmt="o", color=colour, capsize=3, label=words(name))
     if len(groups) > 1:  # beside the axes, where it hides nothing
-        axes.legend(title=words(response), loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+        axes.legend(title=words(apart), loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     if numbers:
         axes.set_xlabel(words(column))
         axes.set_ylabel(named)

@@ -9,7 +9,7 @@ from sottovoce.inference.cells.question_checks import OVER_TIME, WITH_SEASON
 from sottovoce.inference.cells.question_reading import VERBS
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import shown
-from sottovoce.privacy.shares import read_share
+from sottovoce.privacy.shares import percent_meant, read_share
 from sottovoce.records.facts.bands import BANDS
 from sottovoce.records.facts.column_names import NAME, unquoted
 
@@ -159,7 +159,9 @@ def parse_spend(text: str) -> float | str:
             f"say a share such as 5% or 0.05, or a promise such as approx:0.1,1e-6. Got {text!r}"
         ) from None
     if not 0 < share <= 1:
-        raise InvalidValue(f"a share of the budget, such as 5% or 0.05, lies above 0 and at most 1. Got {text!r}")
+        raise InvalidValue(
+            f"a share of the budget, such as 5% or 0.05, lies above 0 and at most 1. Got {text!r}{percent_meant(share)}"
+        )
     return share
 
 

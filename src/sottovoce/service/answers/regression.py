@@ -23,11 +23,12 @@ from sottovoce.service.answers.contrast_parser import parse_contrast
 from sottovoce.service.answers.digits import sure
 from sottovoce.service.answers.display import PART, footing, privacy_part
 from sottovoce.service.answers.hazards import baseline_rows, changed_rows, surviving_rows
-from sottovoce.service.answers.paper_table import NOT_KNOWN, estimate_cells, interval_name
+from sottovoce.service.answers.paper_table import estimate_cells, interval_name
 from sottovoce.service.answers.ratios import Contrast, is_intercept, ratio_numbers, ratios_of
 from sottovoce.service.answers.recorded_answer import RecordedAnswer
 from sottovoce.service.answers.regression_notes import NAMED, numbers_of, regression_notes
 from sottovoce.service.answers.wide_answers import MOSTLY, about
+from sottovoce.service.answers.word_table import NOT_KNOWN
 
 if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.inference.regression.coefficients import Coefficients
@@ -300,7 +301,8 @@ class Regression(RecordedAnswer):
     def effect(self, column: str, **at: object) -> Any:
         """Return what one column does, as a frame: the expected response over its public range, the others held.
 
-        Numbers are held in the middle of their bounds and categories at their first value, unless `at` says otherwise.
+        Numbers are held in the middle of their bounds and categories at their first value, unless `at` says otherwise;
+        ``by="arm"`` has it for each value of another category or flag, as an interaction is read.
         """
         return predictions.effect(self.posterior, column, at, self.level)
 
@@ -326,7 +328,7 @@ class Regression(RecordedAnswer):
         return pd.DataFrame(average_effects(self.posterior, column, over, self.level, draws))
 
     def plot_effect(self, column: str, *, ax: object = None, **at: object) -> Any:
-        """Return a figure of `effect`, or draw it into the axes `ax`: the response over the range of one column."""
+        """Return a figure of `effect`, ``by=`` included, or draw it into `ax`: a band over a column's range."""
         return predictions.plot_effect(self.posterior, column, at, self.level, ax)
 
     # Pictures and files.

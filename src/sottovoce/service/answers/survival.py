@@ -285,7 +285,16 @@ class SurvivalAnswer(IncidenceAnswer):
                 gap, 0, 1, facecolor="none", edgecolor=colour, alpha=0.3, hatch="///", linewidth=0, gid="not known"
             )
             side, unknown = self._groups.index(label), f"{name}: not known" if label else "not known"
-            axes.text(np.mean(gap), 0.92 - 0.08 * side, unknown, ha="center", va="center", size="small", color=colour)
+            axes.text(
+                edges[-1],
+                0.92 - 0.08 * side,
+                unknown,
+                ha="right",
+                va="center",
+                size="small",
+                color=colour,
+                bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1},
+            )
 
     def _draw_at_risk(self, axes: Any, groups: Sequence[tuple[object, ...]]) -> None:
         edges, risk = self.posterior.question.edges, self.posterior.at_risk
@@ -298,6 +307,9 @@ class SurvivalAnswer(IncidenceAnswer):
         axes.text(edges[0], 1.0, _RISK, ha="left", va="center", size="small", fontweight="bold")
         for row, label in enumerate(groups):
             middle = np.median(risk[:, self._group(label)], axis=0)
+            if label:
+                name, beside = words(" / ".join(map(shown, label))), {"textcoords": "offset points", "size": "small"}
+                axes.annotate(name, (edges[0], -row), (-8, 0), ha="right", va="center", color=COLOURS[row], **beside)
             for cell in starts:
                 text = f"{middle[cell]:,.0f}"
                 axes.text(

@@ -6,6 +6,7 @@ Source: ECMA-376, Office Open XML File Formats, part 1, 5th edition, 2016.
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from collections.abc import Sequence
 from xml.sax.saxutils import escape
@@ -25,8 +26,27 @@ _LINKS = (
 _WRITTEN = (1980, 1, 1, 0, 0, 0)
 """When its files are said to be of: the same table is the same document."""
 _RULE = '<w:{} w:val="single" w:sz="8" w:space="0" w:color="auto"/>'
+NOT_KNOWN = "not known"
+"""Printed where noise hides a row: the middle of all that there can be is no estimate."""
 _SMALL = 18
 """The size of notes, in half points."""
+
+
+_HIDDEN = "? where "
+_WORD = re.compile(r"[a-z]+(?=[ ,:]|$)")
+
+
+def sentence(note: str) -> str:
+    """Return a note as a sentence of a paper; a term that it begins with stays as the table has it.
+
+    >>> sentence("values below 70 count as 70"), sentence("bs(age)[2]: not known")
+    ('Values below 70 count as 70.', 'bs(age)[2]: not known.')
+    >>> sentence("? where noise hides a row")
+    'Not known where noise hides a row.'
+    """
+    if note.startswith(_HIDDEN):
+        note = f"{NOT_KNOWN} {note[len(_HIDDEN) - len('where ') :]}"
+    return f"{note[:1].upper() if _WORD.match(note) else note[:1]}{note[1:]}."
 
 
 def word_document(
@@ -39,7 +59,7 @@ def word_document(
         _paragraph(title, bold=True)
         + f'<w:tbl><w:tblPr><w:tblW w:w="0" w:type="auto"/><w:tblBorders>{rules}</w:tblBorders></w:tblPr>'
         + f"<w:tblGrid>{'<w:gridCol/>' * len(head)}</w:tblGrid>{''.join(rows)}</w:tbl>"
-        + "".join(_paragraph(f"{note[:1].upper()}{note[1:]}.", size=_SMALL) for note in notes)
+        + "".join(_paragraph(sentence(note), size=_SMALL) for note in notes)
     )
     document = (
         f'{_HEAD}<w:document xmlns:w="{_OFFICE}/wordprocessingml/2006/main"><w:body>{inner}</w:body></w:document>'
