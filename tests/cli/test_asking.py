@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -240,13 +241,31 @@ def test_survival_is_asked_in_words_and_in_options(data: Path, tmp_path: Path) -
         ask(*spent, "survival of sbp (event smoker) at 120", "--cut", "sbp=180")
 
 
+def test_an_answer_is_written_for_a_paper_and_so_is_one_told_again(data: Path, tmp_path: Path) -> None:
+    first, later = tmp_path / "first", tmp_path / "later"
+    for place, words in (
+        (first, ["ask", str(data), "mean of sbp by ward", "--spend", "20%", "--budget", "approx:1,1e-6"]),
+        (later, ["again", str(data.with_suffix(".ledger")), "3"]),
+    ):
+        files = [item for kind in ("latex", "markdown", "docx") for item in (f"--{kind}", f"{place}.{kind}")]
+        run = CliRunner().invoke(application(words[0]), [*words, *files, "--json", "--methods"], catch_exceptions=False)
+        assert '"mean of sbp by ward", of 2,000 records' in json.loads(run.stdout)["methods"]
+        assert "95 \\% interval" in Path(f"{place}.latex").read_text()
+    for kind in ("latex", "markdown", "docx"):
+        assert Path(f"{first}.{kind}").read_bytes() == Path(f"{later}.{kind}").read_bytes()
+    with pytest.raises(InvalidValue, match="holds the data, their facts or their ledger"):
+        ask(str(data), "mean of sbp", "--docx", str(data))
+
+
 def test_table_1_is_one_command(data: Path, tmp_path: Path) -> None:
     def describe(*words: str) -> str:
         return CliRunner().invoke(application("describe"), ["describe", *words], catch_exceptions=False).stdout
 
     files = ("--csv", str(tmp_path / "a.csv"), "--latex", str(tmp_path / "a.tex"), "--markdown", str(tmp_path / "a.md"))
     asked = (str(data), "--column", "sbp", "--column", "smoker", "--by", "ward", "--budget", "approx:1,1e-6")
+    files += ("--docx", str(tmp_path / "a.docx"), "--methods")
     said = " ".join(describe(*asked, "--spend", "20%", *files).split())
+    assert "The 4 releases together cost" in said and zipfile.is_zipfile(tmp_path / "a.docx")
     assert "sbp, mean (SD)" in said and "80 % left" in said
     assert "smoker, n" in (tmp_path / "a.tex").read_text() and "smoker, n" in (tmp_path / "a.md").read_text()
     told = json.loads(describe(*asked, "--spend", "20%", "--again", "--json"))

@@ -13,7 +13,7 @@ from sottovoce.faces.cli.output_files import written
 from sottovoce.privacy.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from sottovoce.faces.cli.shared import Output
+    from sottovoce.faces.cli.shared import Output, Printed
     from sottovoce.service.answers import Question
     from sottovoce.service.curator import Curator
 
@@ -62,13 +62,31 @@ def show_with_files(answer: Any, beside: ShownAnswer, shown: Mapping[str, Any], 
 
     `shown` is what JSON says besides, `after` what people are told.
     """
-    with written((output.csv, table_file(answer)), (output.plot, lambda file: answer.plot().savefig(file))):
+    with written((output.csv, table_file(answer)), *paper_files(answer, output), (output.plot, _picture_file(answer))):
+        said = {"methods": answer.methods()} if output.methods else {}
         if output.as_json:
-            emit(answer.to_dict() | {"notes": list(getattr(answer, "notes", ()))} | shown | beside.values)
+            emit(answer.to_dict() | {"notes": list(getattr(answer, "notes", ()))} | shown | beside.values | said)
             return
         show(answer, after)
-        for line in beside.lines:
+        for line in [*beside.lines, *(f"\n{text}" for text in said.values())]:
             console.print(line, markup=False)
+
+
+def paper_files(answer: Any, output: Printed) -> list[tuple[Path | None, Callable[[Path], Any]]]:
+    """Return the files that a paper takes a table from, and what writes each."""
+
+    def document(file: Path) -> None:
+        answer.to_docx(file)
+
+    return [
+        (output.latex, lambda file: file.write_text(answer.to_latex(), encoding="utf-8")),
+        (output.markdown, lambda file: file.write_text(answer.to_markdown(), encoding="utf-8")),
+        (output.docx, document),
+    ]
+
+
+def _picture_file(answer: Any) -> Callable[[Path], None]:
+    return lambda file: answer.plot().savefig(file)
 
 
 def row_places(question: Question, rows: tuple[str, str]) -> tuple[int, int]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from sottovoce.faces.cli import shared
-from sottovoce.faces.cli.console import AsJson, console, emit, table, waiting
+from sottovoce.faces.cli.answer_output import paper_files
+from sottovoce.faces.cli.console import console, emit, table, waiting
 from sottovoce.faces.cli.option_groups import grouped
-from sottovoce.faces.cli.output_files import check_places, written
+from sottovoce.faces.cli.output_files import written
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.shares import read_share
 
@@ -30,25 +29,20 @@ def describe(
     column: Annotated[list[str] | None, typer.Option(help="A column to describe; repeat for several.")] = None,
     by: shared.By = None,
     where: shared.Where = None,
-    level: shared.Level = "95%",
-    csv: shared.Csv = None,
-    latex: Annotated[Path | None, typer.Option(help="Also write the table in LaTeX into this file.")] = None,
-    markdown: Annotated[Path | None, typer.Option(help="Also write the table in Markdown into this file.")] = None,
-    as_json: AsJson = False,
+    *,
+    output: shared.Printed,
 ) -> None:
     """Describe columns by group, as the Table 1 of a paper: means, medians, shares, and what is missing.
 
     Numbers come as mean (SD) and median (IQR), flags and categories as n (%). The budget is charged, durably, for each
     of the questions that it is made of, before any record is read; all of them together cost what --spend says.
     """
-    from sottovoce.inference.cells.intervals import checked_level  # noqa: PLC0415 - needs the data extra
-    from sottovoce.service.answers.description_questions import table_questions  # noqa: PLC0415
+    from sottovoce.service.answers.description_questions import table_questions  # noqa: PLC0415 - needs the data extra
 
-    share, certain = read_share("--spend", source.spend), checked_level(read_share("--level", level))
+    share, certain = read_share("--spend", source.spend), output.checked(*source.places)
     columns, groups = tuple(column or ()), tuple(by or ())
     if not columns:
         raise InvalidValue("say what to describe: --column age --column smoker")
-    check_places(csv, latex, markdown, kept=source.places)
     # no more than all of it may cost is asked of a budget that is not open yet
     check = shared.of_questions(lambda known: table_questions(columns, groups, known, where), share)
     with source.curator(check) as curator:
@@ -56,15 +50,13 @@ def describe(
             answer = curator.describe(columns, by=groups, where=where, spend=share, level=certain, **source.named)
         remaining = curator.left()
 
-    files: list[tuple[Path | None, Callable[[Path], Any]]] = [
-        (csv, lambda file: answer.table.to_csv(file, index=False)),
-        (latex, lambda file: file.write_text(answer.to_latex(), encoding="utf-8")),
-        (markdown, lambda file: file.write_text(answer.to_markdown(), encoding="utf-8")),
-    ]
-    with written(*files):
-        if as_json:
-            emit(answer.to_dict() | {"notes": answer.notes, "dataset": curator.dataset, "left": remaining})
+    said = {"methods": answer.methods()} if output.methods else {}
+    with written((output.csv, lambda file: answer.table.to_csv(file, index=False)), *paper_files(answer, output)):
+        if output.as_json:
+            emit(answer.to_dict() | {"notes": answer.notes, "dataset": curator.dataset, "left": remaining} | said)
         else:
             header, rows = answer.paper_lines()
             console.print(table(answer.describe(), header, rows, left=1))
             console.print(f"{answer.footing()}. {remaining}.", markup=False)
+            for text in said.values():
+                console.print(f"\n{text}", markup=False)

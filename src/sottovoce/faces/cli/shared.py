@@ -86,6 +86,10 @@ Contrasts = Annotated[
 ]
 Plot = Annotated[Path | None, typer.Option(help="Also draw the answer into this file (PNG, SVG, PDF).")]
 Csv = Annotated[Path | None, typer.Option(help="Also write the table to this CSV file.")]
+Latex = Annotated[Path | None, typer.Option(help="Also write the table in LaTeX into this file.")]
+Markdown = Annotated[Path | None, typer.Option(help="Also write the table in Markdown into this file.")]
+Docx = Annotated[Path | None, typer.Option(help="Also write the table into this Word document.")]
+Methods = Annotated[bool, typer.Option("--methods", help="Also print a paragraph for a paper's methods section.")]
 By = Annotated[
     list[str] | None,
     typer.Option(help="Group by this column, or by bands such as 'age: under 18, 18-64, 65+'; repeat for several."),
@@ -144,20 +148,31 @@ class Paying(Source):
 
 
 @dataclass(frozen=True)
-class Output:
-    """How an answer is shown, and the files that it is written to."""
+class Printed:
+    """How a table is shown, and the files that it is written to."""
 
     level: Level = "95%"
-    plot: Plot = None
     csv: Csv = None
+    latex: Latex = None
+    markdown: Markdown = None
+    docx: Docx = None
+    methods: Methods = False
     as_json: AsJson = False
 
     def checked(self, *kept: str | Path) -> float:
         """Return the level of the intervals; refuse a file that could not be written, or that would replace another."""
         from sottovoce.inference.cells.intervals import checked_level  # noqa: PLC0415 - needs the data extra
 
-        check_places(self.csv, plot=self.plot, kept=kept)
+        plot = getattr(self, "plot", None)
+        check_places(self.csv, self.latex, self.markdown, self.docx, plot=plot, kept=kept)
         return checked_level(read_share("--level", self.level))
+
+
+@dataclass(frozen=True)
+class Output(Printed):
+    """How an answer is shown, and the files that it is written to, a picture among them."""
+
+    plot: Plot = None
 
 
 def beside(data: str, ending: str) -> Path:
