@@ -33,9 +33,9 @@ class SurvivalPosterior(CellsPosterior):
     question: SurvivalQuestion
 
     @cached_property
-    def _curves(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    def _curves(self) -> tuple[Floats, Floats, Floats, Floats, Floats, Floats]:
         """Draws of curves, records at risk, events and censorings, each (draws, groups, cells); and of events by kind,
-        (draws, groups, kinds, cells), which may be below zero.
+        (draws, groups, kinds, cells), and of records at risk again, which may be below zero.
         """
         noisy, noise, room = self.noisy_counts()
         draws, rng = self._draws_taken, seeded_rng(_SEED)
@@ -44,7 +44,8 @@ class SurvivalPosterior(CellsPosterior):
         kinds = free.reshape(draws, -1, 1 + len(asked.kinds), len(asked.cuts) + 1)
         both = np.stack([kinds[:, :, 0], kinds[:, :, 1:].sum(axis=2)], axis=2)
         curves = curve_draws(both, asked.edges, np.asarray(asked.single_values), rng)
-        return (*curves, kinds[:, :, 1:, :-1])
+        free_risk = both.sum(axis=2)[:, :, ::-1].cumsum(axis=2)[:, :, :0:-1]
+        return (*curves, kinds[:, :, 1:, :-1], free_risk)
 
     def _survival(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
         del draws, rng
@@ -67,7 +68,8 @@ class SurvivalPosterior(CellsPosterior):
         """Return at which cuts of each group nothing is known, (groups, cells): perhaps nobody was followed so far.
 
         So it is where perhaps nobody is at risk as the cell begins, and where surely somebody is censored in it and
-        perhaps nobody stays to its end: how far events went on after the last was censored, nothing says.
+        perhaps nobody stays to its end: how far events went on after the last was censored, nothing says. Who is at
+        risk is told by the free counts here: made to rise, noise alone looks like a few who stay on without an event.
         """
         certain = max(checked_level(level), 0.8)
 
@@ -76,7 +78,8 @@ class SurvivalPosterior(CellsPosterior):
 
         staying = self.at_risk - self.events - self.censored
         ended = (least(self.censored) >= _ANYBODY) & (least(staying) < _ANYBODY)
-        return np.asarray(np.logical_or.accumulate((least(self.at_risk) < _ANYBODY) | ended, axis=1))
+        nobody = np.quantile(self._curves[5], 1 - certain, axis=0) < _ANYBODY
+        return np.asarray(np.logical_or.accumulate(nobody | ended, axis=1))
 
     @property
     def at_risk(self) -> Floats:
