@@ -75,6 +75,9 @@ class Drawn:
     def kept_together(self, names):
         return len(names) < 3
 
+    def hidden_parts(self, name):
+        return 0, 2
+
 
 def test_an_estimator_is_fitted_to_every_table_with_the_variance_of_its_information():
     """A jackknife beside the inverse Fisher information of a logistic regression."""

@@ -234,3 +234,28 @@ def test_numbers_that_only_a_mean_was_told_of_are_related_to_nothing(tmp_path):
         with pytest.raises(InvalidValue, match="nothing that was released tells of ward with age"):
             z.check_relation(["ward", "age"])
         assert "not kept: ward × age" in z.report()
+
+
+def test_an_analysis_is_told_of_parts_that_noise_hides(tmp_path):
+    """A column with nearly all records at its lower end: slopes on it owe much to records that noise put there."""
+    rng = np.random.default_rng(5)
+    stay = np.minimum(rng.exponential(4.0, 4000), 100.0)
+    data = pd.DataFrame(
+        {"stay": stay, "ill": rng.random(4000) < 0.2 + 0.6 * (stay > 10), "old": rng.random(4000) < 0.5}
+    )
+    facts = sv.Facts(stay=sv.Number(0, 100), ill=sv.Flag(), old=sv.Flag())
+    with sv.Curator(data, tmp_path / "x.ledger", sv.ApproxDP(1.0, 1e-6), facts=facts, dataset="stays") as curator:
+        curator.proportion("ill", by="stay: 4 bands", spend=0.3)
+        curator.proportion("ill", by="old", spend=0.3)
+        made = curator.synthesize(sets=3)
+    posterior = made.posterior
+    counts = np.histogram(stay, [0, 25, 50, 75, 100])[0]
+    assert counts[0] > 3900 and counts[2:].sum() == 0
+    assert made.hidden_parts("stay")[1] == 4 and made.hidden_parts("stay")[0] >= 2
+    assert made.hidden_parts("old") == (0, 2) == made.hidden_parts("ill")
+    assert posterior.hidden_parts("stay") == made.hidden_parts("stay")[0]
+    related = [(table["stay"].corr(table["ill"].astype(float)), 1e-4) for table in made.tables]
+    of_both = sv.combine(related, made, uses=["stay", "ill"])
+    assert any("parts of stay" in note and "towards zero" in note for note in of_both.notes)
+    alone = sv.combine(lambda table: (table["ill"].mean(), 1e-4), made, uses=["old", "ill"])
+    assert not any("hides" in note for note in alone.notes)

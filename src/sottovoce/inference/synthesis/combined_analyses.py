@@ -22,6 +22,12 @@ __all__ = ["Combined", "combine"]
 _BY_TWOS = "{} were not released together: what three of them have in common is taken from what two have"
 
 
+_HIDDEN = (
+    "noise hides {} of the {} parts of {}: what an analysis owes to the few records there is mostly noise, and slopes "
+    "on it may be drawn towards zero by more than intervals say; leave it out, or say closer bounds or fewer parts"
+)
+
+
 @dataclass(frozen=True, eq=False)
 class Combined:
     r"""Estimates combined over m synthetic tables, by the rule for fully synthetic data.
@@ -153,8 +159,17 @@ def combine(
         raise InvalidValue("these analyses do not estimate the same things")
     ratio = 1.0 if synthetic is None else synthetic.size / synthetic.n
     result = _combined(names, np.array([q for _, q, _ in pairs]), np.array([v for _, _, v in pairs]), wanted, ratio)
-    together = synthetic is None or not columns or synthetic.kept_together(columns)
-    return result if together else replace(result, notes=(_BY_TWOS.format(" × ".join(columns or ())),))
+    return result if synthetic is None or not columns else replace(result, notes=_notes(columns, synthetic))
+
+
+def _notes(columns: Sequence[str], synthetic: Any) -> tuple[str, ...]:
+    """Return what one must know of an analysis of these columns."""
+    notes = [] if synthetic.kept_together(columns) else [_BY_TWOS.format(" × ".join(columns))]
+    for name in columns:
+        hidden, of = synthetic.hidden_parts(name)
+        if hidden:
+            notes.append(_HIDDEN.format(hidden, of, name))
+    return tuple(notes)
 
 
 def _combined(names: tuple[str, ...], q: Floats, v: Floats, level: float, ratio: float) -> Combined:

@@ -59,6 +59,19 @@ class NoisyMarginal:
             np.array_equal(np.sort(self.place), np.arange(self.place.size))
         )
 
+    def of_parts(self, name: str, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
+        """Return the noisy counts of each part of a column of the clique, and their variances: infinite where untold.
+
+        >>> item = NoisyMarginal.of_table(("ill", "ward"), [[5.0, 7.0], [1.0, 0.0]], 4.0)
+        >>> [each.tolist() for each in item.of_parts("ill", (2, 2))]
+        [[12.0, 1.0], [8.0, 8.0]]
+        """
+        place, part = self.place.reshape(shape), self.clique.index(name)
+        place = np.moveaxis(place, part, 0).reshape(shape[part], -1)
+        sums = [np.setdiff1d(cells, np.append(np.delete(place, k, axis=0), -1)) for k, cells in enumerate(place)]
+        counts = np.array([self.counts[cells].sum() for cells in sums])
+        return counts, np.array([self.variance[cells].sum() if cells.size else np.inf for cells in sums])
+
     def to_dict(self) -> dict[str, Any]:
         """Return the counts as plain values; `from_dict` reads them back."""
         state: dict[str, Any] = {name: getattr(self, name).tolist() for name in ("place", "counts", "variance")}

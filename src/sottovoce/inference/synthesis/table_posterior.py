@@ -40,6 +40,8 @@ _DRAWS = 200
 _SPANNED = 2048
 """Of cliques up to so many cells it is worked out what their coarser counts determine."""
 _EXACT = 1e-6
+_HIDES = 1.96
+"""Noise hides a count that is no more than so many standard deviations of it: an interval of 95 % holds zero."""
 
 Released = tuple[str, CountedCells, Any, Any]
 """Where noisy counts come from, what they count, the counts, that of no cell last, and the variance of each or all."""
@@ -204,6 +206,17 @@ class TablePosterior:
                     f"nothing that was released tells of {what}; kept are {self._kept_words()}. Ask for "
                     f"counts of {' and '.join(pair)} first, or synthesize with spend=..."
                 )
+
+    def hidden_parts(self, name: str) -> int:
+        """Return how many parts of a column hold no more records than noise alone may show; those missing aside."""
+        size = self.columns.sizes[name] - self.columns.parts[name].missing
+        known = [item.of_parts(name, self.columns.shape(item.clique)) for item in self.marginals if name in item.clique]
+        if not known:
+            return 0
+        counts, variances = (np.stack([pair[k] for pair in known])[:, :size] for k in (0, 1))
+        best = variances.argmin(axis=0), np.arange(size)
+        finite = np.isfinite(variances[best])
+        return int(np.sum(finite & (counts[best] <= _HIDES * np.sqrt(variances[best]))))
 
     def _kept_words(self) -> str:
         return "; ".join(" × ".join(clique) for clique in self.relations) or "none"

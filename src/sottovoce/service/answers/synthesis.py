@@ -148,6 +148,11 @@ class Synthesis:
         """Say whether some columns were released all together, and not by twos alone."""
         return len(names) < 3 or self.posterior.kept(names)
 
+    def hidden_parts(self, name: str) -> tuple[int, int]:
+        """Return how many parts of a column noise hides, and how many there are."""
+        known = self.posterior.columns
+        return self.posterior.hidden_parts(name), known.sizes[name] - known.parts[name].missing
+
     @cached_property
     def kept(self) -> list[dict[str, Any]]:
         """Every two columns of the tables: whether their relation is kept, and the error of their shares."""
