@@ -33,6 +33,7 @@ from sottovoce.records.facts import Person
 from sottovoce.service.answers.catalogue import CATALOGUE
 from sottovoce.service.answers.display import DisplayScale, drawn_rows, picture, plain_words, scale_of
 from sottovoce.service.answers.ratios import ratio_numbers
+from sottovoce.service.answers.word_table import sentence
 
 _LEVELS = ("50", "80", "90", "95", "99")
 """The certainties, in %, that an answer is offered to be shown with."""
@@ -171,7 +172,7 @@ class VerbPage(DatasetPage):
             "levels": sorted({*_LEVELS, certainty}, key=float),
             "thick": any(0 < share < 1 for share in shares),
             "hidden": hidden,
-            "notes": [f"{note[:1].upper()}{note[1:]}." for note in answer["notes"]],
+            "notes": [sentence(note) for note in answer["notes"]],
             "words": plain_words(answer["level"], len(rows), noisy=hidden or any(shares)),
             "share": answer["share"],
             "together": answer.get("together"),
@@ -212,7 +213,7 @@ def _described_view(answer: Mapping[str, Any]) -> dict[str, Any]:
         "rows": answer["lines"]["body"],
         "share": answer["share"],
         "entries": answer["entries"],
-        "notes": [f"{note[:1].upper()}{note[1:]}." for note in answer["notes"]],
+        "notes": [sentence(note.replace("behind each semicolon", "beside each number")) for note in answer["notes"]],
     }
 
 
