@@ -237,6 +237,14 @@ def test_a_regression_reads_its_periods_alone(place: Path, tmp_path: Path) -> No
     assert sums[0] == sums[1]
 
 
+def test_an_estimator_is_read_back_though_its_release_notes_its_periods(place: Path, tmp_path: Path) -> None:
+    with sv.Curator(place, tmp_path / "ledger", BUDGET, facts=FACTS, period="admitted: monthly") as curator:
+        model = curator.fit(sv.LogisticRegression(), features=["age"], label="smoker", spend=0.4)
+        assert model.coef_.shape == (1, 1)
+        (entry,) = curator.history()
+        assert set(entry.periods or ()) == set(NAMES)
+
+
 # The curator.
 
 

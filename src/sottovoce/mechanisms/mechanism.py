@@ -73,6 +73,10 @@ Choices = Mapping[str, Mapping[str, Any]]
 """The short names under which a mechanism is chosen, each with what it sets."""
 
 
+_NOTED = ("periods",)
+"""What is noted beside a mechanism where its release was charged to periods."""
+
+
 @dataclass(frozen=True, eq=False)
 class Mechanism(ABC):
     """A mechanism for n records of a system. Built without data; `release` meets data once and keeps nothing of it.
@@ -287,8 +291,8 @@ class Mechanism(ABC):
 
     @staticmethod
     def from_dict(state: Mapping[str, object]) -> Mechanism:
-        """Read a mechanism from `to_dict`'s form."""
-        remainder = mapping("mechanism", state)
+        """Read a mechanism from `to_dict`'s form; what a curator noted beside it in a release is left aside."""
+        remainder = {name: value for name, value in mapping("mechanism", state).items() if name not in _NOTED}
         word = remainder.pop("mechanism", None)
         kind = MECHANISMS[word]
         with restoring(f"a {word}"):
