@@ -1,10 +1,10 @@
-# Sottovoce: make demo, make test, make coverage, make lint, make papers, make bench, make docs
+# Sottovoce: make demo, make test, make simulations, make coverage, make lint, make papers, make bench, make docs
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test coverage lint papers bench docs clean
+.PHONY: demo test simulations coverage lint papers bench docs clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -31,6 +31,10 @@ PYTEST := $(MEMORY) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 test: $(VENV)/.dev
 	$(BIN)/python -m compileall -q -j 2 src papers benchmarks
 	$(PYTEST)
+
+# What takes a minute or more, once a week: coverage over many tables.
+simulations: $(VENV)/.dev
+	$(PYTEST) -m weekly tests
 
 # Where a fault is worst, every line is tried.
 coverage: $(VENV)/.dev

@@ -9,7 +9,7 @@ import sottovoce
 
 ROOT = Path(sottovoce.__file__).parents[2]
 CELLS, PAGE = Path(sottovoce.__file__).parent / "inference" / "cells", ROOT / "docs" / "theory" / "hyperparameters.md"
-SEEDS = {"_SEED"}
+SEEDS = {"_SEED", "SEED"}
 
 
 def chosen() -> Iterator[tuple[str, str]]:

@@ -156,6 +156,7 @@ def test_means_that_noise_drowns_are_as_the_prior_says() -> None:
         assert np.mean(part <= 0.5) == pytest.approx(stats.beta(0.5, 0.5).cdf(0.5), abs=0.04)
 
 
+@pytest.mark.weekly
 def test_intervals_of_means_hold_at_every_level_where_noise_hides_the_spread() -> None:
     """Fifty records of 0 to 100 at ε = 5: with spreads taken for smaller, 50 % intervals held 40 % of these."""
     rng, question = seeded_rng(2), Question("mean", ("x",), sv.Facts(x=sv.Number(0, 100)))

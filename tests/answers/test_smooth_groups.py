@@ -98,7 +98,7 @@ def test_groups_or_a_secret_n_have_a_mechanism_of_their_own() -> None:
         SmoothMeans.calibrate(asked(()), 5000, PureDP(0.3))
 
 
-@pytest.mark.parametrize("n", [6000, None])
+@pytest.mark.parametrize("n", [6000, pytest.param(None, marks=pytest.mark.weekly)])
 def test_means_of_groups_hold_and_are_narrower(n: int | None) -> None:
     promise = ApproxDP(0.2, 1e-6) if n else ApproxDP(0.2, 1e-6, relation=ADD_REMOVE)
     smooth = SmoothGroupMeans.calibrate(asked(), n, promise)

@@ -200,7 +200,14 @@ def test_groups_and_classes_do_not_go_together_and_words_must_be_known() -> None
     assert [Formula(f"{name} ~ x", FACTS).family for name in "yzkc"] == ["logistic", "linear", "poisson", "multinomial"]
 
 
-@pytest.mark.parametrize(("family", "rows"), [("logistic", "light"), ("linear", "heavy"), ("poisson", "light")])
+@pytest.mark.parametrize(
+    ("family", "rows"),
+    [
+        ("logistic", "light"),
+        pytest.param("linear", "heavy", marks=pytest.mark.weekly),
+        pytest.param("poisson", "light", marks=pytest.mark.weekly),
+    ],
+)
 def test_intervals_hold_the_truth_as_often_as_they_say(family: str, rows: str) -> None:
     """Thirty fits of five coefficients: of intervals that hold eight in ten, one set in a thousand would pass."""
     from benchmarks.regression_coverage import some_fits

@@ -38,6 +38,7 @@ def rates(law: str, n: int, rng: np.random.Generator) -> np.ndarray:
     return 5.0 * (rng.random(n) < 0.2)
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     ("law", "n", "epsilon"), [("one in fifty", 6_000, 1.0), ("one in fifty", 20_000, 0.3), ("none or five", 6_000, 0.3)]
 )
@@ -55,6 +56,7 @@ def test_levels_are_held_where_noise_is_large_beside_what_few_records_have(law: 
     assert held.sum(axis=0).min() >= 22
 
 
+@pytest.mark.weekly
 def test_counts_of_rows_far_out_are_not_taken_for_a_tail_of_all_counts() -> None:
     """Few counts lie beyond a cut, most of them of rows longer than a look sees: levels were told 1.3 sd too high."""
     rng, n, off = np.random.default_rng(21), 200_000, []

@@ -223,6 +223,7 @@ def test_intervals_are_wider_where_looks_differ_and_narrower_where_they_agree(
     assert low < learned / width() < high
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize(("family", "epsilon"), [("linear", 0.5), ("linear", 2.0), ("logistic", 1.0)])
 def test_intervals_hold_the_ordinary_coefficients_of_what_rises_and_falls_again(family: str, epsilon: float) -> None:
     """Weighed as before, the slope by age was that of the middle: 5 to 9 standard deviations off."""

@@ -127,6 +127,7 @@ def test_chains_begin_where_columns_share_what_was_seen_and_nothing_where_noise_
     assert found @ BEFORE @ found.transpose(0, 2, 1) == pytest.approx(information(veil))
 
 
+@pytest.mark.weekly
 def test_slopes_of_a_number_its_square_and_its_cube_are_held() -> None:
     """Fourteen tables of counts; seven in ten slopes were held while chains began where columns share nothing."""
     from benchmarks.regression_hidden import some_fits

@@ -48,6 +48,7 @@ def ordinary(formula: Formula, sd: float, sigma: float) -> np.ndarray:
     return A @ np.linalg.solve(square, pull) + b
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize(("text", "sigma"), [("y ~ age", 1.0), ("y ~ age", 1.5), ("y ~ age + g", 1.5)])
 def test_levels_and_differences_hold_beside_long_tails_to_one_side(text: str, sigma: float) -> None:
     """Levels of such tables were held in a third of them: what is cut off was guessed, and the guess too short."""
@@ -192,6 +193,7 @@ def test_the_second_cut_leaves_no_more_than_none_would(sd: float, noise: float) 
         assert np.all(tail.left <= 1e-300)
 
 
+@pytest.mark.weekly
 def test_what_lies_beyond_the_second_cut_is_told_by_what_lies_before_it() -> None:
     """While what lies beyond it was guessed by itself, levels were held in five of six tables, the others too low."""
     formula = Formula("y ~ age", Facts(y=Number(0, 1000), age=Number(0, 110)))

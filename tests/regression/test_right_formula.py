@@ -20,6 +20,7 @@ from sottovoce.records.facts import Category, Count, Facts, Flag, Number
 FACTS = Facts(y=Flag(), z=Number(0, 9), k=Count(9), c=Category(["a", "b", "d"]), x=Number(-1, 1))
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize(("family", "rows"), [("linear", "light"), ("poisson", "heavy")])
 def test_intervals_hold_the_truth_as_often_as_they_say_and_are_narrower(family: str, rows: str) -> None:
     """Twenty fits of five coefficients: of intervals that hold eight in ten, one set in two hundred would pass."""

@@ -17,6 +17,7 @@ from sottovoce.records.readings.families import PoissonFamily
 from support.side_by_side import released
 
 
+@pytest.mark.weekly
 def test_slopes_of_counts_with_rates_that_vary_are_held() -> None:
     facts = sv.Facts(age=sv.Number(0, 110), falls=sv.Count(10))
     formula = sv.regression.Formula("falls ~ age", facts, family="poisson")
@@ -69,6 +70,7 @@ def test_levels_and_slopes_are_as_uncertain_as_counts_vary_where_there_is_little
     assert told.max() < 1.8
 
 
+@pytest.mark.weekly
 def test_counts_of_which_most_reach_their_public_bound_are_held() -> None:
     """A Poisson law: looked for by another α its level was told too high, and held in one table of seven."""
     formula = Formula("k ~ x", sv.Facts(x=sv.Number(-6, 6), k=sv.Count(3)), "poisson")

@@ -73,6 +73,7 @@ class Question(CheckedQuestion):
 
     Examples
     --------
+    >>> from sottovoce.records.facts import Category, Number
     >>> facts = Facts(sbp=Number(60, 250), ward=Category(["A", "B"]), age=Number(0, 110))
     >>> Question("mean", ("sbp",), facts, by=("ward",), where="age >= 40").describe()
     'mean of sbp by ward where age >= 40'
@@ -243,6 +244,7 @@ class Question(CheckedQuestion):
 def make_question(verb: str, columns: Any, facts: Facts, **asked: Any) -> Question:
     """Return the question of a verb, of the kind that knows it.
 
+    >>> from sottovoce.records.facts import Number
     >>> make_question("mean", "sbp", Facts(sbp=Number(60, 250))).describe()
     'mean of sbp'
     """

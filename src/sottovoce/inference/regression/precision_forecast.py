@@ -134,6 +134,7 @@ def foresee(
 
     Examples
     --------
+    >>> from sottovoce.inference.regression.assumed_rows import rarely
     >>> from sottovoce.records.facts import Facts, Flag, Number
     >>> from sottovoce.privacy.promises import ApproxDP
     >>> formula = Formula("smoker ~ age", Facts(smoker=Flag(), age=Number(0, 110)))

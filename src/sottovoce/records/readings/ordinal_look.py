@@ -76,7 +76,7 @@ class OrdinalLook(Look):
     >>> shape = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
     >>> look = OrdinalLook(encoding, Category(["none", "mild", "severe"]), "ordinal", (0.0,) * 3, shape, 2.0, bits=4)
     >>> look.read([[0.5, -1.0], ["severe", "none"]]).total[:3].tolist()
-    [0.0, 6.0, 0.0]
+    [0.0, 12.0, 0.0]
     """
 
     word: ClassVar[str] = "ordinal look"
