@@ -12,6 +12,7 @@ import ssl
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
@@ -129,6 +130,15 @@ def test_a_worker_looks_through_nothing_for_litter_that_was_there_when_it_began(
         sys.setswitchinterval(turn)
 
 
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """A process that is told to ignore SIGHUP, as nohup does, has its children ignore it too: not here."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("heard")
 def test_sighup_has_a_server_of_one_worker_read_its_configuration_anew_and_loses_nothing(tmp_path: Path) -> None:
     config = write_office(tmp_path, limits="answer_grid = 0.5")
     headers, text = bearer(token_for(config)), config.path.read_text(encoding="utf-8")
