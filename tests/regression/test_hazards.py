@@ -19,6 +19,7 @@ import sottovoce as sv
 from sottovoce.faces.cli import application
 from sottovoce.inference.regression import HazardFormula, HazardLooks
 from sottovoce.inference.regression.coefficients import Coefficients
+from sottovoce.inference.regression.regression_plan import plan_looks
 from sottovoce.mechanisms import Mechanism
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
@@ -259,6 +260,18 @@ def test_every_door_takes_it(tmp_path: Path) -> None:
     asked = runner.invoke(application("regress"), ["regress", str(place), *words, str(toml), "--ledger", str(ledger)])
     assert asked.exit_code == 0, asked.output
     assert json.loads(asked.stdout)["table"][0]["term"] == "age"
+
+
+@pytest.mark.parametrize(
+    ("n", "imagined", "said"),
+    [(0, (), "n must be a whole number >= 1"), (5000, ("age=0",), "age is imagined not to vary")],
+)
+def test_a_plan_of_nothing_is_refused_in_words(n: int, imagined: tuple[str, ...], said: str) -> None:
+    facts = Facts(days=Number(1, 730), died=Flag(), age=Number(18, 100))
+    promise = sv.ApproxDP(1.0, 1e-6)
+    looks = HazardLooks.calibrate(HazardFormula("days ~ age", facts, event="died"), 5000, promise)
+    with pytest.raises(InvalidValue, match=said):
+        plan_looks(looks, promise, n=n, imagined=imagined)
 
 
 def test_a_plan_says_about_what_comes() -> None:

@@ -15,7 +15,7 @@ from sottovoce.inference.regression.hazard_looks import HazardLooks
 from sottovoce.inference.regression.hazard_posterior import HazardGlance
 from sottovoce.inference.regression.precision_forecast import PrecisionForecast
 from sottovoce.inference.regression.released_look import ReleasedHazardLook
-from sottovoce.inference.regression.simulated_forecast import records_imagined, simulated
+from sottovoce.inference.regression.simulated_forecast import check_varied, records_imagined, simulated
 from sottovoce.privacy.numbers import Floats
 from sottovoce.records.facts.assumed_distribution import AssumedDistribution
 from sottovoce.records.readings import HazardLook
@@ -51,6 +51,7 @@ def _subjects(system: HazardFormula, said: AssumedDistribution) -> tuple[Floats,
     rng = np.random.default_rng(1)
     drawn = [said.values(name, system.facts[name], _SUBJECTS)[rng.permutation(_SUBJECTS)] for name in encoding.names]
     rows, _ = encoding.rows(as_columns(encoding.columns, drawn), _SUBJECTS)
+    check_varied(rows, encoding)
     spread = np.where(encoding.ones, 1.0, np.maximum(rows.std(axis=0), 1e-6))
     slopes = np.resize([_EFFECT, -_EFFECT], rows.shape[1]) / spread
     share = float(np.clip(said.shares(system.event, system.facts[system.event])[1], 1e-6, 1 - 1e-6))

@@ -12,13 +12,16 @@ from sottovoce.inference.regression.adaptive_looks import AdaptiveLooks
 from sottovoce.inference.regression.precision_forecast import PrecisionForecast
 from sottovoce.mechanisms.single_threaded import one_thread
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.records.facts.encodings import Encoding
 
-__all__ = ["records_imagined", "simulated"]
+__all__ = ["check_varied", "records_imagined", "simulated"]
 
 _DRAWS = 3
 """So many draws of the noise are made."""
+_STILL = 1e-5
+"""What spreads less does not vary: a spread of nothing is imagined as a millionth of the bounds."""
 
 
 def records_imagined(mechanism: AdaptiveLooks, n: int | None) -> int:
@@ -26,7 +29,15 @@ def records_imagined(mechanism: AdaptiveLooks, n: int | None) -> int:
     count = mechanism.n if n is None else n
     if count is None:
         raise InvalidValue("how many records there are is a secret; say n=..., how many to imagine")
-    return count
+    return whole("n", count, 1)
+
+
+def check_varied(rows: Floats, encoding: Encoding) -> None:
+    """Raise `InvalidValue` where an entry is the same in all imagined rows: nothing tells its coefficient."""
+    spreads = zip(encoding.entries, rows.std(axis=0), strict=True)
+    if still := [entry for entry, spread in spreads if entry and spread < _STILL]:
+        name = " * ".join(encoding.names[place] for place, _ in still[0])
+        raise InvalidValue(f"{name} is imagined not to vary, and then nothing tells its coefficient; say how it does")
 
 
 def simulated(
