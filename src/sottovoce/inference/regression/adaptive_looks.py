@@ -31,9 +31,10 @@ from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE
 from sottovoce.records.facts import Category, Facts, Flag
-from sottovoce.records.readings import HeldRecords, Look, ReadableRecords, Statistics
+from sottovoce.records.readings import HeldRecords, Look, ReadableRecords
 from sottovoce.records.readings.base import MOST_RECORDS
 from sottovoce.records.readings.families import LinearFamily, PoissonFamily
+from sottovoce.records.readings.in_memory_records import RecordsOfN
 
 __all__ = ["AdaptiveLooks"]
 
@@ -159,8 +160,8 @@ class AdaptiveLooks(Mechanism):
     def see(self, records: Any) -> Any:
         """Return records that can be looked at again, or raise `InvalidData`."""
         if isinstance(records, ReadableRecords):
-            return _Counted(records, self.n)
-        if isinstance(records, _Counted):
+            return RecordsOfN(records, self.n)
+        if isinstance(records, RecordsOfN):
             return records
         if self.system.where is not None:
             raise InvalidValue("a regression where a condition holds reads a table; ask it through a curator")
@@ -170,7 +171,7 @@ class AdaptiveLooks(Mechanism):
             columns = tuple(records[name] for name in self.system.columns)
         except (KeyError, TypeError, IndexError, ValueError):
             raise InvalidData(f"this regression reads the columns {', '.join(self.system.columns)}") from None
-        return _Counted(HeldRecords(columns), self.n)
+        return RecordsOfN(HeldRecords(columns), self.n)
 
     def _value(self, seen: Any, rng: np.random.Generator, draws: int) -> Coefficients:
         del draws
@@ -363,18 +364,3 @@ def _cut_at(system: Formula, look: Look) -> float | None:
     if isinstance(family, PoissonFamily) and 0 < look.cap < family.response.high:  # type: ignore[attr-defined]
         return float(look.cap)
     return None
-
-
-@dataclass(frozen=True, eq=False)
-class _Counted(ReadableRecords):
-    """Records of which there must be n, unless that is a secret."""
-
-    records: ReadableRecords
-    n: int | None
-
-    def look(self, reading: Any) -> Statistics:
-        """Return what a reading makes of them."""
-        seen = self.records.look(reading)
-        if not isinstance(seen, Statistics) or (self.n is not None and seen.n != self.n):
-            raise InvalidData(f"this mechanism is for n={self.n} records; build one for your n. Got {seen.n}")
-        return seen
